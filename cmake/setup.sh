@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# What run.sh and test.sh share; read by them with `.`, in POSIX sh. Sets `root`, the checkout, and
+# goes there. Each script says `finish_as "run"` once and then may stop anywhere: its last lines
+# always tell how it ended, and its exit code is that of the step that failed.
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+export DEBIAN_FRONTEND=noninteractive
+export CTEST_OUTPUT_ON_FAILURE=1
+
+say() { echo "manta: $*"; }
+
+# Runs a command and says so first.
+step() {
+  say "+ $*"
+  "$@"
+}
+
+have() { # <probe>: cmd:NAME, file:PATH
+  case $1 in
+    cmd:*) command -v "${1#cmd:}" >/dev/null 2>&1 ;;
+    file:*) [ -e "${1#file:}" ] ;;
+  esac
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n env DEBIAN_FRONTEND=noninteractive "$@"; fi
+}
+
+# need PACKAGE=PROBE...: installs the Debian packages whose probe finds nothing.
+need() {
+  missing=""
+  for item in "$@"; do
+    have "${item#*=}" || missing="$missing ${item%%=*}"
+  done
+  if [ -z "$missing" ]; then
+    say "every package that this needs is here"
+    return 0
+  fi
+  if ! command -v apt-get >/dev/null 2>&1; then
+    say "missing:$missing (Debian's names); there is no apt-get here, so install them yourself"
+    return 1
+  fi
+  step as_root apt-get update -q </dev/null
+  # shellcheck disable=SC2086  # a list of package names
+  step as_root apt-get install -q -y --no-install-recommends $missing </dev/null
+}
+
+# What building the library and a program takes.
+need_compiler() {
+  need g++=cmd:g++ cmake=cmd:cmake ninja-build=cmd:ninja \
+    libfmt-dev=file:/usr/include/fmt/format.h "$@"
+}
+
+jobs() { nproc 2>/dev/null || echo 2; }

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# What libmanta is made of: every .cpp below src/, one line each, sorted. A test compares this list
+# with the folder. Headers need no list: include/ is installed as it is.
+set(manta_sources
+  src/base/check.cpp
+  src/base/machine.cpp
+  src/spec/config.cpp
+  src/spec/error.cpp
+  src/spec/options.cpp
+)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# How tests are made. Each label is one program, so that the test framework is linked a few times
+# only; each case is one CTest, so that a crash or a hang costs that case alone and has its name.
+#
+#   manta_test_suite(unit base/result_test.cpp ...)    files below test/, sorted
+#   manta_compile_fail(name file.cpp "regex")          see there
+#   manta_script_test(name label script argument...)   passes when the POSIX shell script exits with 0
+
+find_package(Catch2 2.13 REQUIRED)
+include(Catch)
+
+add_library(manta_test_main OBJECT main.cpp)
+target_link_libraries(manta_test_main PUBLIC Catch2::Catch2 manta::manta)
+target_compile_features(manta_test_main PUBLIC cxx_std_20)
+# Tests reach the insides through src/, and see what the library's own sources see.
+target_include_directories(manta_test_main PUBLIC
+  "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/test")
+
+# How long one case may take, in seconds; sanitizers and one busy core included.
+set(MANTA_TEST_TIMEOUT 120 CACHE STRING "Seconds until a test case counts as hung")
+
+# A sanitizer run counts only if that sanitizer catches the planted bug: every case needs the
+# fixture which shows that.
+if(MANTA_SANITIZER STREQUAL "thread")
+  set(planted_bug race)
+  set(planted_report "ThreadSanitizer: data race")
+elseif(MANTA_SANITIZER STREQUAL "address")
+  set(planted_bug overflow)
+  set(planted_report "AddressSanitizer: heap-buffer-overflow")
+elseif(MANTA_SANITIZER)
+  message(FATAL_ERROR "MANTA_SANITIZER is '${MANTA_SANITIZER}'; it may be address or thread")
+endif()
+if(MANTA_SANITIZER)
+  add_executable(planted_${planted_bug} tidy/planted_${planted_bug}.cpp)
+  target_link_libraries(planted_${planted_bug} PRIVATE Threads::Threads)
+  target_compile_features(planted_${planted_bug} PRIVATE cxx_std_20)
+  add_test(NAME sanitizer.catches_planted_${planted_bug} COMMAND planted_${planted_bug})
+  set_tests_properties(sanitizer.catches_planted_${planted_bug} PROPERTIES
+    PASS_REGULAR_EXPRESSION "${planted_report}"
+    FIXTURES_SETUP sanitizer
+    LABELS unit)
+  set(suite_needs FIXTURES_REQUIRED sanitizer)
+endif()
+
+function(manta_test_suite label)
+  set(target test_${label})
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE manta_test_main)
+  manta_warnings(${target})
+  catch_discover_tests(${target}
+    TEST_PREFIX "${label}."
+    PROPERTIES LABELS ${label} TIMEOUT ${MANTA_TEST_TIMEOUT} ${suite_needs})
+endfunction()
+
+# The code between `#ifdef MANTA_BREACH` and `#endif` in the file must be refused with an error line
+# that matches the regex; the rest alone must compile, so that the refusal has no other cause.
+function(manta_compile_fail name file regex)
+  add_test(NAME compile_fail.${name}
+    COMMAND "${CMAKE_COMMAND}"
+      "-Dcompiler=${CMAKE_CXX_COMPILER}"
+      "-Dinclude=${PROJECT_SOURCE_DIR}/include"
+      "-Dfile=${CMAKE_CURRENT_SOURCE_DIR}/${file}"
+      "-Dregex=${regex}"
+      -P "${PROJECT_SOURCE_DIR}/cmake/compile_fail.cmake")
+  set_tests_properties(compile_fail.${name} PROPERTIES
+    LABELS unit TIMEOUT ${MANTA_TEST_TIMEOUT})
+endfunction()
+
+function(manta_script_test name label script)
+  add_test(NAME ${label}.${name} COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/${script}" ${ARGN})
+  set_tests_properties(${label}.${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+endfunction()

@@ -1,0 +1,130 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The checks must be able to fail: sh breaches.sh <checkout>. In a copy of the tree, each kind of
+# breach is planted alone and must be refused with a message that names it.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+spdx="// SPDX-License-Identifier: Apache-2.0"
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+passed=0
+failed=0
+
+fresh_copy() {
+  rm -rf "$copy/tree"
+  mkdir -p "$copy/tree/test/tidy" "$copy/tree/cmake"
+  for room in base spec exec store node; do
+    mkdir -p "$copy/tree/include/manta/$room" "$copy/tree/src/$room"
+    printf '%s\n#pragma once\n' "$spdx" >"$copy/tree/include/manta/$room/good.hpp"
+    printf '%s\n#include <manta/%s/good.hpp>\n#include <vector>\n' "$spdx" "$room" \
+      >"$copy/tree/src/$room/good.cpp"
+    echo "  src/$room/good.cpp" >>"$copy/tree/cmake/sources.cmake"
+  done
+  sort -o "$copy/tree/cmake/sources.cmake" "$copy/tree/cmake/sources.cmake"
+  sed -i "1i # ${spdx#// }" "$copy/tree/cmake/sources.cmake"
+  echo "# ${spdx#// }" >"$copy/tree/test/CMakeLists.txt"
+  : >"$copy/tree/test/tidy/size_exceptions.txt"
+}
+
+clean() {  # <check>: the copy without a breach must pass
+  fresh_copy
+  if sh "$here/$1.sh" "$copy/tree" >"$copy/out" 2>&1; then passed=$((passed + 1)); return; fi
+  failed=$((failed + 1))
+  echo "FAILED: $1 refuses a clean tree:" && cat "$copy/out"
+}
+
+planted() {  # <check> <message>: what was planted since fresh_copy must be refused with it
+  if sh "$here/$1.sh" "$copy/tree" >"$copy/out" 2>&1; then
+    failed=$((failed + 1)) && echo "FAILED: $1 accepts what should give '$2'"
+  elif ! grep -qF -- "$2" "$copy/out"; then
+    failed=$((failed + 1)) && echo "FAILED: $1 does not say '$2' but:" && cat "$copy/out"
+  else
+    passed=$((passed + 1))
+  fi
+  fresh_copy
+}
+
+header() { printf '%s\n#pragma once\n%s\n' "$spdx" "$2" >"$copy/tree/include/manta/$1"; }
+source() { printf '%s\n%s\n' "$spdx" "$2" >"$copy/tree/src/$1"; }
+lines() { awk -v n="$1" -v text="$2" 'BEGIN { for (i = 0; i < n; i++) print text }'; }
+
+clean rooms
+header base/bad.hpp '#include <manta/exec/good.hpp>'
+planted rooms "include/manta/base/bad.hpp:3: room 'base' includes room 'exec' above it"
+source exec/bad.cpp '#include <manta/store/good.hpp>'
+planted rooms "src/exec/bad.cpp:2: room 'exec' includes room 'store' on its own floor"
+source exec/bad.cpp '  #  include "../store/good.cpp"'
+planted rooms "room 'exec' includes room 'store' on its own floor"
+source node/bad.cpp '#include <manta/manta.hpp>'
+planted rooms "room 'node' includes room 'front' above it"
+header good.hpp '#include <manta/observe/page.hpp>'
+planted rooms "room 'front' includes room 'observe' on its own floor"
+for foreign in capnp/message.h kj/async.h asio.hpp rocksdb/db.h fmt/format.h openssl/ssl.h xxhash.h \
+  unistd.h; do
+  header node/bad.hpp "#include <$foreign>"
+  planted rooms "public header includes <$foreign>"
+done
+header node/bad.hpp '#include "../../../src/node/good.cpp"'
+planted rooms "public header includes private src/node/good.cpp"
+source store/bad.cpp '#include <rocksdb/db.h>'
+planted rooms "room 'store' includes <rocksdb/db.h>, which belongs to: control"
+source store/bad.cpp '#include "nowhere.hpp"'
+planted rooms "found neither beside the file nor in src/"
+mkdir -p "$copy/tree/src/attic" && source attic/bad.cpp ''
+planted rooms "room 'attic' has no floor"
+
+clean size
+lines 500 '// filler' >"$copy/tree/include/manta/base/bad.hpp"
+planted size "include/manta/base/bad.hpp has 500 lines, the limit is 400"
+lines 601 '// filler' >"$copy/tree/src/base/bad.cpp"
+planted size "src/base/bad.cpp has 601 lines, the limit is 600"
+source base/bad.cpp "template <class T>
+int small(T t) { return t; }
+class thing {
+ public:
+  thing() : a_{1}, b_{2} {
+    for (;;) {
+$(lines 70 '      a_ += b_;  // }')
+    }
+  }
+};"
+planted size "src/base/bad.cpp:thing has 74 lines, the limit is 70"
+source base/bad.cpp "namespace manta::base {
+template <class T> requires true
+auto long_one(T t) -> int {
+$(lines 68 '  t += "{" + 1;')
+  return t;
+}
+}"
+planted size "src/base/bad.cpp:long_one has 72 lines, the limit is 70"
+echo "src/base/good.cpp 700" >"$copy/tree/test/tidy/size_exceptions.txt"
+planted size "src/base/good.cpp needs no exception"
+if command -v git >/dev/null; then
+  git -C "$copy/tree" init -q
+  git -C "$copy/tree" add test
+  git -C "$copy/tree" -c user.name=test -c user.email=test@localhost commit -q -m list
+  lines 601 '// filler' >"$copy/tree/src/base/bad.cpp"
+  echo "src/base/bad.cpp 601" >"$copy/tree/test/tidy/size_exceptions.txt"
+  planted size "src/base/bad.cpp is new or larger than it was"
+fi
+
+clean text
+echo 'int x;' >"$copy/tree/src/base/bad.cpp"
+planted text "src/base/bad.cpp:1: line 1 must be '$spdx'"
+echo "$spdx" >"$copy/tree/include/manta/base/bad.hpp"
+planted text "has no '#pragma once'"
+source base/bad.cpp "// $(lines 30 'wide' | tr '\n' ' ')."
+planted text "src/base/bad.cpp:2: longer than 100 columns"
+source base/bad.cpp "// TODO(""now): finish"
+planted text "src/base/bad.cpp:2: TODO(""now) is still to be done"
+
+clean sources
+source base/bad.cpp ''
+planted sources "cmake/sources.cmake: does not name src/base/bad.cpp"
+rm "$copy/tree/src/base/good.cpp"
+planted sources "cmake/sources.cmake: names src/base/good.cpp, which is not there"
+mkdir -p "$copy/tree/test/base" && echo "$spdx" >"$copy/tree/test/base/bad_test.cpp"
+planted sources "test/CMakeLists.txt: does not name base/bad_test.cpp"
+
+echo "breaches: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
