@@ -5,9 +5,13 @@
 # any folder; the exit code is the program's.
 set -eu
 . "$(dirname "$0")/setup.sh"
-trap 'code=$?; [ $code -eq 0 ] && say "run finished: ok" || say "run failed: exit code $code"' EXIT
+finish() {
+  code=$?
+  if [ $code -eq 0 ]; then say "run finished: ok"; else say "run failed: exit code $code"; fi
+}
+trap finish EXIT
 
 need_compiler
 step cmake --preset release -B build/run -DMANTA_BUILD_TESTS=OFF -DMANTA_BUILD_BENCH=OFF
-step cmake --build build/run --parallel "$(jobs)"
+step cmake --build build/run --target evolution_strategies --parallel "$(jobs)"
 step build/run/examples/evolution_strategies/evolution_strategies "$@"

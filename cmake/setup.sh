@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# What run.sh and test.sh share; read by them with `.`, in POSIX sh. Sets `root`, the checkout, and
-# goes there. Each script says `finish_as "run"` once and then may stop anywhere: its last lines
-# always tell how it ended, and its exit code is that of the step that failed.
+# shellcheck shell=sh
+# What run.sh, test.sh and .ci/run share; read with `.` by a script in a folder of the checkout.
+# Sets `root`, the checkout, and goes there. Each script sets a trap or counts by itself, so that its
+# last line tells how it ended, whichever step stopped it.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-cd "$root"
+cd "$root" || exit 1
 export DEBIAN_FRONTEND=noninteractive
-export CTEST_OUTPUT_ON_FAILURE=1
 
 say() { echo "manta: $*"; }
 

@@ -44,33 +44,33 @@ planted() {  # <check> <message>: what was planted since fresh_copy must be refu
   fresh_copy
 }
 
-header() { printf '%s\n#pragma once\n%s\n' "$spdx" "$2" >"$copy/tree/include/manta/$1"; }
-source() { printf '%s\n%s\n' "$spdx" "$2" >"$copy/tree/src/$1"; }
+in_include() { printf '%s\n#pragma once\n%s\n' "$spdx" "$2" >"$copy/tree/include/manta/$1"; }
+in_src() { printf '%s\n%s\n' "$spdx" "$2" >"$copy/tree/src/$1"; }
 lines() { awk -v n="$1" -v text="$2" 'BEGIN { for (i = 0; i < n; i++) print text }'; }
 
 clean rooms
-header base/bad.hpp '#include <manta/exec/good.hpp>'
+in_include base/bad.hpp '#include <manta/exec/good.hpp>'
 planted rooms "include/manta/base/bad.hpp:3: room 'base' includes room 'exec' above it"
-source exec/bad.cpp '#include <manta/store/good.hpp>'
+in_src exec/bad.cpp '#include <manta/store/good.hpp>'
 planted rooms "src/exec/bad.cpp:2: room 'exec' includes room 'store' on its own floor"
-source exec/bad.cpp '  #  include "../store/good.cpp"'
+in_src exec/bad.cpp '  #  include "../store/good.cpp"'
 planted rooms "room 'exec' includes room 'store' on its own floor"
-source node/bad.cpp '#include <manta/manta.hpp>'
+in_src node/bad.cpp '#include <manta/manta.hpp>'
 planted rooms "room 'node' includes room 'front' above it"
-header good.hpp '#include <manta/observe/page.hpp>'
+in_include good.hpp '#include <manta/observe/page.hpp>'
 planted rooms "room 'front' includes room 'observe' on its own floor"
 for foreign in capnp/message.h kj/async.h asio.hpp rocksdb/db.h fmt/format.h openssl/ssl.h xxhash.h \
   unistd.h; do
-  header node/bad.hpp "#include <$foreign>"
+  in_include node/bad.hpp "#include <$foreign>"
   planted rooms "public header includes <$foreign>"
 done
-header node/bad.hpp '#include "../../../src/node/good.cpp"'
+in_include node/bad.hpp '#include "../../../src/node/good.cpp"'
 planted rooms "public header includes private src/node/good.cpp"
-source store/bad.cpp '#include <rocksdb/db.h>'
+in_src store/bad.cpp '#include <rocksdb/db.h>'
 planted rooms "room 'store' includes <rocksdb/db.h>, which belongs to: control"
-source store/bad.cpp '#include "nowhere.hpp"'
+in_src store/bad.cpp '#include "nowhere.hpp"'
 planted rooms "found neither beside the file nor in src/"
-mkdir -p "$copy/tree/src/attic" && source attic/bad.cpp ''
+mkdir -p "$copy/tree/src/attic" && in_src attic/bad.cpp ''
 planted rooms "room 'attic' has no floor"
 
 clean size
@@ -78,7 +78,7 @@ lines 500 '// filler' >"$copy/tree/include/manta/base/bad.hpp"
 planted size "include/manta/base/bad.hpp has 500 lines, the limit is 400"
 lines 601 '// filler' >"$copy/tree/src/base/bad.cpp"
 planted size "src/base/bad.cpp has 601 lines, the limit is 600"
-source base/bad.cpp "template <class T>
+in_src base/bad.cpp "template <class T>
 int small(T t) { return t; }
 class thing {
  public:
@@ -89,7 +89,7 @@ $(lines 70 '      a_ += b_;  // }')
   }
 };"
 planted size "src/base/bad.cpp:thing has 74 lines, the limit is 70"
-source base/bad.cpp "namespace manta::base {
+in_src base/bad.cpp "namespace manta::base {
 template <class T> requires true
 auto long_one(T t) -> int {
 $(lines 68 '  t += "{" + 1;')
@@ -113,13 +113,13 @@ echo 'int x;' >"$copy/tree/src/base/bad.cpp"
 planted text "src/base/bad.cpp:1: line 1 must be '$spdx'"
 echo "$spdx" >"$copy/tree/include/manta/base/bad.hpp"
 planted text "has no '#pragma once'"
-source base/bad.cpp "// $(lines 30 'wide' | tr '\n' ' ')."
+in_src base/bad.cpp "// $(lines 30 'wide' | tr '\n' ' ')."
 planted text "src/base/bad.cpp:2: longer than 100 columns"
-source base/bad.cpp "// TODO(""now): finish"
+in_src base/bad.cpp "// TODO(""now): finish"
 planted text "src/base/bad.cpp:2: TODO(""now) is still to be done"
 
 clean sources
-source base/bad.cpp ''
+in_src base/bad.cpp ''
 planted sources "cmake/sources.cmake: does not name src/base/bad.cpp"
 rm "$copy/tree/src/base/good.cpp"
 planted sources "cmake/sources.cmake: names src/base/good.cpp, which is not there"

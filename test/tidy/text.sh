@@ -37,6 +37,7 @@ for file in $(printf '%s\n' "$list" | grep -v '[[:blank:]]'); do
   case $file in
     *.hpp | *.cpp) first_line_of "$file" 1 "// $spdx" ;;
     *.cmake | *CMakeLists.txt | *.awk) first_line_of "$file" 1 "# $spdx" ;;
+    cmake/setup.sh | test/package/lib.sh) first_line_of "$file" 1 "# $spdx" ;; # read by others, no program
     *.sh | .ci/run) first_line_of "$file" 2 "# $spdx" ;;
   esac
   case $file in

@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The installed package: sh installed.sh <checkout> <scratch> <compiler> <static|shared>. Installs to
+# a prefix with a blank, moves that, and builds against it with find_package and pkg-config, and
+# the examples as projects of their own.
+set -eu
+. "$(dirname "$0")/lib.sh"
+linkage=$4
+
+first="$work/first place/manta"
+prefix="$work/second place/manta"
+if [ "$linkage" = shared ]; then shared=ON; else shared=OFF; fi
+
+configure "$source_dir" "$work/build" -DCMAKE_INSTALL_PREFIX="$first" -DBUILD_SHARED_LIBS=$shared \
+  -DMANTA_BUILD_TESTS=OFF -DMANTA_BUILD_EXAMPLES=OFF -DMANTA_BUILD_BENCH=OFF
+build "$work/build"
+quietly cmake --install "$work/build"
+mkdir -p "$work/second place"
+mv "$first" "$prefix"
+rm -rf "$work/build" "$work/first place"
+
+libdir=$(dirname "$(find "$prefix" -name 'libmanta.*' | head -n 1)")
+if [ "$linkage" = shared ]; then want=so; else want=a; fi
+[ -e "$libdir/libmanta.$want" ] || fail "$linkage package has no libmanta.$want: $(ls "$libdir")"
+
+# What is written into the package names neither the build's places nor a private dependency.
+for word in "$work" "$source_dir" fmt; do
+  hit=$(grep -rlF -- "$word" "$libdir/cmake" "$libdir/pkgconfig" || true)
+  [ -z "$hit" ] || fail "the package's files name '$word': $hit"
+done
+
+# Hidden by default: what the shared library shows belongs to manta.
+if [ "$linkage" = shared ] && command -v nm >/dev/null; then
+  alien=$(nm -DC --defined-only "$libdir/libmanta.so" | sed 's/^[^ ]* . //' |
+    grep -E '^(fmt::|(typeinfo|vtable)[^:]* for fmt::)' || true)
+  [ -z "$alien" ] || fail "libmanta.so shows names of fmt: $alien"
+fi
+
+configure "$here/consumer" "$work/consumer" -Dway=find_package -DCMAKE_PREFIX_PATH="$prefix"
+build "$work/consumer"
+runs "$work/consumer/consumer"
+
+if configure_refuses=$(cmake -S "$here/refused" -B "$work/refused" $generator \
+  -DCMAKE_PREFIX_PATH="$prefix" 2>&1); then
+  fail "version 0.2 was asked for and 0.1 taken: $configure_refuses"
+fi
+
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH="$libdir/pkgconfig"
+  flags=$(pkg-config --cflags --libs manta) || fail "pkg-config does not find manta"
+  mkdir "$work/pkg"
+  # pkg-config quotes blanks for the shell, so the flags go through eval.
+  eval "quietly \"\$CXX\" -std=c++20 -O1 \"\$here/consumer/main.cpp\" -o \"\$work/pkg/consumer\" $flags"
+  LD_LIBRARY_PATH=$libdir runs "$work/pkg/consumer"
+fi
+
+for example in hello evolution_strategies; do
+  [ -e "$source_dir/examples/$example/CMakeLists.txt" ] || continue
+  configure "$source_dir/examples/$example" "$work/$example" -DCMAKE_PREFIX_PATH="$prefix"
+  build "$work/$example"
+  echo "ok: examples/$example builds from the package"
+done
