@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What manta costs whoever includes it: include_cost COMPILER INCLUDE_DIR [REPEATS]. Compiles at -O0
-// a file that only includes manta.hpp, then ones that call 1 and 100 different remote<F>, each with
-// a result type of its own, and prints the compiler's time and peak memory. No gate: the figures
-// depend on the machine, so it is a target (include_cost) and no test. It is a program because a
-// fresh Debian has no GNU time.
+// What manta costs whoever includes it: include_cost COMPILER INCLUDE_DIR [REPEATS]. Compiles, at
+// -O0, a file that only includes manta.hpp, then ones that call 1 and 100 different remote<F>, each
+// with a result type of its own, and prints the compiler's time and peak memory. No gate: the
+// figures depend on the machine, so it is a target (include_cost) and no test. It is a program
+// because a fresh Debian has no GNU time.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
