@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ray's microbenchmark rows, with their names, bodies and multipliers, in mode `threads`: one
+// process, plain actors. "Small value" is the two bytes "ok", as there.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+#include "harness/measure.hpp"
+#include "rivals/rows.hpp"
+
+namespace bench {
+namespace {
+
+using text = manta::future<std::string>;
+using numbers = std::vector<std::int64_t>;
+
+std::string small_value() { return "ok"; }
+
+// Gets all of `answers` and checks the last.
+void get_all(std::vector<text> answers) {
+  const std::vector<std::string> values = manta::get(std::move(answers));
+  check(!values.empty() && values.back() == "ok", "small value");
+}
+
+std::vector<text> small_tasks(std::size_t count) {
+  std::vector<text> answers;
+  answers.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) answers.push_back(manta::remote<small_value>());
+  return answers;
+}
+
+struct server {
+  std::string small_value() { return "ok"; }
+  std::string small_value_arg(int) { return "ok"; }
+};
+using servers = std::vector<manta::actor<server>>;
+
+servers make_servers(int count) {
+  servers made;
+  for (int i = 0; i < count; ++i) made.push_back(manta::spawn<server>());
+  return made;
+}
+
+// The rows' client actors.
+struct client {
+  explicit client(servers given) : targets(std::move(given)) {}
+  bool task_batch(std::size_t count) {
+    get_all(small_tasks(count));
+    return true;
+  }
+  bool call_batch(std::size_t count) {
+    std::vector<text> answers;
+    answers.reserve(count * targets.size());
+    for (const manta::actor<server>& t : targets) {
+      for (std::size_t i = 0; i < count; ++i) {
+        answers.push_back(manta::remote<&server::small_value>(t));
+      }
+    }
+    get_all(std::move(answers));
+    return true;
+  }
+  bool call_batch_with_arg(std::size_t count) {
+    const manta::future<int> x = manta::put(0);
+    std::vector<text> answers;
+    answers.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      answers.push_back(manta::remote<&server::small_value_arg>(targets.front(), x));
+    }
+    get_all(std::move(answers));
+    return true;
+  }
+  servers targets;
+};
+
+// A task of row n:n: calls round robin over all servers.
+bool round_robin(servers targets, std::size_t count) {
+  std::vector<text> answers;
+  answers.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    answers.push_back(manta::remote<&server::small_value>(targets[i % targets.size()]));
+  }
+  get_all(std::move(answers));
+  return true;
+}
+
+bool put_small(int count) {
+  for (int i = 0; i < count; ++i) keep(manta::put(0));
+  return true;
+}
+
+bool put_large(int count, std::size_t length) {
+  for (int i = 0; i < count; ++i) keep(manta::put(numbers(length)));
+  return true;
+}
+
+void get_done(std::vector<manta::future<bool>> done) { manta::get(std::move(done)); }
+
+using call = std::function<void()>;
+
+struct setting {
+  manta::runtime& rt;
+  const plan& how;
+};
+
+struct ray_row {
+  std::string name;
+  double multiplier;
+  double ray, ray_best;
+  std::size_t batch;                         // calls between two looks at the clock
+  std::function<call(const setting&)> make;  // sets up; the call is what is timed
+  bool is_per_n = false;                     // the multiplier is per worker
+  std::string note = {};
+};
+
+void add(suite& s, const ray_row& r) {
+  row shown{r.name, r.name, unit::per_second, r.note};
+  shown.passes = 1;
+  shown.warm_rounds = 4;
+  shown.cold_seconds = 1;
+  shown.warm_seconds = 2;
+  shown.ray = r.ray;
+  shown.ray_best = r.ray_best;
+  s.add(shown);
+  contestant c{r.name, "threads", side::ours};
+  c.start = [r](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    call once = r.make({*rt, how});
+    const int n = rt->workers();
+    return [=](const turn& t) {
+      keep(rt);
+      reading got = rate(t, r.is_per_n ? n * r.multiplier : r.multiplier, r.batch, once);
+      if (r.is_per_n) got.n = n;
+      return got;
+    };
+  };
+  s.add(c);
+}
+
+void add_object_rows(suite& s) {
+  add(s, {"single client get calls", 1, 10620, 28595, 1000, [](const setting&) -> call {
+            return [object = manta::put(0)] { check(object.get() == 0, "object"); };
+          }});
+  add(s, {"single client put calls", 1, 5173, 6314, 1000,
+          [](const setting&) -> call { return [] { keep(manta::put(0)); }; }});
+  add(s, {"multi client put calls", 1000, 16526, 16801, 1, [](const setting&) -> call {
+            return [] {
+              std::vector<manta::future<bool>> done;
+              for (int i = 0; i < 10; ++i) done.push_back(manta::remote<put_small>(100));
+              get_done(std::move(done));
+            };
+          }});
+  add(s, {"single client get object containing 10k refs", 1, 13.4, 13.4, 1,
+          [](const setting&) -> call {
+            std::vector<manta::future<int>> refs;
+            for (int i = 0; i < 10000; ++i) refs.push_back(manta::put(i));
+            return [object = manta::put(std::move(refs))] {
+              const std::vector<manta::future<int>> copy = object.get();
+              check(copy.size() == 10000, "list of futures");
+            };
+          },
+          false, "The list of 10,000 futures is got and copied out."});
+  add(s, {"get of 10k futures at once", 1, not_measured, not_measured, 1,
+          [](const setting&) -> call {
+            std::vector<manta::future<int>> refs;
+            for (int i = 0; i < 10000; ++i) refs.push_back(manta::put(i));
+            return [refs] { check(manta::get(refs).back() == 9999, "values of a list"); };
+          },
+          false, "Not one of Ray's rows: the values of 10,000 ready futures as one vector."});
+}
+
+constexpr const char* heap_note =
+    "GB per s. Into the process's own memory: there is no shared store in this mode.";
+
+void add_gigabyte_rows(suite& s) {
+  add(s, {"single client put gigabytes", 0.8, 19.9, 20.3, 1,
+          [](const setting& at) -> call {
+            return
+                [array = numbers(at.how.count(100 * 1024 * 1024), 1)] { keep(manta::put(array)); };
+          },
+          false, heap_note});
+  add(s, {"multi client put gigabytes", 8, 38.1, 38.1, 1,
+          [](const setting& at) -> call {
+            return [length = at.how.count(10 * 1024 * 1024)] {
+              std::vector<manta::future<bool>> done;
+              for (int i = 0; i < 10; ++i) {
+                done.push_back(manta::remote<put_large>(10, length));
+              }
+              get_done(std::move(done));
+            };
+          },
+          false, heap_note});
+}
+
+// Ray's single-node limits, in seconds: lists of 10,000 ints.
+std::vector<manta::future<numbers>> lists(std::size_t count) {
+  std::vector<manta::future<numbers>> made;
+  made.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) made.push_back(manta::put(numbers(10000, 1)));
+  return made;
+}
+
+std::int64_t sum_of_lasts(const std::vector<numbers>& all) {
+  std::int64_t sum = 0;
+  for (const numbers& one : all) sum += one.back();
+  return sum;
+}
+
+template <class Timed>
+void add_limit(suite& s, const char* name, const char* ray, Timed timed) {
+  row shown{name, name, unit::seconds};
+  shown.note = std::string("Ray 2.31-2.37, one node: ") + ray + ".";
+  s.add(shown);
+  contestant c{name, "threads", side::ours};
+  c.start = [timed](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    auto objects = lists(how.count(10000));
+    return [=](const turn&) {
+      keep(rt);
+      return time_per_operation(unit::seconds, 1, [&] {
+        check(timed(objects) == static_cast<std::int64_t>(objects.size()), "sum over the lists");
+      });
+    };
+  };
+  s.add(c);
+}
+
+void add_limits(suite& s) {
+  using objects = std::vector<manta::future<numbers>>;
+  add_limit(s, "10,000 object arguments to one task", "17.2 s",
+            [](const objects& all) { return manta::remote<sum_of_lasts>(all).get(); });
+  add_limit(s, "get of 10,000 objects at once", "22.9 s",
+            [](const objects& all) { return sum_of_lasts(manta::get(all)); });
+}
+
+void wait_for_each() {
+  std::vector<text> pending = small_tasks(1000);
+  for (int i = 0; i < 1000; ++i) {
+    auto [ready, rest] = manta::wait(std::move(pending), {.count = 1});
+    check(ready.size() == 1, "wait for one");
+    pending = std::move(rest);
+  }
+}
+
+void add_task_rows(suite& s) {
+  add(s, {"single client tasks and get batch", 1, 5.80, 12.66, 1,
+          [](const setting&) -> call { return [] { get_all(small_tasks(1000)); }; }});
+  add(s, {"single client wait 1k refs", 1, 5.08, 5.38, 1,
+          [](const setting&) -> call { return wait_for_each; }});
+  add(s, {"single client tasks sync", 1, 981, 1964, 100, [](const setting&) -> call {
+            return [] { check(manta::remote<small_value>().get() == "ok", "small value"); };
+          }});
+  add(s, {"single client tasks async", 1000, 8041, 18790, 1,
+          [](const setting&) -> call { return [] { get_all(small_tasks(1000)); }; }});
+  add(s, {"multi client tasks async", 40000, 21230, 36049, 1, [](const setting&) -> call {
+            std::vector<manta::actor<client>> clients;
+            for (int i = 0; i < 4; ++i) clients.push_back(manta::spawn<client>(servers()));
+            return [clients] {
+              std::vector<manta::future<bool>> done;
+              for (const manta::actor<client>& c : clients) {
+                done.push_back(manta::remote<&client::task_batch>(c, std::size_t{10000}));
+              }
+              get_done(std::move(done));
+            };
+          }});
+}
+
+void add_one_caller_rows(suite& s) {
+  add(s, {"1:1 actor calls sync", 1, 2012, 2490, 100, [](const setting&) -> call {
+            return [a = manta::spawn<server>()] {
+              check(manta::remote<&server::small_value>(a).get() == "ok", "small value");
+            };
+          }});
+  add(s, {"1:1 actor calls async", 1000, 8664, 8664, 1, [](const setting&) -> call {
+            return [a = manta::spawn<server>()] {
+              std::vector<text> answers;
+              answers.reserve(1000);
+              for (int i = 0; i < 1000; ++i) {
+                answers.push_back(manta::remote<&server::small_value>(a));
+              }
+              get_all(std::move(answers));
+            };
+          }});
+}
+
+constexpr const char* n_note = "n is the number of workers (Ray: 32).";
+
+void add_many_caller_rows(suite& s) {
+  add(s, {"1:n actor calls async", 5000, 8038, 14032, 1,
+          [](const setting& at) -> call {
+            auto one = manta::spawn<client>(make_servers(at.rt.workers()));
+            return [one] {
+              check(manta::remote<&client::call_batch>(one, std::size_t{5000}).get(), "batch");
+            };
+          },
+          true, n_note});
+  add(s, {"n:n actor calls async", 20000, 27376, 90703, 1,
+          [](const setting& at) -> call {
+            return [targets = make_servers(at.rt.workers())] {
+              std::vector<manta::future<bool>> done;
+              for (int i = 0; i < 4; ++i) {
+                done.push_back(manta::remote<round_robin>(targets, std::size_t{5000}));
+              }
+              get_done(std::move(done));
+            };
+          },
+          false, n_note});
+  add(s, {"n:n actor calls with arg async", 1000, 2759, 13300, 1,
+          [](const setting& at) -> call {
+            std::vector<manta::actor<client>> clients;
+            for (int i = 0; i < at.rt.workers(); ++i) {
+              clients.push_back(manta::spawn<client>(make_servers(1)));
+            }
+            return [clients] {
+              std::vector<manta::future<bool>> done;
+              for (const manta::actor<client>& c : clients) {
+                done.push_back(manta::remote<&client::call_batch_with_arg>(c, std::size_t{1000}));
+              }
+              get_done(std::move(done));
+            };
+          },
+          true, n_note});
+}
+
+}  // namespace
+
+void add_our_ray_rows(suite& s) {
+  add_object_rows(s);
+  add_gigabyte_rows(s);
+  add_task_rows(s);
+  add_one_caller_rows(s);
+  add_many_caller_rows(s);
+  add_limits(s);
+}
+
+}  // namespace bench

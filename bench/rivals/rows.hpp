@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keys of the rows that several contestants share, their payload types, and who adds contestants.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "harness/suite.hpp"
+
+namespace bench {
+
+// bench_tasks
+inline constexpr const char* many_1 = "many_1";        // 1 M tasks with a result of 1 byte
+inline constexpr const char* many_8 = "many_8";        // of 8 bytes
+inline constexpr const char* many_64 = "many_64";      // of 64 bytes
+inline constexpr const char* many_text = "many_text";  // of a std::string of 40 characters
+inline constexpr const char* two_submitters = "two_submitters";
+inline constexpr const char* fib = "fib";
+inline constexpr const char* one = "one";                // submit + get, nothing else running
+inline constexpr const char* one_hot = "one_hot";        // never in place, worker awake
+inline constexpr const char* one_asleep = "one_asleep";  // never in place, worker asleep
+inline constexpr const char* held = "held";              // 1 M queued, then released
+inline constexpr const char* idle = "idle";              // cpu use 5 s after the last call
+
+// bench_actors
+inline constexpr const char* window_1 = "window_1";  // calls with 1, 10, ... in flight
+inline constexpr const char* window_10 = "window_10";
+inline constexpr const char* window_1000 = "window_1000";
+inline constexpr const char* window_10000 = "window_10000";
+inline constexpr const char* one_way = "one_way";
+inline constexpr const char* actor_sync = "actor_sync";
+inline constexpr const char* actor_asleep = "actor_asleep";
+inline constexpr const char* actor_crowd = "actor_crowd";  // 10,000 made, called once, ended
+inline constexpr const char* actor_bytes = "actor_bytes";
+
+inline constexpr std::size_t million = 1000000;
+inline constexpr int fib_of = 30;
+inline constexpr std::int64_t fib_value = 832040;
+inline constexpr std::size_t fib_calls = 2692537;  // calls of fib in fib(30), leaves included
+
+struct bytes_64 {
+  std::array<std::uint64_t, 8> words;
+};
+
+// The results of the rows: made from the task's number, so that the sum shows that each was run.
+template <class R>
+struct payload;
+
+template <>
+struct payload<std::uint8_t> {
+  static constexpr const char* row = many_1;
+  static std::uint8_t make(std::uint32_t i) { return static_cast<std::uint8_t>(i); }
+  static std::uint64_t read(std::uint8_t v) { return v; }
+};
+template <>
+struct payload<std::uint64_t> {
+  static constexpr const char* row = many_8;
+  static std::uint64_t make(std::uint32_t i) { return i & 0xffU; }
+  static std::uint64_t read(std::uint64_t v) { return v; }
+};
+template <>
+struct payload<bytes_64> {
+  static constexpr const char* row = many_64;
+  static bytes_64 make(std::uint32_t i) { return {{i & 0xffU, 0, 0, 0, 0, 0, 0, 0}}; }
+  static std::uint64_t read(const bytes_64& v) { return v.words[0]; }
+};
+template <>
+struct payload<std::string> {
+  static constexpr const char* row = many_text;
+  static std::string make(std::uint32_t i) { return std::string(40, static_cast<char>(i & 0xffU)); }
+  static std::uint64_t read(const std::string& v) { return static_cast<unsigned char>(v[39]); }
+};
+
+// The sum that `count` payloads give.
+inline std::uint64_t payload_sum(std::size_t count) {
+  const std::uint64_t whole = count / 256;
+  const std::uint64_t rest = count % 256;
+  return whole * (255 * 256 / 2) + (rest > 0 ? rest * (rest - 1) / 2 : 0);
+}
+
+void add_minimal(suite& s);                 // the least a pool with futures can be
+void add_std(suite& s);                     // std::async; packaged_task with mutex and deque
+void add_futex(suite& s, const char* row);  // round trips between two threads
+void add_tbb(suite& s);                     // oneTBB
+void add_asio(suite& s);                    // asio::thread_pool
+void add_caf_actors(suite& s);              // CAF
+void add_our_tasks(suite& s);               // manta
+void add_our_actors(suite& s);
+void add_our_ray_rows(suite& s);
+
+}  // namespace bench

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# sh bench/run.sh [--quick] [other options of the programs; --filter TEXT, --passes N, ...]
+#
+# Builds the benchmarks in build/bench (Release), runs them against every rival that can be installed
+# here, and prints all tables and then the bars, met or missed, as Markdown. What it prints is also in
+# build/bench/results.md; every sample is in build/bench/*.json.
+set -e
+. "$(dirname "$0")/../cmake/setup.sh"
+
+need_compiler \
+  libtbb-dev=file:/usr/include/oneapi/tbb.h libcaf-dev=file:/usr/include/caf/all.hpp \
+  libasio-dev=file:/usr/include/asio.hpp \
+  libmimalloc2.0=file:/usr/lib/x86_64-linux-gnu/libmimalloc.so.2 >&2 ||
+  say "not every rival could be installed; the table names those that are missing" >&2
+
+build=$root/build/bench
+step cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMANTA_BUILD_BENCH=ON \
+  -DMANTA_BUILD_TESTS=OFF -DMANTA_BUILD_EXAMPLES=OFF >&2
+step cmake --build "$build" --parallel "$(jobs)" >&2
+
+MANTA_BENCH_COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+if [ -n "$(git status --porcelain --untracked-files=no 2>/dev/null)" ]; then
+  MANTA_BENCH_COMMIT=$MANTA_BENCH_COMMIT-dirty
+fi
+export MANTA_BENCH_COMMIT
+
+bars=$build/bars.md
+failed=$build/failed
+rm -f "$bars" "$failed"
+{
+  echo "# Benchmark results"
+  echo
+  echo "Command: \`sh bench/run.sh $*\`, $(date -u +%Y-%m-%d). Medians over the warm rounds; \"cold\" is the"
+  echo "first round of a process. Every contestant has processes of its own, A and B interleaved; a"
+  echo "name after a comma is a preloaded allocator. \"line us\" is the round trip of a cache line"
+  echo "between two cores, measured in the same processes: 0.1-0.2 near, 0.3-0.6 far."
+  for program in bench_tasks bench_actors bench_ray_rows; do
+    "$build/bench/$program" --pin --json "$build/$program.json" --bars "$bars" "$@" ||
+      echo "$program" >>"$failed"
+  done
+  if [ -e "$bars" ]; then
+    echo
+    echo "## All bars"
+    cat "$bars"
+  fi
+} | tee "$build/results.md"
+
+if [ -e "$failed" ]; then
+  say "failed: $(tr '\n' ' ' <"$failed")" >&2
+  exit 1
+fi
