@@ -42,8 +42,9 @@ for file in $(printf '%s\n' "$list" | grep -v '[[:blank:]]'); do
   esac
   case $file in
     *.hpp | *.cpp)
-      long=$(awk 'length($0) > 100 { print FNR; exit }' "$file")
-      [ -z "$long" ] || complain "$file:$long: longer than 100 columns"
+      for line in $(awk 'length($0) > 100 { print FNR }' "$file"); do
+        complain "$file:$line: longer than 100 columns"
+      done
       ;;
   esac
   case $file in
