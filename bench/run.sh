@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # sh bench/run.sh [--quick] [other options of the programs; --filter TEXT, --passes N, ...]
 #
-# Builds the benchmarks in build/bench (Release), runs them against every rival that can be installed
-# here, and prints all tables and then the bars, met or missed, as Markdown. What it prints is also in
-# build/bench/results.md; every sample is in build/bench/*.json.
+# Builds the benchmarks in build/bench (Release), runs them against every rival that can be
+# installed here, and prints all tables and then the bars, met or missed, as Markdown. What it
+# prints is also in build/bench/results.md; every sample is in build/bench/*.json.
 set -e
+# shellcheck source=../cmake/setup.sh
 . "$(dirname "$0")/../cmake/setup.sh"
 
 need_compiler \
@@ -31,10 +32,12 @@ rm -f "$bars" "$failed"
 {
   echo "# Benchmark results"
   echo
-  echo "Command: \`sh bench/run.sh $*\`, $(date -u +%Y-%m-%d). Medians over the warm rounds; \"cold\" is the"
-  echo "first round of a process. Every contestant has processes of its own, A and B interleaved; a"
-  echo "name after a comma is a preloaded allocator. \"line us\" is the round trip of a cache line"
-  echo "between two cores, measured in the same processes: 0.1-0.2 near, 0.3-0.6 far."
+  cat <<END
+Command: \`sh bench/run.sh $*\`, $(date -u +%Y-%m-%d). Medians over the warm rounds; "cold" is the
+first round of a process. Every contestant has processes of its own, A and B interleaved; a name
+after a comma is a preloaded allocator. "line us" is the round trip of a cache line between two
+cores, measured in the same processes: 0.1-0.2 near, 0.3-0.6 far.
+END
   for program in bench_tasks bench_actors bench_ray_rows; do
     "$build/bench/$program" --pin --json "$build/$program.json" --bars "$bars" "$@" ||
       echo "$program" >>"$failed"

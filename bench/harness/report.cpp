@@ -29,7 +29,6 @@ double middle(const result& r, bool cold, getter get) {
 }
 
 double value_of(const sample& s) { return s.got.value; }
-double bytes_of(const sample& s) { return s.got.bytes; }
 double n_of(const sample& s) { return s.got.n; }
 double p50_of(const sample& s) { return s.got.p50; }
 double p99_of(const sample& s) { return s.got.p99; }
@@ -39,6 +38,15 @@ double peak_of(const sample& s) { return s.rss_peak / (1 << 20); }
 double after_of(const sample& s) { return s.rss_after / (1 << 20); }
 
 double headline(const result& r, getter get = value_of) { return middle(r, !use_warm(r), get); }
+
+// The peak of all rounds: later ones reuse the memory of the first.
+double most_bytes(const result& r) {
+  double most = not_measured;
+  for (const sample& s : r.samples) {
+    if (std::isnan(most) || s.got.bytes > most) most = s.got.bytes;
+  }
+  return most;
+}
 
 const char* symbol(unit in) {
   switch (in) {
@@ -113,7 +121,7 @@ void print_cells(std::FILE* out, const std::vector<cells>& table) {
 
 cells table_line(const result& r) {
   if (!r.failure.empty()) {
-    cells line(12);
+    cells line(13);
     line[0] = label(r);
     line[1] = r.failure;
     return line;
@@ -126,12 +134,13 @@ cells table_line(const result& r) {
   return {label(r),
           number(quantile(values, 0.5)),
           number(low) + " - " + number(high),
+          number(static_cast<double>(values.size())),
           number(middle(r, true, value_of)),
           number(headline(r, n_of)),
           number(headline(r, p50_of)),
           number(headline(r, p99_of)),
           number(headline(r, cpu_ns_of)),
-          number(headline(r, bytes_of)),
+          number(most_bytes(r)),
           memory,
           number(headline(r, threads_of)),
           number(quantile(lines, 0.5))};
@@ -173,7 +182,7 @@ const result* best(const std::deque<result>& all, const std::string& row, const 
 cells judge(const bar& b, const std::deque<result>& all) {
   const result* ours = find(all, b.row, b.ours);
   if (ours == nullptr || ours->samples.empty()) return {b.text, "", "", "not measured"};
-  const double got = headline(*ours, b.of_bytes ? bytes_of : value_of);
+  const double got = b.of_bytes ? most_bytes(*ours) : headline(*ours);
   const bool more_is_better = ours->in->in == unit::per_second && !b.of_bytes;
   double limit = b.limit;
   std::string reference;
@@ -272,8 +281,8 @@ void print_row(const row& r, const std::vector<result>& line) {
   std::printf("\n### %s\n\n", r.title.c_str());
   const bool is_ray = !std::isnan(r.ray);
   std::vector<cells> table{{is_ray ? "mode" : "who", std::string("median, ") + symbol(r.in),
-                            "p10 - p90", "cold", "n", "p50", "p99", "cpu ns per op", "bytes per op",
-                            "RSS peak / after, MiB", "threads", "line us"}};
+                            "p10 - p90", "repeats", "cold", "n", "p50", "p99", "cpu ns per op",
+                            "bytes per op", "RSS peak / after, MiB", "threads", "line us"}};
   for (const result& one : line) table.push_back(table_line(one));
   drop_empty_columns(table);
   print_cells(stdout, table);

@@ -71,6 +71,11 @@ std::int64_t sliding(const manta::actor<adder>& target, std::size_t count, std::
   return sum;
 }
 
+// The same as in_batches(), called by a task.
+std::int64_t from_a_task(const manta::actor<adder>& target, std::size_t count, std::size_t window) {
+  return manta::remote<in_batches>(target, count, window).get();
+}
+
 using flight = std::int64_t (*)(const manta::actor<adder>&, std::size_t, std::size_t);
 
 contestant in_flight(const char* row, const char* name, std::size_t window, flight how_to) {
@@ -198,6 +203,7 @@ void add_our_actors(suite& s) {
       {window_1, 1}, {window_10, 10}, {window_1000, 1000}, {window_10000, 10000}};
   for (const auto& [row, window] : windows) {
     s.add(in_flight(row, "manta", window, in_batches));
+    s.add(in_flight(row, "manta, called by a task", window, from_a_task));
     if (window > 1) s.add(in_flight(row, "manta, each get followed by a call", window, sliding));
   }
   s.add(our_one_way());

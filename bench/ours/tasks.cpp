@@ -37,16 +37,19 @@ std::uint64_t call_and_get(std::size_t count) {
   return sum;
 }
 
+// `from_task`: a task submits and gets them, instead of the main thread.
 template <class R>
-contestant our_many() {
-  contestant c{payload<R>::row, "manta", side::ours, true};
-  c.start = [](const plan& how) -> body {
+contestant our_many(const char* name, bool from_task) {
+  contestant c{payload<R>::row, name, side::ours, true};
+  c.start = [=](const plan& how) -> body {
     auto rt = std::make_shared<manta::runtime>();
     const std::size_t count = how.count(million);
     return [=](const turn&) {
       keep(rt);
       return time_per_operation(unit::nanoseconds, count, [&] {
-        check(call_and_get<R>(count) == payload_sum(count), "sum of results");
+        const std::uint64_t sum =
+            from_task ? manta::remote<call_and_get<R>>(count).get() : call_and_get<R>(count);
+        check(sum == payload_sum(count), "sum of results");
       });
     };
   };
@@ -75,7 +78,7 @@ contestant our_two_submitters() {
 // manta::async as a pool, for the rows' common text.
 class async_lambdas {
  public:
-  explicit async_lambdas(int) {}
+  explicit async_lambdas(int) { keep(runtime_); }
   template <class F>
   auto submit(F function) {
     return manta::async(std::move(function));
@@ -217,10 +220,11 @@ contestant as_ours(contestant c) {
 }  // namespace
 
 void add_our_tasks(suite& s) {
-  s.add(our_many<std::uint8_t>());
-  s.add(our_many<std::uint64_t>());
-  s.add(our_many<bytes_64>());
-  s.add(our_many<std::string>());
+  s.add(our_many<std::uint8_t>("manta", false));
+  s.add(our_many<std::uint64_t>("manta", false));
+  s.add(our_many<std::uint64_t>("manta, submitted by a task", true));
+  s.add(our_many<bytes_64>("manta", false));
+  s.add(our_many<std::string>("manta", false));
   s.add(as_ours(many<std::uint64_t, async_lambdas>("manta::async(lambda)", 0, true)));
   s.add(our_two_submitters());
   s.add(our_fib<fib_tasks>("manta, both branches tasks"));
