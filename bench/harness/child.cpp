@@ -21,8 +21,8 @@ namespace {
 
 constexpr int report_descriptor = 3;
 constexpr unsigned child_limit_s = 120;  // a contestant that hangs ends by SIGALRM
-// A process that has used this much does no further round that is not time-bounded: slow contestants
-// get fewer repeats (the table says how many), never fewer operations.
+// A process that has used this much does no further round that is not time-bounded: slow
+// contestants get fewer repeats (the table says how many), never fewer operations.
 constexpr double process_budget_s = 1.5;
 
 std::string read_all(int descriptor) {
