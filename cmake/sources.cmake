@@ -4,11 +4,15 @@
 set(manta_sources
   src/base/check.cpp
   src/base/machine.cpp
+  src/exec/actor_core.cpp
   src/exec/block_pool.cpp
   src/exec/deque.cpp
+  src/exec/executor.cpp
   src/exec/job.cpp
   src/exec/parker.cpp
   src/exec/slab_pool.cpp
+  src/exec/wait.cpp
+  src/exec/worker.cpp
   src/spec/config.cpp
   src/spec/error.cpp
   src/spec/options.cpp
