@@ -10,7 +10,8 @@ find_package(Catch2 2.13 REQUIRED)
 include(Catch)
 
 add_library(manta_test_main OBJECT main.cpp)
-target_link_libraries(manta_test_main PUBLIC Catch2::Catch2 manta::manta)
+target_link_libraries(manta_test_main PUBLIC
+  Catch2::Catch2 fmt::fmt-header-only manta::manta)
 target_compile_features(manta_test_main PUBLIC cxx_std_20)
 # The framework's own code is neither optimised nor instrumented: that takes minutes to compile.
 set_source_files_properties(main.cpp PROPERTIES COMPILE_OPTIONS "-O0;-fno-sanitize=all")
