@@ -29,11 +29,15 @@ for word in "$work" "$source_dir" fmt; do
   [ -z "$hit" ] || fail "the package's files name '$word': $hit"
 done
 
-# Hidden by default: what the shared library shows belongs to manta.
+# Hidden by default: the shared library shows nothing of fmt, and of manta only what lies in the
+# inline namespace that carries the ABI's number.
 if [ "$linkage" = shared ] && command -v nm >/dev/null; then
-  alien=$(nm -DC --defined-only "$libdir/libmanta.so" | sed 's/^[^ ]* . //' |
-    grep -E '^(fmt::|(typeinfo|vtable)[^:]* for fmt::)' || true)
+  nm -DC --defined-only "$libdir/libmanta.so" | sed 's/^[^ ]* . //' >"$work/names"
+  alien=$(grep -E '^(fmt::|(typeinfo|vtable)[^:]* for fmt::)' "$work/names" || true)
   [ -z "$alien" ] || fail "libmanta.so shows names of fmt: $alien"
+  unversioned=$(grep -F 'manta::' "$work/names" | grep -vE 'manta::v[0-9]+::' || true)
+  [ -z "$unversioned" ] || fail "libmanta.so shows names outside manta's inline namespace: $unversioned"
+  grep -qE 'manta::v[0-9]+::' "$work/names" || fail "libmanta.so shows no name of manta's"
 fi
 
 configure "$here/consumer" "$work/consumer" -Dway=find_package -DCMAKE_PREFIX_PATH="$prefix"
