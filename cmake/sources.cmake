@@ -13,7 +13,10 @@ set(manta_sources
   src/exec/parker.cpp
   src/exec/slab_pool.cpp
   src/exec/wait.cpp
+  src/exec/wait_many.cpp
   src/exec/worker.cpp
+  src/front.cpp
+  src/node/runtime.cpp
   src/spec/config.cpp
   src/spec/error.cpp
   src/spec/options.cpp

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <manta/exec/job.hpp>
+#include <manta/future.hpp>
+#include <manta/signature.hpp>
+
+// How an argument travels from the call to the function: by value, or as a future whose value the job
+// waits for. A holder is part of the job's block and has three steps:
+//   link(job)     registers with what is not ready yet; each adds one to job.needs
+//   failure()     after all is ready: the error that the job inherits, or null
+//   pass()        the argument for the function's parameter P
+
+namespace manta::inline v0::detail {
+
+/// Tells a job that one thing it needs is there.
+struct dependency : exec::waiter {
+  exec::job* dependent = nullptr;
+
+  /// Adds one need unless `on` is ready already.
+  void link(exec::job* j, exec::job* on) {
+    dependent = j;
+    fire = [](exec::waiter* w) noexcept { static_cast<dependency*>(w)->met(); };
+    j->needs.fetch_add(1, std::memory_order_relaxed);
+    if (!on->add_waiter(this)) j->needs.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void met() noexcept {
+    // Acquire and release: the job's runner sees every value that was waited for.
+    exec::job* const j = dependent;
+    if (j->needs.fetch_sub(1, std::memory_order_acq_rel) == 1) j->ops->ready(j);
+  }
+};
+
+/// A job's failure, followed through aliases; null when it is done.
+inline const error* failure_of(exec::job* j) noexcept {
+  exec::job* const end = j->outcome();
+  return (end->word() & exec::job_bits::failed) != 0 ? &end->failure() : nullptr;
+}
+
+/// A value for parameter P; a future is passed through as a value like any other.
+template <class P>
+struct value_argument {
+  using stored = std::remove_cvref_t<P>;
+  stored value;
+
+  template <class A>
+  explicit value_argument(A&& a) : value(std::forward<A>(a)) {}
+  static constexpr bool is_linked = false;
+  void link(exec::job* /*job*/) {}
+  const error* failure() noexcept { return nullptr; }
+  decltype(auto) pass() noexcept {
+    if constexpr (std::is_lvalue_reference_v<P>) {
+      return std::as_const(value);
+    } else {
+      return std::move(value);
+    }
+  }
+};
+
+/// A range of values for a parameter std::span<const E>: the job keeps a vector.
+template <class E>
+struct span_argument {
+  std::vector<E> values;
+
+  template <class A>
+  explicit span_argument(A&& a) {
+    if constexpr (std::is_constructible_v<std::vector<E>, A&&>) {
+      values = std::vector<E>(std::forward<A>(a));
+    } else {
+      values.assign(std::begin(a), std::end(a));
+    }
+  }
+  static constexpr bool is_linked = false;
+  void link(exec::job* /*job*/) {}
+  const error* failure() noexcept { return nullptr; }
+  std::span<const E> pass() noexcept { return values; }
+};
+
+/// True when P reads the value where it is: const T&, or a view of it.
+template <class P, class U>
+inline constexpr bool reads_in_place = (std::is_lvalue_reference_v<P> &&
+                                        std::is_same_v<std::remove_cvref_t<P>, U>) ||
+                                       is_const_span<P>;
+
+/// A future<U> whose value P takes.
+template <class P, class U>
+struct future_argument {
+  future<U> from;
+  dependency node;
+
+  explicit future_argument(future<U> f) : from(std::move(f)) {
+    if (!from.valid()) raise_empty_future();
+  }
+  static constexpr bool is_linked = true;
+  void link(exec::job* j) {
+    exec::job* const on = access::job(from);
+    if (!on->is_ready()) node.link(j, on);
+  }
+  const error* failure() noexcept { return failure_of(access::job(from)); }
+  decltype(auto) pass() {
+    exec::job* const handle = access::job(from);
+    exec::job* const owner = handle->outcome();
+    if constexpr (reads_in_place<P, U>) {
+      return std::as_const(value_of<U>(owner));
+    } else {
+      return take_value<U>(handle, owner);
+    }
+  }
+};
+
+/// Walks a list of jobs and needs one until all are ready, with one node for the whole list.
+struct gather_node : exec::waiter {
+  exec::job* dependent = nullptr;
+  exec::job* const* next_job = nullptr;
+  exec::job* const* last = nullptr;
+
+  void link(exec::job* j, exec::job* const* begin, exec::job* const* end) {
+    dependent = j;
+    next_job = begin;
+    last = end;
+    fire = [](exec::waiter* w) noexcept {
+      auto* const self = static_cast<gather_node*>(w);
+      exec::job* const of = self->dependent;
+      if (self->advance()) return;
+      if (of->needs.fetch_sub(1, std::memory_order_acq_rel) == 1) of->ops->ready(of);
+    };
+    j->needs.fetch_add(1, std::memory_order_relaxed);
+    if (!advance()) j->needs.fetch_sub(1, std::memory_order_relaxed);
+  }
+  /// True when it waits for another one. Once it does, this object may be gone on return.
+  bool advance() noexcept {
+    while (next_job != last) {
+      exec::job* const on = *next_job++;
+      if (!on->is_ready() && on->add_waiter(this)) return true;
+    }
+    return false;
+  }
+};
+
+/// A std::vector<future<U>> for a parameter std::vector<T>, const std::vector<T>& or span of const T.
+template <class P, class U>
+struct gather_argument {
+  std::vector<future<U>> from;
+  gather_node node;
+  std::vector<U> values;
+
+  explicit gather_argument(std::vector<future<U>> f) : from(std::move(f)) {
+    for (const future<U>& one : from) {
+      if (!one.valid()) raise_empty_future();
+    }
+  }
+  static constexpr bool is_linked = true;
+  exec::job* const* begin() const noexcept {
+    // A future is one pointer to its job.
+    static_assert(sizeof(future<U>) == sizeof(exec::job*) && std::is_standard_layout_v<future<U>>);
+    return reinterpret_cast<exec::job* const*>(from.data());
+  }
+  void link(exec::job* j) { node.link(j, begin(), begin() + from.size()); }
+  const error* failure() noexcept {
+    for (const future<U>& one : from) {
+      if (const error* e = failure_of(access::job(one))) return e;
+    }
+    return nullptr;
+  }
+  decltype(auto) pass() {
+    values.reserve(from.size());
+    for (const future<U>& one : from) {
+      exec::job* const handle = access::job(one);
+      values.push_back(take_value<U>(handle, handle->outcome()));
+    }
+    if constexpr (std::is_lvalue_reference_v<P> || is_const_span<P>) {
+      return std::as_const(values);
+    } else {
+      return std::move(values);
+    }
+  }
+};
+
+/// Chooses the holder for parameter P and an argument of type A.
+template <class P, class A>
+struct choose_argument {
+  using type = value_argument<P>;
+};
+template <class P, class A>
+requires(is_const_span<P>) struct choose_argument<P, A> {
+  using type = span_argument<std::remove_cv_t<span_element_t<P>>>;
+};
+template <class P, class U>
+requires(!is_future<std::remove_cvref_t<P>>::value) struct choose_argument<P, future<U>> {
+  using type = future_argument<P, U>;
+};
+
+template <class T>
+struct list_of_futures : std::false_type {};
+template <class U>
+struct list_of_futures<std::vector<future<U>>> : std::true_type {};
+
+template <class P, class U>
+requires(!list_of_futures<std::remove_cvref_t<P>>::value) struct choose_argument<
+    P, std::vector<future<U>>> {
+  using type = gather_argument<P, U>;
+};
+
+template <class P, class A>
+using argument_t = typename choose_argument<P, std::remove_cvref_t<A>>::type;
+
+/// Whether an argument A can become parameter P: directly, through its future, or gathered.
+template <class P, class A>
+constexpr bool is_accepted() {
+  using plain = std::remove_cvref_t<A>;
+  using holder = argument_t<P, A>;
+  if constexpr (!std::is_constructible_v<holder, A&&>) {
+    return false;
+  } else if constexpr (holder::is_linked) {
+    return std::is_convertible_v<decltype(std::declval<holder&>().pass()), P>;
+  } else {
+    return is_const_span<P> || std::is_constructible_v<std::remove_cvref_t<P>, A&&> ||
+           std::is_same_v<plain, std::remove_cvref_t<P>>;
+  }
+}
+
+template <class P, class A>
+constexpr bool check_argument() {
+  static_assert(
+      is_accepted<P, A>(),
+      "manta: an argument does not fit its parameter: it must convert to it, or be a future "
+      "(or a vector of futures) of something that does; see P and A in the next line");
+  return true;
+}
+
+}  // namespace manta::inline v0::detail

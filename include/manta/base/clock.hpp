@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+// Time as the engine uses it: steady, in nanoseconds. A deadline that is absent means "for ever".
+
+namespace manta::inline v0 {
+
+/// Every duration of the public interface converts to this.
+using duration = std::chrono::nanoseconds;
+
+namespace base {
+
+using time_point = std::chrono::steady_clock::time_point;
+using deadline = std::optional<time_point>;
+
+/// One clock read (23 ns on the reference machine).
+inline time_point now() noexcept { return std::chrono::steady_clock::now(); }
+
+/// now() + timeout, without overflow; a negative timeout is over at once.
+inline time_point after(duration timeout) noexcept {
+  const time_point start = now();
+  if (timeout >= time_point::max() - start) return time_point::max();
+  return start + timeout;
+}
+
+}  // namespace base
+}  // namespace manta::inline v0

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include <manta/base/check.hpp>
+
+// A value or the reason why there is none. The form in which calls that can fail for expected
+// reasons answer; the throwing form of the same call is built on it.
+
+namespace manta::inline v0::base {
+
+/// Holds T (an object type, a reference, or void) or E. Externally synchronised.
+template <class T, class E>
+class basic_result {
+  using stored = std::conditional_t<
+      std::is_void_v<T>, std::monostate,
+      std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T>*, T>>;
+
+ public:
+  using value_type = T;
+
+  template <class U = stored>
+  requires(!std::is_void_v<T> && !std::is_reference_v<T> && std::is_constructible_v<T, U&&> &&
+           !std::is_same_v<std::remove_cvref_t<U>, basic_result> &&
+           !std::is_same_v<std::remove_cvref_t<U>, E>) basic_result(U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  basic_result(std::remove_reference_t<T>& value) requires(std::is_lvalue_reference_v<T>)
+      : state_(std::in_place_index<0>, &value) {}
+  basic_result() requires(std::is_void_v<T>) : state_(std::in_place_index<0>) {}
+  basic_result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  /// Requires has_value(): asking for a value that is not there is a bug in the caller.
+  decltype(auto) value() const& {
+    MANTA_CHECK(has_value());
+    if constexpr (std::is_reference_v<T>) {
+      return static_cast<T>(*std::get<0>(state_));
+    } else if constexpr (!std::is_void_v<T>) {
+      return static_cast<const T&>(std::get<0>(state_));
+    }
+  }
+  decltype(auto) value() && {
+    MANTA_CHECK(has_value());
+    if constexpr (std::is_reference_v<T>) {
+      return static_cast<T>(*std::get<0>(state_));
+    } else if constexpr (!std::is_void_v<T>) {
+      return static_cast<T>(std::get<0>(std::move(state_)));
+    }
+  }
+  decltype(auto) operator*() const& { return value(); }
+  decltype(auto) operator*() && { return std::move(*this).value(); }
+  auto operator->() const requires(!std::is_void_v<T>) {
+    if constexpr (std::is_reference_v<T>) {
+      return std::get<0>(state_);
+    } else {
+      return &std::get<0>(state_);
+    }
+  }
+
+  /// Requires !has_value().
+  const E& error() const {
+    MANTA_CHECK(!has_value());
+    return std::get<1>(state_);
+  }
+
+ private:
+  std::variant<stored, E> state_;
+};
+
+}  // namespace manta::inline v0::base

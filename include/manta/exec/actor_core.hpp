@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <manta/base/export.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/spec/error.hpp>
+
+// An actor without its type: mailbox, life and handles.
+//
+// Problem. Calls come from any thread; the methods run one at a time, each caller's in its order; an
+// idle actor costs no thread and little memory.
+//
+// Idea. The mailbox is one atomic pointer: a stack of calls that the running worker takes whole and
+// turns round. The same pointer says whether the actor is scheduled, so that the caller who finds it
+// idle, and nobody else, queues it like any job.
+//
+//   inbox      meaning                                  push does            the worker does
+//   idle       nothing to do, not scheduled             CAS to m; schedule   -
+//   null       scheduled or running, nothing new        CAS to m             CAS to idle, leaves
+//   m -> ...   scheduled or running, calls waiting      CAS to m'            exchange(null), runs them
+//   closed     ended with the runtime                   fails the call       -
+//
+//   life:  starting (inbox null: calls collect) -> alive -> ended
+//                 \-> lost (the constructor failed): every call fails with actor_lost
+//
+// A call whose arguments are futures still being made waits in `held` and with it the later calls of
+// the same caller; calls of other callers pass.
+//
+// The end: when the last handle goes, the core's own `end` mail is pushed behind all calls; the worker
+// that finds it destroys the object and frees the block. A held call counts as a handle.
+//
+// Invariants
+//   1. at most one thread runs the actor: it is the one that got the scheduled entry.
+//   2. a call is pushed after every earlier call of its caller.
+//   3. the block is freed by who processes `end`, or by who finds the inbox closed with no handle left.
+
+namespace manta::inline v0::exec {
+
+/// A call's link in a mailbox, or before that in the list of held calls.
+struct mail {
+  mail* next = nullptr;
+  job* call = nullptr;       ///< null for the end
+  std::uint64_t caller = 0;  ///< serial number of the caller
+};
+
+/// What a core has to know of the object's type.
+struct actor_ops {
+  void (*destroy)(actor_core* self) noexcept;  ///< ends the object's lifetime
+  std::uint32_t size;                          ///< of the block, core included
+  const char* type;                            ///< the compiler's spelling of the type
+};
+
+class MANTA_API actor_core : public job {
+ public:
+  /// Starts with one handle. Registers itself so that the end of the runtime finds it.
+  explicit actor_core(const actor_ops* kind);
+
+  // Handles, any thread.
+  void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
+  void drop_handle() noexcept;
+
+  /// Makes room for held calls. Call it before send_linked, and before the call's arguments are linked,
+  /// since what follows can't fail. Throws std::bad_alloc.
+  void prepare_held();
+  /// Sends a call whose arguments are there; takes over one hold of it. Any thread with a handle.
+  void send(job* call, mail* m) noexcept;
+  /// Sends a call whose arguments were linked, with one need more than they have and with a handle of
+  /// its own, which is dropped by who finds the arguments complete. Takes over one hold of the call.
+  void send_linked(job* call, mail* m) noexcept;
+  /// job_ops::ready of a linked call.
+  void arguments_ready(std::uint64_t caller) noexcept;
+
+  /// The constructor has run (or failed, with `reason`): begins with the calls. The calling worker
+  /// stays with the actor for a while.
+  void begin(const error* reason) noexcept;
+  /// What calls fail with; null while the actor lives. Read by the worker that runs it.
+  const error* lost() const noexcept { return lost_; }
+  const actor_ops& kind() const noexcept { return *kind_; }
+
+  /// Ends every actor: what is queued fails with `reason`. No worker may run.
+  static void close_all(const error& reason) noexcept;
+  /// Actors that exist, for tests.
+  static std::size_t alive() noexcept;
+
+ protected:
+  ~actor_core();
+
+ private:
+  struct held_calls;
+  struct registry;
+  friend void execute_actor(job* self) noexcept;
+
+  bool push(mail* m) noexcept;
+  void drain() noexcept;
+  bool run_mails(mail* list, int& budget) noexcept;
+  mail* take_new(int& polls) noexcept;
+  bool run_call(job* call, bool is_last) noexcept;
+  void hold_back(job* call, mail* m) noexcept;
+  void flush_held(std::uint64_t caller) noexcept;
+  void refuse(job* call) noexcept;
+  void finish_life() noexcept;
+  void close(const error& reason) noexcept;
+  void free_block_of_core() noexcept;
+
+  std::atomic<mail*> inbox_{nullptr};
+  const actor_ops* const kind_;
+  std::atomic<std::uint32_t> handles_{1};
+  std::atomic<std::uint32_t> held_count_{0};
+  std::atomic<held_calls*> held_{nullptr};
+  error* lost_ = nullptr;
+  mail* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
+  bool has_object_ = false;
+  mail end_;
+  actor_core* previous_ = nullptr;  // registry
+  actor_core* next_ = nullptr;
+};
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <manta/base/export.hpp>
+#include <manta/base/id.hpp>
+#include <manta/exec/job.hpp>
+
+// Who is calling: the execution context that names children and orders calls to actors, and what a
+// thread keeps for the engine.
+
+namespace manta::inline v0::exec {
+
+class actor_core;
+struct work_queue;
+
+/// One caller: a running task, a running actor method, or a thread of the driver. Its thread only.
+struct context {
+  /// The running job; null on a thread of the driver.
+  const job* running = nullptr;
+  /// The actor whose method runs, if one does.
+  actor_core* actor = nullptr;
+  /// Calls made so far: the next child's index.
+  std::uint32_t calls = 0;
+  /// Told apart from every other caller of the process; 0 until it is needed.
+  std::uint64_t serial = 0;
+  /// This caller's own id; computed at its first call (see name_child).
+  base::id self;
+};
+
+/// What a thread that uses the engine has. Trivial, so that access costs no initialisation check.
+struct thread_state {
+  /// Where this thread's jobs go. Valid while `generation` is the executor's.
+  work_queue* queue = nullptr;
+  std::uint64_t generation = 0;
+  context* current = nullptr;
+  /// Jobs now running on this thread's stack, one in the other.
+  std::uint32_t depth = 0;
+  bool is_worker = false;
+  /// Below this stack address nothing more is run in place.
+  const char* stack_limit = nullptr;
+  /// Queue entries left behind by jobs that were claimed elsewhere than from the queue.
+  std::int64_t stale = 0;
+};
+
+extern MANTA_API constinit thread_local thread_state this_thread;
+
+/// Gives `child` its name: parent's id and call index. Two multiplications at a caller's first call.
+inline void name_child(job* child) noexcept {
+  context& caller = *this_thread.current;
+  if (caller.calls == 0 && caller.running != nullptr) {
+    const job& j = *caller.running;
+    caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
+  }
+  child->parent = caller.self;
+  child->index = caller.calls++;
+}
+
+/// This caller's serial number; made at the first use.
+MANTA_API std::uint64_t caller_serial() noexcept;
+
+/// Makes `ctx` the current caller for a scope.
+class context_scope {
+ public:
+  explicit context_scope(context& ctx) noexcept : outer_(this_thread.current) {
+    this_thread.current = &ctx;
+    ++this_thread.depth;
+  }
+  ~context_scope() {
+    this_thread.current = outer_;
+    --this_thread.depth;
+  }
+  context_scope(const context_scope&) = delete;
+  context_scope& operator=(const context_scope&) = delete;
+
+ private:
+  context* outer_;
+};
+
+}  // namespace manta::inline v0::exec

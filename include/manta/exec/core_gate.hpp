@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <manta/base/export.hpp>
+#include <manta/exec/job.hpp>
+
+namespace manta::inline v0::exec {
+
+/// The cores that one task asked for with options.cpus. Tasks that ask are let through in the order
+/// they came, as long as their sum fits the runtime's cores; a task that does not ask never comes here.
+/// Counted in thousandths of a core, so that fractions add up exactly.
+class MANTA_API core_claim {
+ public:
+  core_claim() noexcept = default;
+  explicit core_claim(double cores) noexcept
+      : thousandths_(static_cast<std::int64_t>(cores * 1000.0 + 0.5)) {}
+
+  /// Adds one need to `j` unless the cores are free now. Any thread; once.
+  void request(job* j);
+  /// Gives the cores back; lets others through. Any thread; harmless when nothing is held.
+  void release() noexcept;
+
+ private:
+  friend struct core_gate;
+  enum class stage : std::uint8_t { idle, queued, held };
+
+  job* job_ = nullptr;
+  core_claim* next_ = nullptr;
+  std::int64_t thousandths_ = 0;
+  stage stage_ = stage::idle;
+};
+
+/// Cores of the runtime that starts now; nothing is held yet.
+MANTA_API void reset_core_gate(int cores) noexcept;
+
+}  // namespace manta::inline v0::exec

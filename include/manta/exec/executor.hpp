@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/export.hpp>
+#include <manta/exec/context.hpp>
+#include <manta/exec/deque.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/exec/parker.hpp>
+
+// The executor: worker threads that run jobs, and the ways to wait for one.
+//
+// Problem. Any thread submits at tens of millions per second, two cores share the work, nobody burns
+// CPU when there is none, and a job may wait for another without stopping the machine.
+//
+// Idea. Every thread that submits has a queue (a deque, deque.hpp); workers take from their own end of
+// their own and steal batches from the rest, so a driver thread's queue is the injection queue and is
+// sharded by thread. All that a submitter has to know about the workers is one word:
+//
+//      63          48 47        32 31         16 15         0
+//      | (unused)    | target     | searching  | active    |     idle word
+//
+//   active     worker threads that run or search; target: how many there should be
+//   searching  of these, how many are looking for work (or will be, as soon as their job is published)
+//
+//   submit = push; light barrier; if (searching == 0 and active < target) wake or start a worker
+//
+//   worker:   running --own queue empty--> searching --found--> running
+//                ^                            |  spun for spin_us, or too many spin
+//                |                            v
+//              woken by a submitter <---- parked (not active)        zero CPU
+//
+// Invariants
+//   1. A worker that parks leaves the idle word first, then passes a heavy barrier, then looks at all
+//      queues once more. A submitter pushes first and reads the word then. So either sees the other.
+//   2. Who stops searching as the last one while there is more work wakes the next worker.
+//   3. A worker that blocks in a wait leaves `active` (it lends its core), so another takes its place;
+//      when it returns there may be more than `target` active, and the next one between jobs parks.
+//   4. Spinners are fewer than cores: searchers over the budget park within microseconds.
+//
+// Waiting (get). 1. ready: return. 2. Not started, all it needs is there, and enough stack is left: run
+// it here. 3. Spin shortly. 4. Sleep; a worker lends its core before. Progress: a job that is waited
+// for is either claimed by a thread that runs it, or in a queue that some active worker will reach,
+// because while anything is queued active is kept at target; threads are added for that, past the soft
+// limit one a millisecond and only when every other one is blocked.
+//
+// Shutdown: what runs finishes, what is queued ends with errc::cancelled, so every future ends.
+
+namespace manta::inline v0::exec {
+
+/// Settings of the executor; see config.hpp.
+struct executor_settings {
+  int workers = 1;
+  int spin_us = 50;
+  int extra_threads = 256;
+};
+
+/// Counters that one thread writes and any thread reads.
+struct work_counters {
+  std::atomic<std::uint64_t> submitted{0};
+  std::atomic<std::uint64_t> run{0};
+  std::atomic<std::uint64_t> run_in_place{0};
+  std::atomic<std::uint64_t> stolen{0};
+  std::atomic<std::uint64_t> actor_calls{0};
+  std::atomic<std::int64_t> busy_ns{0};
+
+  /// Adds without a locked instruction. Owner thread only.
+  template <class T>
+  static void add(std::atomic<T>& counter, T n) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+};
+
+/// A thread's queue and counters. Outlives the thread: the next new thread takes it over.
+struct work_queue {
+  deque jobs;
+  work_counters counters;
+  bool is_worker = false;
+  bool is_owned = false;  // under the executor's mutex
+};
+
+/// What happened so far, for runtime::stats().
+struct executor_counts {
+  std::uint64_t submitted = 0, run = 0, run_in_place = 0, stolen = 0, actor_calls = 0;
+  std::uint64_t wakes = 0, threads_lent = 0;
+  struct worker {
+    std::uint64_t run = 0;
+    double busy_seconds = 0;
+  };
+  std::vector<worker> workers;
+};
+
+class MANTA_API executor {
+ public:
+  /// The process's executor; never destroyed, so that late threads find it.
+  static executor& global();
+
+  /// Starts the workers. False when it runs already. Errors: std::system_error when not even one
+  /// thread can be started.
+  bool start(const executor_settings& settings);
+  /// Ends as the story says. The calling thread must not be a worker.
+  void stop() noexcept;
+
+  /// Throws no_runtime unless a runtime runs; makes this thread known to it. Call before submit.
+  static void require() {
+    if (this_thread.generation != live_generation_.load(std::memory_order_acquire) ||
+        this_thread.generation == 0) {
+      join_thread();
+    }
+  }
+  static bool is_running() noexcept {
+    return live_generation_.load(std::memory_order_relaxed) != 0;
+  }
+
+  /// Queues a job that needs nothing any more; takes over one hold. Requires require().
+  static void submit(job* j) {
+    this_thread.queue->jobs.push(j);
+    work_counters::add<std::uint64_t>(this_thread.queue->counters.submitted, 1);
+    notify();
+  }
+  /// The same from any thread, known or not, running or not: what the waiters' callbacks use.
+  static void resume(job* j) noexcept;
+  /// Looks whether a worker has to be woken for what was just queued.
+  static void notify() {
+    light_barrier();
+    if (wants_worker(idle_word_.load(std::memory_order_relaxed))) global().wake_one(true);
+  }
+
+  /// Returns when `j` is ready, or false at the deadline. Runs it here when it may.
+  static bool wait(job* j, const base::deadline& deadline);
+  /// Sleeps until `p` is signalled (true) or the deadline; a worker lends its core meanwhile.
+  static bool sleep(parker& p, const base::deadline& deadline);
+
+  /// Number of workers it aims at; 0 when none runs.
+  int target() const noexcept;
+  base::time_point started() const noexcept { return started_; }
+  executor_counts counts();
+
+  /// Queues `j` on the calling worker so that what it has queued already goes first.
+  static void yield(job* j) noexcept;
+
+  /// Worker threads alive now, those that stand in for blocked ones included.
+  int threads();
+
+  /// Marks the calling worker as about to search, before it publishes its last result: whoever acts
+  /// on that result finds a searcher and wakes nobody.
+  static void announce_search() noexcept;
+  /// Takes the announcement back because there is something to run.
+  static void retract_search() noexcept;
+  /// True when the calling worker has nothing queued and has not announced yet.
+  static bool should_announce() noexcept;
+
+ private:
+  struct worker;
+  struct state;
+
+  static constexpr std::uint64_t one_active = 1;
+  static constexpr std::uint64_t one_searching = std::uint64_t{1} << 16U;
+  static constexpr std::uint64_t one_target = std::uint64_t{1} << 32U;
+  static int active(std::uint64_t word) noexcept { return static_cast<int>(word & 0xffffU); }
+  static int searching(std::uint64_t word) noexcept {
+    return static_cast<int>(word >> 16U & 0xffffU);
+  }
+  static int target(std::uint64_t word) noexcept { return static_cast<int>(word >> 32U & 0xffffU); }
+  static bool wants_worker(std::uint64_t word) noexcept {
+    return searching(word) == 0 && active(word) < target(word);
+  }
+
+  executor();
+
+  static void join_thread();
+  static bool run_here(job* j);
+  static bool spin_for(job* j, const base::deadline& deadline);
+  void leave_thread(work_queue* queue) noexcept;
+  work_queue* adopt_queue(bool is_worker);
+
+  void wake_one(bool may_exceed) noexcept;
+  bool start_thread(bool beyond_limit) noexcept;
+  void work(worker& w);
+  job* next_job(worker& w);
+  job* search(worker& w);
+  job* steal_round(worker& w);
+  job* found(worker& w, job* j);
+  bool park(worker& w);
+  bool retire(worker& w);
+  static void set_this_worker(worker* w) noexcept;
+  bool is_over_budget() const noexcept;
+  bool any_work() noexcept;
+  void begin_block() noexcept;
+  void end_block() noexcept;
+  bool lend_until(parker& p, const base::deadline& deadline);
+  void cancel_queued() noexcept;
+  void join_workers() noexcept;
+
+  static std::atomic<std::uint64_t> live_generation_;
+  static std::atomic<std::uint64_t> idle_word_;
+
+  state* const state_;
+  base::time_point started_{};
+};
+
+/// How run_claimed runs a job.
+struct run_options {
+  unsigned drops = 1;           ///< as in job::finish
+  actor_core* actor = nullptr;  ///< whose method it is
+  bool is_last = true;          ///< the worker knows of nothing to run after it
+};
+
+/// Runs a claimed job on this thread and completes it.
+MANTA_API void run_claimed(job* j, const run_options& how) noexcept;
+
+/// job_ops::execute of plain tasks: claim, run, complete.
+MANTA_API void execute_task(job* j) noexcept;
+
+}  // namespace manta::inline v0::exec

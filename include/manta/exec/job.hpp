@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <manta/base/export.hpp>
+#include <manta/base/id.hpp>
+#include <manta/spec/error.hpp>
+
+// A job and its cell: what runs, and the place where its result appears, in one block.
+//
+// Problem. A task needs a function, arguments, a count of what it waits for, a result, a state, the
+// list of who waits for it, a name, and a lifetime shared by futures and queues. Made apart these are
+// five allocations; the whole task may cost as much as one.
+//
+// Idea. One block, 64 bytes for a small task. All that is shared is one 64-bit word:
+//
+//   63           32 31      6  5        4       3        2       1      0
+//   | holders      |         | waiters| locked| aliased| failed| ready| claimed |
+//
+//   block:  | ops | word | waiters | parent id | index, needs | slot: value, error or alias | rest |
+//           0     8      16        24          40             48                             ...
+//
+// States (c = claimed, r = ready, f = failed, a = aliased; who may leave the state)
+//
+//   name      c r f a  value slot         next
+//   pending   0 0 0 0  empty              claimed: any thread, by try_claim, once needs is 0
+//   claimed   1 0 0 0  being made         done, failed, aliased: the claimer
+//   done      1 1 0 0  the value          (end) frozen; read by any holder
+//   failed    1 1 1 0  the error          (end) frozen. Cancelled is failed with errc::cancelled
+//   aliased   1 0 0 1  target job         resolved: whoever completes the target
+//   resolved  1 1 0 1  target job         (end) frozen; the target is done or failed
+//   escaped   the job runs elsewhere: a claimed job whose claimer is the cluster tier (not built yet)
+//
+// Invariants
+//   1. claimed is set once; who set it, and nobody else, fills the slot and makes the job ready.
+//   2. ready is set once, with release; who reads it with acquire may read the slot.
+//   3. the waiter list and an unresolved alias target are touched only under the locked bit.
+//   4. a waiter is fired exactly once or removed by remove_waiter, never both.
+//   5. the block is freed when the last holder leaves. Holders: each future, each argument that
+//      waits for it, the queue entry (or whatever will put it into a queue), each alias to it.
+//   6. an alias's target is never itself unresolved-aliased: targets are followed when the alias is
+//      made and moved on when the target becomes an alias (chains have length one).
+//
+// The lock is a bit, not a mutex: it is held for a few instructions and by at most a few threads.
+// Source: the split into claim and completion is that of work-first futures; the state drawing
+// follows design.md 4.
+
+namespace manta::inline v0::exec {
+
+class job;
+class actor_core;
+struct alias_node;
+
+/// Something to tell when a job is ready. Lives where its owner wants; the list only links it.
+struct waiter {
+  waiter* next = nullptr;
+  /// Called once, on the completing thread, after the job is ready; must not throw or block. The
+  /// waiter may be gone when it returns.
+  void (*fire)(waiter* self) noexcept = nullptr;
+};
+
+/// Bits of a job's word.
+struct job_bits {
+  static constexpr std::uint64_t claimed = 1U << 0U;
+  static constexpr std::uint64_t ready = 1U << 1U;
+  static constexpr std::uint64_t failed = 1U << 2U;
+  static constexpr std::uint64_t aliased = 1U << 3U;
+  static constexpr std::uint64_t locked = 1U << 4U;
+  static constexpr std::uint64_t waiters = 1U << 5U;
+  static constexpr std::uint64_t holder = std::uint64_t{1} << 32U;
+};
+
+/// What differs from one kind of job to another; one static object per kind.
+struct job_ops {
+  /// Runs a job that was taken from a queue; the entry's hold goes with it.
+  void (*execute)(job* self) noexcept;
+  /// Runs a claimed job: fills the slot, drops the arguments, returns the bits to complete with
+  /// (ready, ready|failed, or aliased with the target in the slot).
+  std::uint64_t (*run)(job* self) noexcept;
+  /// Everything it needs is there (needs went to 0): puts it where it will be run from.
+  void (*ready)(job* self) noexcept;
+  /// Ends a job that was taken from a queue without running it; the entry's hold goes with it.
+  void (*cancel)(job* self, const error& reason) noexcept;
+  /// Drops the arguments of a job that will never run.
+  void (*drop_arguments)(job* self) noexcept;
+  /// Destroys the value of a done job; null when nothing has to be done.
+  void (*drop_value)(job* self) noexcept;
+  /// A claimed job's alias node (see alias_node), or null when its function returns no future.
+  alias_node* (*alias)(job* self) noexcept;
+  /// The actor whose method this is, or null (the pointer or the result) when it is none.
+  actor_core* (*actor)(job* self) noexcept;
+  /// Size of the block.
+  std::uint32_t size;
+  /// A waiter may run it on its own thread: it needs nothing but a thread.
+  bool in_place;
+  /// The compiler's spelling of the function, for messages.
+  const char* function;
+  /// hash_name(function): stands for the function in ids.
+  std::uint64_t function_hash;
+};
+
+class MANTA_API job {
+ public:
+  job(const job_ops* kind, unsigned holders) noexcept
+      : ops(kind), word_(holders * job_bits::holder) {}
+  job(const job&) = delete;
+  job& operator=(const job&) = delete;
+
+  // State, any thread.
+  std::uint64_t word() const noexcept { return word_.load(std::memory_order_acquire); }
+  bool is_ready() const noexcept { return (word() & job_bits::ready) != 0; }
+  bool is_claimed() const noexcept {
+    return (word_.load(std::memory_order_relaxed) & job_bits::claimed) != 0;
+  }
+  /// True for exactly one caller. Requires needs == 0.
+  bool try_claim() noexcept {
+    // One bit-test-and-set. Acquire: the arguments were written before the job was published.
+    return (word_.fetch_or(job_bits::claimed, std::memory_order_acq_rel) & job_bits::claimed) == 0;
+  }
+
+  // Lifetime, any thread.
+  void hold() noexcept { word_.fetch_add(job_bits::holder, std::memory_order_relaxed); }
+  void drop() noexcept {
+    // A sole holder needs no read-modify-write: nobody else can take a new hold.
+    if (word() >> 32U == 1 ||
+        word_.fetch_sub(job_bits::holder, std::memory_order_acq_rel) >> 32U == 1) {
+      destroy();
+    }
+  }
+  bool is_unique() const noexcept { return word() >> 32U == 1; }
+
+  // Completion, by the claimer. `drops`: 1 when the caller's hold ends with it, else 0.
+  void finish(std::uint64_t bits, unsigned drops) noexcept {
+    std::uint64_t old = word_.load(std::memory_order_relaxed);
+    while ((old & (job_bits::locked | job_bits::waiters)) == 0) {
+      const std::uint64_t next = (old | bits) - drops * job_bits::holder;
+      if (word_.compare_exchange_weak(old, next, std::memory_order_acq_rel,
+                                      std::memory_order_relaxed)) {
+        if (next >> 32U == 0) destroy();
+        return;
+      }
+    }
+    finish_slow(bits, drops);
+  }
+  /// Fails a claimed job that did not run; its arguments are dropped.
+  void fail(error reason, unsigned drops) noexcept;
+  /// Fails a job that nobody claimed yet and has not run (end of the runtime). Takes over one hold.
+  void cancel_unclaimed(const error& reason) noexcept;
+
+  // Waiters.
+  /// False when the job is ready already: then nothing is registered. An aliased job that is not
+  /// resolved takes waiters like any other.
+  bool add_waiter(waiter* w) noexcept;
+  /// True when `w` was still listed: then it will not fire. False: it fired or is firing.
+  bool remove_waiter(waiter* w) noexcept;
+
+  // Slot. The offsets are the same for every job whose value has the same type.
+  static constexpr std::size_t slot_offset(std::size_t alignment) noexcept {
+    return (sizeof_header + alignment - 1) / alignment * alignment;
+  }
+  void* slot(std::size_t alignment) noexcept {
+    return reinterpret_cast<char*>(this) + slot_offset(alignment);
+  }
+  /// The error of a failed job. It sits at the header's end, whatever the value's alignment is.
+  error& failure() noexcept { return *static_cast<error*>(slot(1)); }
+  job*& target() noexcept { return *static_cast<job**>(slot(1)); }
+  /// The job that has the outcome: itself, or the target of a resolved alias. Requires is_ready().
+  job* outcome() noexcept {
+    return (word_.load(std::memory_order_relaxed) & job_bits::aliased) != 0 ? target() : this;
+  }
+  /// The job that has to run next for this one to become ready, with a hold for the caller.
+  job* awaited() noexcept;
+
+  // Made once, at submission.
+  const job_ops* ops;
+
+ private:
+  static constexpr std::size_t sizeof_header = 48;
+
+  friend struct alias_node;
+  friend void make_alias(job* from) noexcept;
+
+  void lock() noexcept;
+  void unlock() noexcept { word_.fetch_and(~job_bits::locked, std::memory_order_release); }
+  void finish_slow(std::uint64_t bits, unsigned drops) noexcept;
+  void destroy() noexcept;
+  void release_block() noexcept;
+
+  std::atomic<std::uint64_t> word_;
+  waiter* waiters_ = nullptr;
+
+ public:
+  base::id parent;
+  std::uint32_t index = 0;
+  /// How many things must happen before it may run; changed by whoever makes them happen.
+  std::atomic<std::int32_t> needs{0};
+};
+static_assert(sizeof(job) == 48);
+
+/// The part of a delegating job that waits for its target.
+struct alias_node : waiter {
+  job* self = nullptr;
+};
+
+/// Turns the claimed job `from`, whose run returned `aliased`, into an alias of target(). Takes over
+/// one hold of `from` for as long as it is unresolved. A cycle fails it with invalid_argument.
+MANTA_API void make_alias(job* from) noexcept;
+
+/// Owns one hold of a job.
+class job_ref {
+ public:
+  job_ref() noexcept = default;
+  /// Takes over a hold.
+  explicit job_ref(job* j) noexcept : job_(j) {}
+  job_ref(const job_ref& other) noexcept : job_(other.job_) {
+    if (job_ != nullptr) job_->hold();
+  }
+  job_ref(job_ref&& other) noexcept : job_(std::exchange(other.job_, nullptr)) {}
+  job_ref& operator=(job_ref other) noexcept {
+    std::swap(job_, other.job_);
+    return *this;
+  }
+  ~job_ref() {
+    if (job_ != nullptr) job_->drop();
+  }
+  job* get() const noexcept { return job_; }
+  job* operator->() const noexcept { return job_; }
+  explicit operator bool() const noexcept { return job_ != nullptr; }
+  job* release() noexcept { return std::exchange(job_, nullptr); }
+
+ private:
+  job* job_ = nullptr;
+};
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/type_name.hpp>
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/spec/error.hpp>
+
+// future<T>: a handle to a value that is there or will be. One pointer to the job's block
+// (exec/job.hpp), where the value itself lives.
+
+namespace manta::inline v0 {
+
+template <class T>
+class future;
+
+namespace detail {
+
+template <class T>
+struct is_future : std::false_type {};
+template <class T>
+struct is_future<future<T>> : std::true_type {};
+
+/// The type that get() answers for a function that returns R: futures of futures flatten.
+template <class R>
+struct flat {
+  using type = R;
+};
+template <class T>
+struct flat<future<T>> : flat<T> {};
+template <class R>
+using flat_t = typename flat<R>::type;
+
+/// What a cell keeps for a value of T.
+template <class T>
+using stored_t = std::conditional_t<std::is_void_v<T>, std::byte, T>;
+
+/// A job whose slot fits a T, an error or an alias target. The slot is filled and emptied by hand.
+template <class T>
+struct cell : exec::job {
+  union {
+    stored_t<T> value;
+    void* other;
+  };
+  cell(const exec::job_ops* kind, unsigned holders) noexcept : job(kind, holders) {}
+  ~cell() {}  // the slot is emptied by job::destroy
+};
+
+template <class T>
+stored_t<T>& value_of(exec::job* j) noexcept {
+  static_assert(alignof(stored_t<T>) <= 64, "manta: values aligned to more than 64 bytes");
+  return *static_cast<stored_t<T>*>(j->slot(alignof(cell<T>)));
+}
+
+template <class T>
+void drop_value(exec::job* j) noexcept {
+  std::destroy_at(&value_of<T>(j));
+}
+
+/// Null where nothing has to be destroyed, which lets a job's block be freed at once.
+template <class T>
+constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
+  if constexpr (std::is_void_v<T> || std::is_trivially_destructible_v<T>) {
+    return nullptr;
+  } else {
+    return &drop_value<T>;
+  }
+}
+
+/// A new job of type Job, constructed from `args`. Throws std::bad_alloc, or what Job's constructor does.
+template <class Job, class... Args>
+Job* make_job(Args&&... args) {
+  void* const block = exec::allocate_block(sizeof(Job));
+  try {
+    return new (block) Job(std::forward<Args>(args)...);
+  } catch (...) {
+    exec::free_block(block, sizeof(Job));
+    throw;
+  }
+}
+
+[[noreturn]] MANTA_API void raise_empty_future();
+[[noreturn]] MANTA_API void raise_not_unique(const char* type);
+[[noreturn]] MANTA_API void raise_timed_out(duration timeout);
+MANTA_API error timed_out_error(duration timeout);
+MANTA_API error empty_future_error();
+
+struct access;
+
+/// The value of a ready job, moved when `handle` is the only hold on it, else copied. `owner` is where
+/// the value lives: `handle` itself or what it is an alias of.
+template <class T>
+T take_value(exec::job* handle, exec::job* owner) {
+  T& value = value_of<T>(owner);
+  if (handle->is_unique() && owner->is_unique()) return std::move(value);
+  if constexpr (std::is_copy_constructible_v<T>) {
+    return std::as_const(value);
+  } else {
+    raise_not_unique(base::spelled_type<T>());
+  }
+}
+
+}  // namespace detail
+
+/// A copyable handle to an immutable value of type T (or void), or to an error.
+///
+/// Any thread may use a future and its copies; one future object is externally synchronised, like a
+/// std::shared_ptr. Copying costs one atomic increment. A default-made future is empty: it is good for
+/// assignment, and anything else throws manta::invalid_argument.
+///
+/// Errors of get: what the task failed with (see error.hpp).
+template <class T>
+class [[nodiscard]] future {
+  static_assert(!std::is_reference_v<T>, "manta::future holds values; T must not be a reference");
+  static_assert(!std::is_const_v<T>, "manta::future<const T>: the value is immutable already");
+
+ public:
+  using value_type = T;
+  /// const T&, or void.
+  using reference =
+      std::conditional_t<std::is_void_v<T>, void, std::add_lvalue_reference_t<std::add_const_t<T>>>;
+
+  future() noexcept = default;
+
+  /// Waits and gives the value in place. The reference lives as long as any future to the value. A
+  /// waiting thread may run the awaited task itself; a worker that has to sleep lends its core.
+  /// Cost: a load and a branch when ready.
+  reference get() const& {
+    exec::job* const j = ready_job();
+    if constexpr (!std::is_void_v<T>) return detail::value_of<T>(j);
+  }
+  /// Waits and gives the value itself, and leaves the future empty: moved out when no other future and
+  /// no pending task holds it, else copied. Throws not_unique when it would have to copy a move-only T.
+  T get() && {
+    exec::job* const j = ready_job();
+    if constexpr (!std::is_void_v<T>) {
+      const exec::job_ref keep(std::move(job_));
+      return detail::take_value<T>(keep.get(), j);
+    } else {
+      static_cast<void>(j);
+      job_ = {};
+    }
+  }
+  /// As get() const&, but throws timed_out after `timeout`; runs nothing on this thread. Zero asks
+  /// without waiting. An error that is there already is thrown whatever the timeout is.
+  reference get(duration timeout) const {
+    exec::job* const j = job();
+    if (!j->is_ready() && !exec::executor::wait(j, base::after(timeout))) {
+      detail::raise_timed_out(timeout);
+    }
+    if constexpr (std::is_void_v<T>) {
+      ready_job();
+    } else {
+      return detail::value_of<T>(ready_job());
+    }
+  }
+
+  /// get() that answers with the error instead of throwing it. Throws nothing but self_wait and
+  /// std::bad_alloc.
+  result<reference> try_get() const {
+    if (!job_) return detail::empty_future_error();
+    if (!job_->is_ready()) exec::executor::wait(job_.get(), {});
+    return outcome();
+  }
+  /// The same with a limit: timed_out is one of the errors.
+  result<reference> try_get(duration timeout) const {
+    if (!job_) return detail::empty_future_error();
+    if (!job_->is_ready() && !exec::executor::wait(job_.get(), base::after(timeout))) {
+      return detail::timed_out_error(timeout);
+    }
+    return outcome();
+  }
+
+  /// Whether the value or the error is there. Never waits.
+  bool is_ready() const { return job()->is_ready(); }
+  /// Whether this is a handle to something.
+  bool valid() const noexcept { return static_cast<bool>(job_); }
+
+  /// Two futures are equal when they are handles to the same value.
+  friend bool operator==(const future& a, const future& b) noexcept {
+    return a.job_.get() == b.job_.get();
+  }
+
+ private:
+  friend struct detail::access;
+
+  explicit future(exec::job_ref j) noexcept : job_(std::move(j)) {}
+
+  exec::job* job() const {
+    if (!job_) [[unlikely]]
+      detail::raise_empty_future();
+    return job_.get();
+  }
+
+  /// Waits; throws the error, or gives the job that has the value.
+  exec::job* ready_job() const {
+    using bits = exec::job_bits;
+    exec::job* j = job();
+    std::uint64_t word = j->word();
+    if ((word & bits::ready) == 0) {
+      exec::executor::wait(j, {});
+      word = j->word();
+    }
+    if ((word & (bits::failed | bits::aliased)) != 0) [[unlikely]] {
+      j = j->outcome();
+      if ((j->word() & bits::failed) != 0) j->failure().raise();
+    }
+    return j;
+  }
+
+  result<reference> outcome() const {
+    exec::job* const j = job_->outcome();
+    if ((j->word() & exec::job_bits::failed) != 0) return error(j->failure());
+    if constexpr (std::is_void_v<T>) {
+      return {};
+    } else {
+      return static_cast<const T&>(detail::value_of<T>(j));
+    }
+  }
+
+  exec::job_ref job_;
+};
+
+namespace detail {
+
+/// The way into a future for the rest of the library.
+struct access {
+  template <class T>
+  static exec::job* job(const future<T>& f) noexcept {
+    return f.job_.get();
+  }
+  template <class T>
+  static exec::job* release(future<T>& f) noexcept {
+    return f.job_.release();
+  }
+  template <class T>
+  static future<T> make(exec::job* holding) noexcept {
+    return future<T>(exec::job_ref(holding));
+  }
+};
+
+}  // namespace detail
+}  // namespace manta::inline v0

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The whole public interface: tasks, futures, actors and the runtime. See README.md for a tour.
+
+#include <manta/actor.hpp>
+#include <manta/async.hpp>
+#include <manta/base/version.hpp>
+#include <manta/future.hpp>
+#include <manta/node/runtime.hpp>
+#include <manta/object.hpp>
+#include <manta/remote.hpp>
+#include <manta/spec/error.hpp>
+#include <manta/spec/options.hpp>
+#include <manta/wait.hpp>

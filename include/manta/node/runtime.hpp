@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <manta/base/export.hpp>
+#include <manta/spec/config.hpp>
+
+// The hall: what starts the engine in this process, and ends it.
+
+namespace manta::inline v0 {
+
+/// One worker's part in what happened.
+struct worker_stats {
+  std::uint64_t tasks_run = 0;
+  double busy_seconds = 0;  ///< between finding work and looking for more
+  double utilisation = 0;   ///< busy_seconds / uptime, 0 to 1
+};
+
+/// What a runtime did since it started. Counters of different threads are read one after the other,
+/// so that sums may be off by what happens meanwhile.
+struct runtime_stats {
+  std::uint64_t tasks_submitted = 0;  ///< queue entries made: tasks, and turns of actors
+  std::uint64_t tasks_run = 0;        ///< tasks, actor calls and constructors run
+  std::uint64_t run_in_place = 0;     ///< of these, run by the thread that waited for them
+  std::uint64_t stolen = 0;           ///< queue entries a worker took from another thread's queue
+  std::uint64_t actor_calls = 0;
+  std::uint64_t wakes = 0;         ///< sleeping workers that had to be woken
+  std::uint64_t threads_lent = 0;  ///< threads started to stand in for blocked ones
+  double uptime_seconds = 0;
+  std::vector<worker_stats> workers;
+};
+
+/// The engine of this process: the workers start in its constructor and end in its destructor. One at a
+/// time in a process; any number after each other.
+///
+/// The destructor lets running tasks finish, ends what has not begun with manta::cancelled, destroys
+/// the actors that are left, and joins the workers. Futures outlive it. Construct and destroy it on the
+/// same thread, and not inside a task.
+class MANTA_API runtime {
+ public:
+  /// Settings from `--manta-KEY=VALUE` arguments, then MANTA_* variables, then defaults (config.hpp). A
+  /// bad one ends the program with exit code 2 and one line on stderr that says key and allowed range.
+  runtime(int argc, char** argv);
+  /// Settings from the environment and defaults; a bad one ends the program as above.
+  runtime();
+  /// Fields that are set win over the environment. Throws invalid_config for bad ones.
+  explicit runtime(const config& settings);
+  ~runtime();
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+
+  /// The number of workers it keeps busy.
+  int workers() const noexcept;
+  /// Counts so far. Any thread.
+  runtime_stats stats() const;
+
+ private:
+  void start(const config& settings);
+};
+
+}  // namespace manta::inline v0

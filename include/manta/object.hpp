@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <manta/exec/context.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/future.hpp>
+#include <manta/signature.hpp>
+
+// put: a value becomes an object that many tasks can use.
+
+namespace manta::inline v0 {
+
+namespace detail {
+
+/// A job that is done from the start.
+template <class T>
+struct put_object : cell<T> {
+  template <class U>
+  explicit put_object(U&& from) : cell<T>(&ops, 1) {
+    new (&value_of<T>(this)) T(std::forward<U>(from));
+    this->finish(exec::job_bits::claimed | exec::job_bits::ready, 0);
+  }
+  static const exec::job_ops ops;
+};
+
+template <class T>
+const exec::job_ops put_object<T>::ops = {
+    .execute = nullptr,
+    .run = nullptr,
+    .ready = nullptr,
+    .cancel = nullptr,
+    .drop_arguments = nullptr,
+    .drop_value = value_dropper<T>(),
+    .alias = nullptr,
+    .actor = nullptr,
+    .size = sizeof(put_object),
+    .in_place = false,
+    .function = base::spelled_type<T>(),
+    .function_hash = base::hash_name(base::spelled_type<T>()),
+};
+
+}  // namespace detail
+
+/// Stores `value` once and gives a future to it that is ready: pass that to many tasks instead of the
+/// value. Throws no_runtime, std::bad_alloc, and what copying or moving the value throws. Any thread.
+/// Cost: one block; one copy or move of the value.
+template <class U>
+auto put(U&& value) -> future<std::decay_t<U>> {
+  using T = std::decay_t<U>;
+  static_assert(!detail::is_future<T>::value, "manta::put: this is a future already; pass it on");
+  static_assert(detail::check_result<T>());
+  exec::executor::require();
+  auto* const object = detail::make_job<detail::put_object<T>>(std::forward<U>(value));
+  exec::name_child(object);
+  return detail::access::make<T>(object);
+}
+
+}  // namespace manta::inline v0

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <manta/base/export.hpp>
+#include <manta/base/result.hpp>
+
+// What can go wrong, as values and as exceptions. A future that fails holds an `error`; `get`
+// throws the exception type that belongs to its code, `try_get` returns it.
+
+namespace manta::inline v0 {
+
+/// The kinds of failure. Each has one exception type of the same name.
+enum class errc {
+  task_error,        ///< the user's function threw
+  worker_lost,       ///< the isolated worker that ran the task died
+  node_lost,         ///< the node that ran the task died
+  object_lost,       ///< a value is gone and could not be made again
+  actor_lost,        ///< the actor ended, or its constructor failed
+  timed_out,         ///< the deadline passed first
+  cancelled,         ///< cancelled, or the runtime ended before the task began
+  store_full,        ///< no room for the object in bounded time
+  infeasible,        ///< no node can ever give what was asked for
+  decode_failed,     ///< bytes that are not a valid value
+  invalid_argument,  ///< a call was made with something that it does not take
+  invalid_config,    ///< a setting is out of its range
+  no_runtime,        ///< used before a manta::runtime exists or after it ended
+  not_unique,        ///< a move-only value was to be moved out while others still hold it
+  self_wait,         ///< an actor waits for itself
+  out_of_memory,     ///< an allocation of the engine failed
+};
+
+/// "timed_out" and so on; static storage.
+MANTA_API const char* to_string(errc code) noexcept;
+
+/// What a failed task leaves: all of it is also in the message of the exception.
+struct task_failure {
+  std::string type_name;     ///< the exception's type, demangled; "unknown" when it has none
+  std::string message;       ///< what(), or empty
+  std::string function;      ///< the remote function's name
+  std::string node;          ///< where it ran
+  int attempt = 0;           ///< 0 is the first run
+  std::exception_ptr cause;  ///< the original exception, when it can be carried
+};
+
+/// A failure as a value: one counted pointer to an immutable body. Any thread. Copying never throws.
+class MANTA_API error {
+ public:
+  error(const error& other) noexcept;
+  error(error&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
+  error& operator=(error other) noexcept {
+    std::swap(body_, other.body_);
+    return *this;
+  }
+  ~error();
+
+  /// `message`: what was asked, what was found, what to do.
+  error(errc code, std::string message);
+  /// A user's exception that ended a task.
+  explicit error(task_failure failure);
+  /// The error for failed allocations; needs none itself.
+  static error out_of_memory() noexcept;
+
+  errc code() const noexcept;
+  const std::string& message() const noexcept;
+  /// Null unless a user's exception is the cause.
+  const task_failure* failure() const noexcept;
+
+  /// Throws the exception type of code(). A task_error nests the original exception.
+  [[noreturn]] void raise() const;
+
+ private:
+  struct body;
+  body* body_;  // null only after a move
+};
+
+/// A value or the error that took its place. T may be a reference or void.
+template <class T>
+using result = base::basic_result<T, error>;
+
+/// The base of everything that manta throws.
+class MANTA_API exception : public std::runtime_error {
+ public:
+  explicit exception(const manta::error& error);
+  errc code() const noexcept { return error_.code(); }
+  /// The same failure as a value.
+  const manta::error& as_error() const noexcept { return error_; }
+
+ private:
+  manta::error error_;
+};
+
+/// A user's exception that arrived at `get`. std::rethrow_if_nested gives the original.
+class MANTA_API task_error : public exception, public std::nested_exception {
+ public:
+  using exception::exception;
+  const std::string& type_name() const noexcept { return as_error().failure()->type_name; }
+  const std::string& message() const noexcept { return as_error().failure()->message; }
+  const std::string& function() const noexcept { return as_error().failure()->function; }
+  const std::string& node() const noexcept { return as_error().failure()->node; }
+  int attempt() const noexcept { return as_error().failure()->attempt; }
+};
+
+// One type per code, so that a catch clause can tell them apart.
+class MANTA_API worker_lost : public exception {
+  using exception::exception;
+};
+class MANTA_API node_lost : public exception {
+  using exception::exception;
+};
+class MANTA_API object_lost : public exception {
+  using exception::exception;
+};
+class MANTA_API actor_lost : public exception {
+  using exception::exception;
+};
+class MANTA_API timed_out : public exception {
+  using exception::exception;
+};
+class MANTA_API cancelled : public exception {
+  using exception::exception;
+};
+class MANTA_API store_full : public exception {
+  using exception::exception;
+};
+class MANTA_API infeasible : public exception {
+  using exception::exception;
+};
+class MANTA_API decode_failed : public exception {
+  using exception::exception;
+};
+class MANTA_API invalid_argument : public exception {
+  using exception::exception;
+};
+class MANTA_API invalid_config : public exception {
+  using exception::exception;
+};
+class MANTA_API no_runtime : public exception {
+  using exception::exception;
+};
+class MANTA_API not_unique : public exception {
+  using exception::exception;
+};
+class MANTA_API self_wait : public exception {
+  using exception::exception;
+};
+class MANTA_API out_of_memory : public exception {
+  using exception::exception;
+};
+
+/// Throws the exception that belongs to `code`.
+[[noreturn]] MANTA_API void raise(errc code, std::string message);
+
+/// The exception being handled (call it in a catch block) as the failure of `function`; never
+/// throws, whatever was thrown. A manta::exception that passed through the task keeps its own code
+/// and first cause.
+MANTA_API error describe_current_exception(const char* function) noexcept;
+
+/// "double f(int)" out of the compiler's spelling of F (see base/type_name.hpp).
+MANTA_API std::string readable_name(const char* spelled);
+
+}  // namespace manta::inline v0

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <manta/argument.hpp>
+#include <manta/base/type_name.hpp>
+#include <manta/exec/core_gate.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/future.hpp>
+#include <manta/spec/options.hpp>
+
+// The jobs behind remote, async and spawn: what is common to running a function with its arguments and
+// putting its outcome into the slot.
+
+namespace manta::inline v0::detail {
+
+/// The arguments of a job, in its block until it has run.
+template <class... Holders>
+class argument_pack {
+ public:
+  template <class... A>
+  explicit argument_pack(A&&... args) {
+    new (&holders_) std::tuple<Holders...>(std::forward<A>(args)...);
+  }
+  ~argument_pack() {}  // dropped by hand, when the job has run
+
+  static constexpr bool is_linked = (Holders::is_linked || ... || false);
+
+  void link(exec::job* j) {
+    std::apply([j](auto&... h) { (h.link(j), ...); }, holders_);
+  }
+  const error* failure() noexcept {
+    const error* found = nullptr;
+    std::apply([&found](auto&... h) { ((found == nullptr ? found = h.failure() : found), ...); },
+               holders_);
+    return found;
+  }
+  template <class F>
+  decltype(auto) call(F&& f) {
+    return std::apply([&f](auto&... h) -> decltype(auto) { return f(h.pass()...); }, holders_);
+  }
+  void drop() noexcept { std::destroy_at(&holders_); }
+
+ private:
+  union {
+    std::tuple<Holders...> holders_;
+  };
+};
+
+template <class List, class... A>
+struct pack_for;
+template <class... P, class... A>
+struct pack_for<type_list<P...>, A...> {
+  static_assert(
+      sizeof...(P) == sizeof...(A),
+      "manta: wrong number of arguments for the remote function (default arguments do not "
+      "count through a function's address: wrap it in a lambda)");
+  static_assert((check_argument<P, A>() && ... && true));
+  using type = argument_pack<argument_t<P, A>...>;
+};
+
+/// Stores what `call` returns, or what it throws, in the slot of `j`; answers the bits to finish with.
+template <class R, class Call>
+std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noexcept {
+  using bits = exec::job_bits;
+  using T = flat_t<R>;
+  try {
+    if constexpr (std::is_void_v<R>) {
+      call();
+    } else if constexpr (is_future<R>::value) {
+      R inner = call();
+      if (!inner.valid()) raise_empty_future();
+      j->target() = access::release(inner);
+      return bits::aliased;
+    } else {
+      new (&value_of<T>(j)) T(call());
+    }
+    return bits::ready;
+  } catch (...) {
+    new (&j->failure()) error(describe_current_exception(function));
+    return bits::ready | bits::failed;
+  }
+}
+
+/// What only delegating tasks have: the node that waits for the future they returned.
+template <bool Delegates>
+struct delegation {};
+template <>
+struct delegation<true> {
+  exec::alias_node alias;
+};
+
+/// What only calls with options have.
+struct call_options {
+  std::optional<std::string> name;
+  exec::core_claim cores;
+};
+struct no_options {};
+
+/// A plain task. `Callee` gives `static/const invoke(args...)` and the names.
+template <class Callee, class R, class Pack, class Options>
+struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
+  [[no_unique_address]] Options options;
+  [[no_unique_address]] Callee callee;
+  [[no_unique_address]] Pack arguments;
+
+  template <class... A>
+  task(Options o, Callee c, A&&... args)
+      : cell<flat_t<R>>(&ops, 2),
+        options(std::move(o)),
+        callee(std::move(c)),
+        arguments(std::forward<A>(args)...) {}
+  ~task() {}
+
+  static constexpr bool has_options = !std::is_same_v<Options, no_options>;
+
+  static task* self(exec::job* j) noexcept { return static_cast<task*>(j); }
+
+  const char* shown_name() const noexcept {
+    if constexpr (has_options) {
+      if (options.name) return options.name->c_str();
+    }
+    return Callee::name();
+  }
+
+  void drop_inputs() noexcept {
+    arguments.drop();
+    if constexpr (has_options) {
+      options.cores.release();
+      std::destroy_at(&options);
+    }
+    std::destroy_at(&callee);
+  }
+
+  static std::uint64_t run(exec::job* j) noexcept {
+    task* const t = self(j);
+    std::uint64_t bits = 0;
+    if constexpr (Pack::is_linked) {
+      if (const error* e = t->arguments.failure()) {
+        error inherited = *e;
+        t->drop_inputs();
+        new (&j->failure()) error(std::move(inherited));
+        return exec::job_bits::ready | exec::job_bits::failed;
+      }
+    }
+    bits = store_outcome<R>(j, t->shown_name(),
+                            [t]() -> decltype(auto) { return t->arguments.call(t->callee); });
+    t->drop_inputs();
+    return bits;
+  }
+  static void ready(exec::job* j) noexcept { exec::executor::resume(j); }
+  static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
+  static void drop_arguments(exec::job* j) noexcept { self(j)->drop_inputs(); }
+  static exec::alias_node* alias(exec::job* j) noexcept {
+    if constexpr (is_future<R>::value) {
+      return &self(j)->alias_node_of();
+    } else {
+      static_cast<void>(j);
+      return nullptr;
+    }
+  }
+  exec::alias_node& alias_node_of() noexcept requires(is_future<R>::value) {
+    return this->delegation<true>::alias;
+  }
+
+  static const exec::job_ops ops;
+};
+
+template <class Callee, class R, class Pack, class Options>
+const exec::job_ops task<Callee, R, Pack, Options>::ops = {
+    .execute = exec::execute_task,
+    .run = &task::run,
+    .ready = &task::ready,
+    .cancel = &task::cancel,
+    .drop_arguments = &task::drop_arguments,
+    .drop_value = value_dropper<flat_t<R>>(),
+    .alias = &task::alias,
+    .actor = nullptr,
+    .size = sizeof(task),
+    .in_place = true,
+    .function = Callee::name(),
+    .function_hash = base::hash_name(Callee::name()),
+};
+
+/// Puts a job whose needs may not be met yet on its way; takes over the queue's hold. When there is no
+/// memory for the queue entry, the job fails with out_of_memory and std::bad_alloc is thrown.
+MANTA_API void start_job(exec::job* j);
+
+/// Makes a task, queues it (now or when its arguments are there) and gives its future.
+template <class R, class Task, class... Args>
+future<flat_t<R>> start_task(Args&&... args) {
+  exec::executor::require();
+  Task* const t = make_job<Task>(std::forward<Args>(args)...);
+  exec::name_child(t);
+  future<flat_t<R>> out = access::make<flat_t<R>>(t);
+  constexpr bool counts = Task::has_options;
+  using pack = decltype(Task::arguments);
+  if constexpr (pack::is_linked || counts) {
+    t->needs.store(1,
+                   std::memory_order_relaxed);  // ours, so that it can't start before all is linked
+    if constexpr (pack::is_linked) t->arguments.link(t);
+    if constexpr (counts) t->options.cores.request(t);
+    if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) return out;
+  }
+  start_job(t);
+  return out;
+}
+
+}  // namespace manta::inline v0::detail

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/actor_core.hpp>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/base/pause.hpp>
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/executor.hpp>
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+// Marks of the inbox; never dereferenced.
+mail idle_mark;
+mail closed_mark;
+mail* const idle = &idle_mark;
+mail* const closed = &closed_mark;
+
+// Calls an actor runs before it lets the worker's other jobs go first.
+constexpr int calls_per_turn = 256;
+// Looks at an empty inbox before the actor goes idle: about as long as a caller that got its answer
+// needs to send the next call.
+constexpr int polls_before_idle = 12;
+
+void ignore_cancel(job* /*self*/, const error& /*reason*/) noexcept {
+  // close_all ends the actor; its entry in a queue means nothing any more.
+}
+
+}  // namespace
+
+void execute_actor(job* self) noexcept { static_cast<actor_core*>(self)->drain(); }
+
+namespace {
+
+const job_ops activation_ops = {
+    .execute = execute_actor,
+    .run = nullptr,
+    .ready = nullptr,
+    .cancel = ignore_cancel,
+    .drop_arguments = nullptr,
+    .drop_value = nullptr,
+    .alias = nullptr,
+    .actor = nullptr,
+    .size = 0,
+    .in_place = false,
+    .function = "actor",
+    .function_hash = 0,
+};
+
+}  // namespace
+
+// Linked through the mails themselves, so that holding a call back needs no memory. Callers share a
+// list when their numbers meet; each one's order is kept within it.
+struct actor_core::held_calls {
+  struct list {
+    mail* first = nullptr;
+    mail* last = nullptr;
+  };
+  std::mutex mutex;
+  std::array<list, 64> lists;
+
+  list& of(std::uint64_t caller) { return lists[caller % lists.size()]; }
+};
+
+struct actor_core::registry {
+  std::mutex mutex;
+  actor_core* first = nullptr;
+  std::size_t count = 0;
+
+  static registry& global() {
+    static auto* const made = new registry;
+    return *made;
+  }
+  void add(actor_core* a) {
+    const std::lock_guard lock(mutex);
+    a->next_ = first;
+    if (first != nullptr) first->previous_ = a;
+    first = a;
+    ++count;
+  }
+  void remove(actor_core* a) {
+    const std::lock_guard lock(mutex);
+    unlink(a);
+  }
+  void unlink(actor_core* a) {
+    if (a->previous_ != nullptr) a->previous_->next_ = a->next_;
+    if (a->next_ != nullptr) a->next_->previous_ = a->previous_;
+    if (first == a) first = a->next_;
+    a->previous_ = a->next_ = nullptr;
+    --count;
+  }
+};
+
+actor_core::actor_core(const actor_ops* kind) : job(&activation_ops, 1), kind_(kind) {
+  registry::global().add(this);
+}
+
+actor_core::~actor_core() {
+  delete held_.load(std::memory_order_relaxed);
+  delete lost_;
+}
+
+std::size_t actor_core::alive() noexcept {
+  const std::lock_guard lock(registry::global().mutex);
+  return registry::global().count;
+}
+
+void actor_core::free_block_of_core() noexcept {
+  const std::size_t size = kind_->size;
+  this->~actor_core();
+  free_block(this, size);
+}
+
+void actor_core::drop_handle() noexcept {
+  if (handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (!push(&end_)) free_block_of_core();
+}
+
+// False when the actor is closed.
+bool actor_core::push(mail* m) noexcept {
+  mail* old = inbox_.load(std::memory_order_acquire);
+  for (;;) {
+    if (old == closed) return false;
+    m->next = old == idle ? nullptr : old;
+    // Release: the worker that takes the mail sees the call. Acquire: an idle actor's state was
+    // written by the worker that ran it last, and passes through us to the next.
+    if (inbox_.compare_exchange_weak(old, m, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
+      break;
+    }
+  }
+  if (old == idle) executor::resume(this);
+  return true;
+}
+
+void actor_core::refuse(job* call) noexcept {
+  if (call->try_claim()) {
+    call->fail(error(errc::cancelled, fmt::format("the runtime ended before the call of {} began",
+                                                  readable_name(call->ops->function))),
+               1);
+  } else {
+    call->drop();
+  }
+}
+
+void actor_core::prepare_held() {
+  if (held_.load(std::memory_order_acquire) != nullptr) return;
+  auto made = std::make_unique<held_calls>();
+  held_calls* expected = nullptr;
+  if (held_.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
+    static_cast<void>(made.release());
+  }
+}
+
+void actor_core::send(job* call, mail* m) noexcept {
+  m->call = call;
+  if (held_count_.load(std::memory_order_acquire) == 0) {
+    if (!push(m)) refuse(call);
+  } else {
+    hold_back(call, m);
+  }
+}
+
+void actor_core::send_linked(job* call, mail* m) noexcept {
+  if (call->needs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    send(call, m);
+    drop_handle();
+  } else {
+    hold_back(call, m);
+  }
+}
+
+// Behind the caller's other held calls; goes on at once when there are none and it is ready.
+void actor_core::hold_back(job* call, mail* m) noexcept {
+  held_calls& held = *held_.load(std::memory_order_acquire);
+  const std::lock_guard lock(held.mutex);
+  m->call = call;
+  m->next = nullptr;
+  held_calls::list& list = held.of(m->caller);
+  (list.last == nullptr ? list.first : list.last->next) = m;
+  list.last = m;
+  held_count_.fetch_add(1, std::memory_order_relaxed);
+  add_handle();
+  flush_held(m->caller);
+}
+
+void actor_core::arguments_ready(std::uint64_t caller) noexcept {
+  {
+    held_calls& held = *held_.load(std::memory_order_acquire);
+    const std::lock_guard lock(held.mutex);
+    flush_held(caller);
+  }
+  drop_handle();
+}
+
+// Under held_calls::mutex: sends the caller's held calls as far as they are ready.
+void actor_core::flush_held(std::uint64_t caller) noexcept {
+  held_calls::list& list = held_.load(std::memory_order_relaxed)->of(caller);
+  mail* before = nullptr;
+  mail* at = list.first;
+  while (at != nullptr) {
+    mail* const next = at->next;
+    if (at->caller != caller) {
+      before = at;
+      at = next;
+      continue;
+    }
+    job* const call = at->call;
+    if (call->needs.load(std::memory_order_acquire) != 0) return;
+    (before == nullptr ? list.first : before->next) = next;
+    if (list.last == at) list.last = before;
+    if (!push(at)) refuse(call);
+    // Release, after the push: who sees no held calls may push directly behind this one.
+    held_count_.fetch_sub(1, std::memory_order_release);
+    // Never the last: the caller of this function has one.
+    handles_.fetch_sub(1, std::memory_order_acq_rel);
+    at = next;
+  }
+}
+
+void actor_core::begin(const error* reason) noexcept {
+  has_object_ = reason == nullptr;
+  if (reason != nullptr) {
+    try {
+      lost_ =
+          new error(errc::actor_lost, fmt::format("the constructor of {} failed: {}",
+                                                  readable_name(kind_->type), reason->message()));
+    } catch (const std::bad_alloc&) {
+      static error prepared = error::out_of_memory();
+      lost_ = new (std::nothrow) error(prepared);
+    }
+  }
+  drain();
+}
+
+// True when the call was answered while others may follow; the actor goes on.
+bool actor_core::run_call(job* call, bool is_last) noexcept {
+  if (!call->try_claim()) {
+    call->drop();
+    return true;
+  }
+  if (!has_object_) {
+    call->fail(lost_ != nullptr ? *lost_ : error::out_of_memory(), 1);
+    return true;
+  }
+  work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);
+  run_claimed(call, {.drops = 1, .actor = this, .is_last = is_last});
+  return true;
+}
+
+// Runs the list, oldest first. False when the actor's life is over: it must not be touched again.
+bool actor_core::run_mails(mail* list, int& budget) noexcept {
+  while (list != nullptr) {
+    if (list == &end_) {
+      finish_life();
+      return false;
+    }
+    mail* const next = list->next;  // the call's block may be gone after it ran
+    const bool is_last = next == nullptr && inbox_.load(std::memory_order_relaxed) == nullptr;
+    run_call(list->call, is_last);
+    list = next;
+    if (--budget == 0) break;
+  }
+  backlog_ = list;
+  return true;
+}
+
+// The new mails, oldest first; null when the actor went idle.
+mail* actor_core::take_new(int& polls) noexcept {
+  for (;;) {
+    if (inbox_.load(std::memory_order_relaxed) != nullptr) {
+      mail* list = inbox_.exchange(nullptr, std::memory_order_acq_rel);
+      mail* ordered = nullptr;
+      while (list != nullptr) {
+        mail* const next = list->next;
+        list->next = ordered;
+        ordered = list;
+        list = next;
+      }
+      executor::retract_search();
+      return ordered;
+    }
+    if (--polls > 0) {
+      base::pause();
+      continue;
+    }
+    mail* expected = nullptr;
+    // Release: the next worker that runs the actor sees what this one did.
+    if (inbox_.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) return nullptr;
+  }
+}
+
+void actor_core::drain() noexcept {
+  int budget = calls_per_turn;
+  int polls = polls_before_idle;
+  mail* list = std::exchange(backlog_, nullptr);
+  for (;;) {
+    if (list == nullptr) list = take_new(polls);
+    if (list == nullptr) return;
+    if (!run_mails(list, budget)) return;
+    polls = polls_before_idle;
+    list = nullptr;
+    if (budget == 0) {
+      executor::yield(this);
+      return;
+    }
+  }
+}
+
+void actor_core::finish_life() noexcept {
+  registry::global().remove(this);
+  if (has_object_) kind_->destroy(this);
+  free_block_of_core();
+}
+
+void actor_core::close(const error& reason) noexcept {
+  add_handle();
+  mail* list = inbox_.exchange(closed, std::memory_order_acq_rel);
+  mail* ordered = nullptr;
+  while (list != nullptr && list != idle) {
+    mail* const next = list->next;
+    list->next = ordered;
+    ordered = list;
+    list = next;
+  }
+  for (mail* part : {std::exchange(backlog_, nullptr), ordered}) {
+    while (part != nullptr) {
+      mail* const next = part->next;
+      if (part->call != nullptr) part->call->ops->cancel(part->call, reason);
+      part = next;
+    }
+  }
+  if (has_object_) kind_->destroy(this);
+  has_object_ = false;
+  // The last handle has gone before, is ours, or will find the inbox closed.
+  if (handles_.fetch_sub(1, std::memory_order_acq_rel) == 1) free_block_of_core();
+}
+
+void actor_core::close_all(const error& reason) noexcept {
+  registry& all = registry::global();
+  for (;;) {
+    actor_core* next = nullptr;
+    {
+      const std::lock_guard lock(all.mutex);
+      next = all.first;
+      if (next != nullptr) all.unlink(next);
+    }
+    if (next == nullptr) return;
+    next->close(reason);
+  }
+}
+
+}  // namespace manta::inline v0::exec

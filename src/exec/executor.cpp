@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/executor.hpp>
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include <manta/base/check.hpp>
+#include <manta/base/machine.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/block_pool.hpp>
+
+#include "executor_state.hpp"
+
+namespace manta::inline v0::exec {
+
+constinit thread_local thread_state this_thread;
+std::atomic<std::uint64_t> executor::live_generation_{0};
+std::atomic<std::uint64_t> executor::idle_word_{0};
+
+namespace {
+
+// The caller that a thread is while it runs no job.
+constinit thread_local context root_context;
+
+// Gives the thread's queue back when the thread ends.
+struct thread_leaver {
+  void (*leave)() noexcept = nullptr;
+  ~thread_leaver() {
+    if (leave != nullptr) leave();
+  }
+};
+thread_local thread_leaver leaver;
+
+std::atomic<std::uint64_t> serials{0};
+
+const error& ended_error() {
+  static const error* const made = new error(
+      errc::cancelled, "the runtime ended before the task began; get its result before it goes");
+  return *made;
+}
+
+void note_stack() noexcept {
+  const char here = 0;
+  const char* const floor = base::stack_floor();
+  if (floor == nullptr || floor > &here) {
+    this_thread.stack_limit = &here;  // unknown stack: run nothing in place
+    return;
+  }
+  // Half of what is left now belongs to jobs run in place, the rest to the jobs themselves.
+  this_thread.stack_limit = floor + (&here - floor) / 2;
+}
+
+}  // namespace
+
+std::uint64_t caller_serial() noexcept {
+  context& caller = *this_thread.current;
+  if (caller.serial == 0) caller.serial = serials.fetch_add(1, std::memory_order_relaxed) + 1;
+  return caller.serial;
+}
+
+executor::executor() : state_(new state) {
+  state_->cores = base::usable_cores();
+  static_cast<void>(ended_error());
+  static_cast<void>(error::out_of_memory());
+}
+
+executor& executor::global() {
+  static executor* const made = new executor;
+  return *made;
+}
+
+bool executor::start(const executor_settings& settings) {
+  const std::unique_lock lock(state_->mutex);
+  if (state_->is_started) return false;
+  state_->settings = settings;
+  state_->spin_us.store(settings.spin_us, std::memory_order_relaxed);
+  state_->is_stopping.store(false, std::memory_order_relaxed);
+  state_->has_warned = false;
+  state_->wakes = state_->lent = 0;
+  for (int i = 0; i < state_->queue_count.load(std::memory_order_relaxed); ++i) {
+    work_counters& c = state_->queues[static_cast<std::size_t>(i)].load()->counters;
+    for (auto* n : {&c.submitted, &c.run, &c.run_in_place, &c.stolen, &c.actor_calls}) n->store(0);
+    c.busy_ns.store(0);
+  }
+  started_ = base::now();
+  idle_word_.store(static_cast<std::uint64_t>(settings.workers) * one_target);
+  live_generation_.store(++state_->generations, std::memory_order_release);
+  state_->is_started = true;
+  for (int i = 0; i < settings.workers; ++i) {
+    // Fewer threads than asked still run every job; the next need tries again.
+    if (!start_thread(false)) break;
+  }
+  if (state_->thread_count.load() > 0) return true;
+  state_->is_started = false;
+  live_generation_.store(0);
+  idle_word_.store(0);
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                          "manta: no worker thread could be started; raise the limit on processes");
+}
+
+// Under the mutex. The new thread counts as active and searching from now on.
+bool executor::start_thread(bool beyond_limit) noexcept {
+  state& s = *state_;
+  if (beyond_limit && !s.has_warned) {
+    s.has_warned = true;
+    std::fprintf(
+        stderr,
+        "manta: %d threads are blocked in get or wait and more work is queued; adding threads "
+        "slowly. Pass futures as arguments instead of waiting for them, or raise "
+        "--manta-extra-threads\n",
+        s.thread_count.load());
+  }
+  idle_word_.fetch_add(one_active + one_searching);
+  try {
+    auto made = std::make_unique<worker>();
+    worker* const w = made.get();
+    w->owner = this;
+    w->number = s.thread_count.load(std::memory_order_relaxed);
+    w->queue = adopt_queue(true);
+    w->is_searching = true;
+    w->random = static_cast<std::uint32_t>(w->number) * 2654435761U + 1;
+    s.workers.push_back(std::move(made));
+    try {
+      w->thread = std::thread([this, w] { work(*w); });
+    } catch (...) {
+      w->queue->is_owned = false;
+      s.workers.pop_back();
+      throw;
+    }
+    s.thread_count.fetch_add(1);
+    return true;
+  } catch (const std::exception&) {
+    idle_word_.fetch_sub(one_active + one_searching);
+    return false;
+  }
+}
+
+// Under the mutex.
+work_queue* executor::adopt_queue(bool is_worker) {
+  state& s = *state_;
+  const int count = s.queue_count.load(std::memory_order_relaxed);
+  for (int i = 0; i < count; ++i) {
+    work_queue* const q = s.queues[static_cast<std::size_t>(i)].load(std::memory_order_relaxed);
+    if (q->is_owned || q->is_worker != is_worker) continue;
+    q->is_owned = true;
+    return q;
+  }
+  if (count == state::max_queues) throw std::bad_alloc();
+  auto* const made = new work_queue;
+  made->is_worker = is_worker;
+  made->is_owned = true;
+  s.queues[static_cast<std::size_t>(count)].store(made, std::memory_order_release);
+  s.queue_count.store(count + 1, std::memory_order_release);
+  return made;
+}
+
+void executor::join_thread() {
+  executor& e = global();
+  const std::unique_lock lock(e.state_->mutex);
+  const std::uint64_t generation = live_generation_.load();
+  if (generation == 0) {
+    raise(errc::no_runtime,
+          "no manta::runtime runs; create one in main before the first call and keep it until the "
+          "last result was got");
+  }
+  if (this_thread.is_worker) {
+    // A task of a runtime that has ended meanwhile; its thread is about to go.
+    raise(errc::cancelled, "the runtime that ran this task has ended; no new calls can be made");
+  }
+  this_thread.queue = e.adopt_queue(false);
+  this_thread.generation = generation;
+  if (this_thread.current == nullptr) this_thread.current = &root_context;
+  root_context.calls = 0;
+  root_context.self = base::derive({generation, 0x6d616e7461}, caller_serial(), 0);
+  note_stack();
+  leaver.leave = []() noexcept { global().leave_thread(this_thread.queue); };
+}
+
+void executor::leave_thread(work_queue* queue) noexcept {
+  const std::lock_guard lock(state_->mutex);
+  if (this_thread.generation == live_generation_.load()) queue->is_owned = false;
+  this_thread.generation = 0;
+}
+
+// A thread's life as a worker. Its counts in the idle word were set by who started it.
+void executor::work(worker& w) {
+  this_thread.queue = w.queue;
+  this_thread.generation = live_generation_.load();
+  this_thread.current = &root_context;
+  this_thread.is_worker = true;
+  root_context.self = base::derive({this_thread.generation, 0x776f726b}, caller_serial(), 0);
+  note_stack();
+  set_this_worker(&w);
+  pthread_setname_np(pthread_self(), fmt::format("manta-{}", w.number).c_str());
+  while (job* j = next_job(w)) j->ops->execute(j);
+  if (!is_running()) cancel_queued();
+  state_->left.fetch_add(1);
+}
+
+void executor::stop() noexcept {
+  state& s = *state_;
+  {
+    const std::lock_guard lock(s.mutex);
+    if (!s.is_started) return;
+    live_generation_.store(0);
+    s.is_stopping.store(true);
+    for (worker* w : s.parked) {
+      idle_word_.fetch_add(one_active + one_searching);
+      w->sleep.signal();
+    }
+    s.parked.clear();
+  }
+  heavy_barrier();
+  join_workers();
+  actor_core::close_all(ended_error());
+  cancel_queued();
+  const std::lock_guard lock(s.mutex);
+  for (int i = 0; i < s.queue_count.load(); ++i) {
+    s.queues[static_cast<std::size_t>(i)].load()->is_owned = false;
+  }
+  s.thread_count.store(0);
+  // A thread that still submits finds a runtime that wants workers, and through wake_one cancels.
+  idle_word_.store(one_target);
+  s.is_started = false;
+}
+
+// Blocked workers wait for jobs that are queued somewhere: ending those lets the workers end. A job
+// may move from queue to queue while they are looked through, so it is done until all have left.
+void executor::join_workers() noexcept {
+  state& s = *state_;
+  const auto all = static_cast<int>(s.workers.size() + s.ended.size());
+  parker nap;
+  while (s.left.load() < all) {
+    cancel_queued();
+    nap.park_until(base::now() + std::chrono::microseconds(100));
+  }
+  for (auto& w : s.workers) w->thread.join();
+  for (auto& w : s.ended) w->thread.join();
+  s.workers.clear();
+  s.ended.clear();
+  s.left.store(0);
+}
+
+// Any thread, once live_generation_ is 0.
+void executor::cancel_queued() noexcept {
+  bool again = true;
+  while (again) {
+    again = false;
+    for (int i = 0; i < state_->queue_count.load(std::memory_order_acquire); ++i) {
+      work_queue* const q = state_->queues[static_cast<std::size_t>(i)].load();
+      deque::loot loot;
+      while (const std::size_t n = q->jobs.steal(loot, again)) {
+        again = true;
+        for (std::size_t k = 0; k < n; ++k) {
+          job* const j = static_cast<job*>(loot[k]);
+          j->ops->cancel(j, ended_error());
+        }
+      }
+    }
+  }
+}
+
+void executor::resume(job* j) noexcept {
+  if (this_thread.generation != 0 && this_thread.generation == live_generation_.load()) {
+    try {
+      submit(j);
+    } catch (const std::bad_alloc&) {
+      j->ops->cancel(j, error::out_of_memory());
+    }
+    return;
+  }
+  // The runtime has ended: so does the job, and what depends on it. A chain of dependents must not
+  // become a chain of calls, so inner ones are put on the outermost's list.
+  thread_local std::vector<job*>* list = nullptr;
+  if (list != nullptr) {
+    list->push_back(j);
+    return;
+  }
+  std::vector<job*> ending{j};
+  list = &ending;
+  while (!ending.empty()) {
+    job* const next = ending.back();
+    ending.pop_back();
+    next->ops->cancel(next, ended_error());
+  }
+  list = nullptr;
+}
+
+void executor::yield(job* j) noexcept {
+  deque& jobs = this_thread.queue->jobs;
+  void* const next = jobs.pop();
+  try {
+    submit(j);
+    if (next != nullptr) jobs.push(next);  // the room it had is still there
+  } catch (const std::bad_alloc&) {
+    j->ops->cancel(j, error::out_of_memory());
+    if (next != nullptr) resume(static_cast<job*>(next));
+  }
+}
+
+int executor::target() const noexcept {
+  return is_running() ? target(idle_word_.load(std::memory_order_relaxed)) : 0;
+}
+
+int executor::threads() { return state_->thread_count.load(); }
+
+executor_counts executor::counts() {
+  const std::lock_guard lock(state_->mutex);
+  executor_counts sum;
+  sum.wakes = state_->wakes;
+  sum.threads_lent = state_->lent;
+  for (int i = 0; i < state_->queue_count.load(); ++i) {
+    const work_queue* const q = state_->queues[static_cast<std::size_t>(i)].load();
+    const work_counters& c = q->counters;
+    sum.submitted += c.submitted.load(std::memory_order_relaxed);
+    sum.run += c.run.load(std::memory_order_relaxed);
+    sum.run_in_place += c.run_in_place.load(std::memory_order_relaxed);
+    sum.stolen += c.stolen.load(std::memory_order_relaxed);
+    sum.actor_calls += c.actor_calls.load(std::memory_order_relaxed);
+    if (!q->is_worker) continue;
+    sum.workers.push_back({c.run.load(std::memory_order_relaxed),
+                           1e-9 * static_cast<double>(c.busy_ns.load(std::memory_order_relaxed))});
+  }
+  return sum;
+}
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include <manta/base/pause.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "executor_state.hpp"
+
+// Running jobs, and waiting for one. See the story in executor.hpp.
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Every waiter may spin this long, whatever else spins: most jobs that are under way end sooner than
+// a thread falls asleep.
+constexpr auto always_spin = 2us;
+// Stale entries a thread leaves in its queue before it looks for them.
+constexpr std::int64_t stale_before_sweep = 64;
+constexpr std::uint32_t max_depth = 4096;
+
+// Drops entries at the queue's own end that somebody claimed otherwise. Live ones in between are put
+// back in order; at most a batch of them is looked at.
+void sweep_stale(deque& jobs) {
+  std::array<void*, deque::batch> live;
+  std::size_t kept = 0;
+  while (kept < live.size()) {
+    void* const e = jobs.pop();
+    if (e == nullptr) break;
+    job* const j = static_cast<job*>(e);
+    if (j->is_claimed()) {
+      j->drop();
+    } else {
+      live[kept++] = e;
+    }
+  }
+  this_thread.stale = 0;
+  if (kept == 0) return;
+  while (kept > 0) jobs.push(live[--kept]);  // never grows: they were in there before
+  executor::notify();                        // a worker may have looked while they were out
+}
+
+class waiting_thread : public waiter {
+ public:
+  waiting_thread() noexcept {
+    fire = [](waiter* self) noexcept { static_cast<waiting_thread*>(self)->sleep.signal(); };
+  }
+  parker sleep;
+};
+
+void refuse_self_wait(job* j) {
+  if (j->ops->actor == nullptr) return;
+  actor_core* const of = j->ops->actor(j);
+  if (of == nullptr || this_thread.current == nullptr || this_thread.current->actor != of) return;
+  raise(errc::self_wait,
+        "an actor's method waits for another call of the same actor, which can't begin before the "
+        "method ends; return the future instead, or call the method directly");
+}
+
+}  // namespace
+
+void run_claimed(job* j, const run_options& how) noexcept {
+  std::uint64_t bits = 0;
+  {
+    context ctx;
+    ctx.running = j;
+    ctx.actor = how.actor;
+    const context_scope scope(ctx);
+    bits = j->ops->run(j);
+  }
+  work_counters::add<std::uint64_t>(this_thread.queue->counters.run, 1);
+  if (how.is_last && executor::should_announce()) executor::announce_search();
+  if (bits == job_bits::aliased) [[unlikely]] {
+    if (how.drops == 0) j->hold();
+    make_alias(j);
+  } else {
+    j->finish(bits, how.drops);
+  }
+}
+
+void execute_task(job* j) noexcept {
+  if (j->try_claim()) {
+    run_claimed(j, {.drops = 1});
+  } else {
+    j->drop();
+  }
+}
+
+// Claims and runs `j` on this thread's stack. False: it has begun elsewhere, or can't run here.
+bool executor::run_here(job* j) {
+  thread_state& self = this_thread;
+  if (!j->ops->in_place || j->needs.load(std::memory_order_acquire) != 0) return false;
+  const char here = 0;
+  if (&here < self.stack_limit || self.depth >= max_depth) return false;
+  if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  deque& jobs = self.queue->jobs;
+  unsigned drops = 0;
+  if (jobs.newest() == j && jobs.pop() == j) drops = 1;
+  if (!j->try_claim()) {
+    if (drops != 0) j->drop();
+    return false;
+  }
+  if (drops == 0 && ++self.stale >= stale_before_sweep) sweep_stale(jobs);
+  work_counters::add<std::uint64_t>(self.queue->counters.run_in_place, 1);
+  run_claimed(j, {.drops = drops, .is_last = false});
+  return true;
+}
+
+bool executor::wait(job* j, const base::deadline& deadline) {
+  for (;;) {
+    const std::uint64_t bits = j->word();
+    if ((bits & job_bits::ready) != 0) return true;
+    if (deadline) break;
+    if ((bits & job_bits::aliased) == 0) {
+      if ((bits & job_bits::claimed) != 0 || !run_here(j)) break;
+      continue;
+    }
+    const job_ref end(j->awaited());
+    if (!end->is_ready() && (end->is_claimed() || !run_here(end.get()))) break;
+  }
+  refuse_self_wait(j);
+  if (spin_for(j, deadline)) return true;
+  waiting_thread me;
+  if (!j->add_waiter(&me)) return true;
+  if (sleep(me.sleep, deadline)) return true;
+  if (j->remove_waiter(&me)) return false;
+  me.sleep.park();  // it is being fired: its last step is the signal
+  return true;
+}
+
+// Polls for a short while; longer when no other thread needs the core.
+bool executor::spin_for(job* j, const base::deadline& deadline) {
+  state& s = *global().state_;
+  const base::time_point start = base::now();
+  if (deadline && start >= *deadline) return j->is_ready();
+  const auto spin = std::chrono::microseconds(s.spin_us.load(std::memory_order_relaxed));
+  if (spin.count() == 0 || s.cores < 2) return j->is_ready();
+  s.spinning_waiters.fetch_add(1, std::memory_order_relaxed);
+  bool ready = false;
+  for (std::uint32_t round = 1;; ++round) {
+    ready = j->is_ready();
+    if (ready) break;
+    base::pause();
+    if (round % 16 != 0) continue;
+    const base::time_point now = base::now();
+    if (now - start >= spin || (deadline && now >= *deadline)) break;
+    if (now - start < always_spin) continue;
+    const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
+    const int busy = active(word) - searching(word) - (this_thread.is_worker ? 1 : 0);
+    if (busy + s.spinning_waiters.load(std::memory_order_relaxed) > s.cores) break;
+  }
+  s.spinning_waiters.fetch_sub(1, std::memory_order_relaxed);
+  return ready;
+}
+
+bool executor::sleep(parker& p, const base::deadline& deadline) {
+  if (!this_thread.is_worker) {
+    if (p.is_signalled()) return true;
+    trim_blocks();
+    return p.park_until(deadline);
+  }
+  return global().lend_until(p, deadline);
+}
+
+void executor::begin_block() noexcept {
+  idle_word_.fetch_sub(one_active, std::memory_order_seq_cst);
+  heavy_barrier();
+  if (wants_worker(idle_word_.load()) && any_work()) wake_one(false);
+}
+
+void executor::end_block() noexcept { idle_word_.fetch_add(one_active, std::memory_order_seq_cst); }
+
+// The worker that finds all others blocked and work waiting watches: every millisecond it adds a
+// thread beyond the soft limit. (Any later blocked worker finds the same and takes over.)
+bool executor::lend_until(parker& p, const base::deadline& deadline) {
+  begin_block();
+  bool is_signalled = false;
+  for (;;) {
+    const auto all_blocked = [this] {
+      const std::uint64_t word = idle_word_.load();
+      return active(word) == 0 && target(word) > 0 && any_work();
+    };
+    const bool watches = all_blocked();
+    base::deadline until = deadline;
+    if (watches) {
+      const base::time_point soon = base::now() + 1ms;
+      until = deadline ? std::min(*deadline, soon) : soon;
+    }
+    is_signalled = p.park_until(until);
+    if (is_signalled || (deadline && base::now() >= *deadline)) break;
+    if (watches && all_blocked()) wake_one(true);
+  }
+  end_block();
+  return is_signalled;
+}
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/wait_many.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <manta/base/pause.hpp>
+#include <manta/exec/executor.hpp>
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+// Counts down from many jobs to one sleeping thread. Every listed node ends by being removed or by
+// having fired, so the group is free to go when its owner has made sure of that.
+class wait_group {
+ public:
+  wait_group(std::size_t nodes, std::int64_t wanted) : nodes_(nodes), missing_(wanted) {}
+
+  /// Counts the job at once when it is ready.
+  void add(std::size_t at, job* j) {
+    node& n = nodes_[at];
+    n.group = this;
+    n.on = j;
+    n.fire = [](waiter* w) noexcept {
+      auto* const self = static_cast<node*>(w);
+      self->group->count(self);
+    };
+    if (!j->add_waiter(&n)) count(&n);
+  }
+  bool sleep(const base::deadline& deadline) { return executor::sleep(parker_, deadline); }
+
+  /// Takes back what has not fired and waits out what is firing just now.
+  void leave() {
+    for (node& n : nodes_) {
+      if (n.on == nullptr || n.done.load(std::memory_order_acquire)) continue;
+      if (n.on->remove_waiter(&n)) continue;
+      while (!n.done.load(std::memory_order_acquire)) base::pause();
+    }
+    // The last count may still be about to signal; it holds no node any more but this object.
+    while (signals_.load(std::memory_order_acquire) != 0) base::pause();
+  }
+
+ private:
+  struct node : waiter {
+    wait_group* group = nullptr;
+    job* on = nullptr;
+    std::atomic<bool> done{false};
+  };
+
+  void count(node* n) noexcept {
+    signals_.fetch_add(1, std::memory_order_acq_rel);
+    if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) parker_.signal();
+    n->done.store(true, std::memory_order_release);
+    signals_.fetch_sub(1, std::memory_order_release);
+  }
+
+  std::vector<node> nodes_;
+  std::atomic<std::int64_t> missing_;
+  std::atomic<int> signals_{0};
+  parker parker_;
+};
+
+// A list without repeats. Blocks lie close together, so a bitmap over their addresses is nearly always
+// small enough to be exact; otherwise sorting decides.
+bool has_repeats(job* const* jobs, std::size_t n) {
+  constexpr std::size_t granule = 64;  // blocks are aligned to it
+  if (n < 2) return false;
+  auto low = reinterpret_cast<std::uintptr_t>(jobs[0]);
+  std::uintptr_t high = low;
+  bool ascends = true;
+  for (std::size_t i = 1; i < n; ++i) {
+    const auto at = reinterpret_cast<std::uintptr_t>(jobs[i]);
+    ascends &= jobs[i - 1] < jobs[i];
+    low = std::min(low, at);
+    high = std::max(high, at);
+  }
+  if (ascends) return false;
+  const std::size_t places = (high - low) / granule + 1;
+  if (places <= 64 * n) {
+    thread_local std::vector<std::uint64_t> seen;
+    seen.assign(places / 64 + 1, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t place = (reinterpret_cast<std::uintptr_t>(jobs[i]) - low) / granule;
+      const std::uint64_t bit = std::uint64_t{1} << (place % 64);
+      if ((seen[place / 64] & bit) != 0) return true;
+      seen[place / 64] |= bit;
+    }
+    return false;
+  }
+  std::vector<job*> sorted(jobs, jobs + n);
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
+void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (jobs[i] != nullptr) continue;
+    raise(errc::invalid_argument,
+          fmt::format("wait: future {} of {} is empty; pass futures that calls returned", i, n));
+  }
+  if (wanted > n) {
+    raise(errc::invalid_argument,
+          fmt::format("wait: asked for {} of {} futures; ask for at most as many as there are",
+                      wanted, n));
+  }
+  if (has_repeats(jobs, n)) {
+    raise(errc::invalid_argument,
+          fmt::format("wait: a future is listed twice among {}; list each once", n));
+  }
+}
+
+ready_prefix look(job* const* jobs, std::size_t n, std::size_t wanted) noexcept {
+  ready_prefix found;
+  for (; found.end < n && found.count < wanted; ++found.end) {
+    if (jobs[found.end]->is_ready()) ++found.count;
+  }
+  return found;
+}
+
+}  // namespace
+
+ready_prefix wait_many(job* const* jobs, std::size_t n, std::size_t wanted,
+                       const std::optional<duration>& timeout) {
+  if (n == 0) return {};
+  check_list(jobs, n, wanted);
+  ready_prefix found = look(jobs, n, wanted);
+  if (found.count >= wanted || (timeout && *timeout <= duration::zero())) return found;
+  base::deadline deadline;
+  if (timeout) deadline = base::after(*timeout);
+  wait_group group(n, static_cast<std::int64_t>(wanted));
+  for (std::size_t i = 0; i < n; ++i) group.add(i, jobs[i]);
+  group.sleep(deadline);
+  group.leave();
+  return look(jobs, n, wanted);
+}
+
+void wait_all_or_failure(job* const* jobs, std::size_t n, duration timeout) {
+  const base::time_point deadline = base::after(timeout);
+  const auto failed = [](job* j) {
+    return j->is_ready() && (j->outcome()->word() & job_bits::failed) != 0;
+  };
+  // Failures that are there already come first, then each in turn until the time is over.
+  for (std::size_t i = 0; i < n; ++i) {
+    if (jobs[i] == nullptr) {
+      raise(errc::invalid_argument, fmt::format("get: future {} of {} is empty", i, n));
+    }
+    if (failed(jobs[i])) jobs[i]->outcome()->failure().raise();
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!jobs[i]->is_ready() && !executor::wait(jobs[i], deadline)) {
+      raise(errc::timed_out,
+            fmt::format("get of {} futures: {} not ready after {} ms; wait longer or use wait", n,
+                        n - i,
+                        std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()));
+    }
+    if (failed(jobs[i])) jobs[i]->outcome()->failure().raise();
+  }
+}
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <manta/base/pause.hpp>
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "executor_state.hpp"
+
+// How a worker finds work, and how it goes to sleep and is woken. See the story in executor.hpp.
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A worker's own queue goes first; every so often the others are asked, so that a task which keeps
+// making tasks does not starve what other threads submitted. A prime, to fall in step with nothing.
+constexpr std::uint32_t fairness_period = 61;
+// How long a searcher stays that is one too many: hand-overs make short overlaps.
+constexpr auto over_budget_grace = 2us;
+constexpr auto keep_memory_for = 500ms;
+constexpr auto keep_thread_for = 5s;
+
+constinit thread_local void* my_worker = nullptr;
+
+}  // namespace
+
+void executor::set_this_worker(worker* w) noexcept { my_worker = w; }
+
+job* executor::next_job(worker& w) {
+  // More are active than there should be (one came back from a wait): this one stands down.
+  const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
+  const bool is_surplus = active(word) > target(word);
+  if (!w.is_searching && !is_surplus && !state_->is_stopping.load(std::memory_order_relaxed)) {
+    if (++w.ticks % fairness_period == 0) {
+      if (job* j = steal_round(w)) return j;
+    }
+    if (void* e = w.queue->jobs.pop()) return static_cast<job*>(e);
+  }
+  return search(w);
+}
+
+bool executor::should_announce() noexcept {
+  auto* const w = static_cast<worker*>(my_worker);
+  return w != nullptr && this_thread.depth == 0 && !w->is_searching && w->queue->jobs.is_empty();
+}
+
+void executor::announce_search() noexcept {
+  static_cast<worker*>(my_worker)->is_searching = true;
+  idle_word_.fetch_add(one_searching, std::memory_order_seq_cst);
+}
+
+void executor::retract_search() noexcept {
+  auto* const w = static_cast<worker*>(my_worker);
+  if (w == nullptr || !w->is_searching) return;
+  w->is_searching = false;
+  // Somebody may have relied on this searcher since: then another has to come.
+  const std::uint64_t old = idle_word_.fetch_sub(one_searching, std::memory_order_seq_cst);
+  executor& e = *w->owner;
+  if (searching(old) == 1 && active(old) < target(old) && e.any_work()) e.wake_one(false);
+}
+
+// Ends the search: a job is there.
+job* executor::found(worker& w, job* j) {
+  w.is_searching = false;
+  const std::uint64_t old = idle_word_.fetch_sub(one_searching, std::memory_order_seq_cst);
+  if (searching(old) == 1 && active(old) < target(old) && any_work()) wake_one(false);
+  w.busy_since = base::now();
+  return j;
+}
+
+job* executor::search(worker& w) {
+  if (!w.is_searching) {
+    // What this worker announced earlier may have been followed by work of its own.
+    w.is_searching = true;
+    idle_word_.fetch_add(one_searching, std::memory_order_seq_cst);
+  }
+  const base::time_point start = base::now();
+  if (w.busy_since != base::time_point{}) {
+    work_counters::add<std::int64_t>(w.queue->counters.busy_ns, (start - w.busy_since).count());
+    w.busy_since = {};
+  }
+  for (;;) {
+    const auto until =
+        base::now() + std::chrono::microseconds(state_->spin_us.load(std::memory_order_relaxed));
+    base::time_point over_since{};
+    for (std::uint32_t round = 1;; ++round) {
+      if (state_->is_stopping.load(std::memory_order_relaxed)) {
+        idle_word_.fetch_sub(one_active + one_searching);
+        return nullptr;
+      }
+      const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
+      if (active(word) <= target(word)) {
+        if (void* e = w.queue->jobs.pop()) return found(w, static_cast<job*>(e));
+        if (job* j = steal_round(w)) return found(w, j);
+      } else {
+        break;  // one too many: make room at once
+      }
+      base::pause();
+      base::pause();
+      if (round % 8 != 0) continue;
+      const base::time_point now = base::now();
+      if (now >= until) break;
+      if (!is_over_budget()) {
+        over_since = {};
+      } else if (over_since == base::time_point{}) {
+        over_since = now;
+      } else if (now - over_since > over_budget_grace) {
+        break;
+      }
+    }
+    if (!park(w)) return nullptr;
+  }
+}
+
+bool executor::is_over_budget() const noexcept {
+  const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
+  const int spinners = searching(word) + state_->spinning_waiters.load(std::memory_order_relaxed);
+  return spinners >= std::max(state_->cores, 1);
+}
+
+job* executor::steal_round(worker& w) {
+  const int count = state_->queue_count.load(std::memory_order_acquire);
+  w.random ^= w.random << 13U;
+  w.random ^= w.random >> 17U;
+  w.random ^= w.random << 5U;
+  const int start = static_cast<int>(w.random % static_cast<std::uint32_t>(count));
+  for (int i = 0; i < count; ++i) {
+    const int at = start + i < count ? start + i : start + i - count;
+    work_queue* const victim =
+        state_->queues[static_cast<std::size_t>(at)].load(std::memory_order_relaxed);
+    if (victim == w.queue || victim->jobs.is_empty()) continue;
+    deque::loot loot;
+    bool lost = false;
+    const std::size_t n = victim->jobs.steal(loot, lost);
+    if (n == 0) continue;
+    // Oldest first: the own end is last in, first out. A batch always fits without growing.
+    for (std::size_t k = n; k-- > 1;) w.queue->jobs.push(loot[k]);
+    work_counters::add<std::uint64_t>(w.queue->counters.stolen, n);
+    return static_cast<job*>(loot[0]);
+  }
+  return nullptr;
+}
+
+bool executor::any_work() noexcept {
+  const int count = state_->queue_count.load(std::memory_order_acquire);
+  for (int i = 0; i < count; ++i) {
+    if (!state_->queues[static_cast<std::size_t>(i)]
+             .load(std::memory_order_relaxed)
+             ->jobs.is_empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Sleeps until woken; then the worker counts as active and searching again. False: leave the thread.
+bool executor::park(worker& w) {
+  trim_blocks();
+  w.queue->jobs.shrink();
+  w.is_searching = false;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->is_stopping.load()) {
+      idle_word_.fetch_sub(one_active + one_searching);
+      return false;
+    }
+    w.sleep.reset();
+    w.is_parked = true;
+    state_->parked.push_back(&w);
+    idle_word_.fetch_sub(one_active + one_searching);
+  }
+  heavy_barrier();
+  if (wants_worker(idle_word_.load()) && any_work()) wake_one(false);
+  if (!w.sleep.park_until(base::now() + keep_memory_for)) {
+    release_unused_blocks();
+    if (!w.sleep.park_until(base::now() + keep_thread_for)) {
+      if (retire(w)) return false;
+      w.sleep.park();
+    }
+  }
+  w.is_searching = true;
+  return true;
+}
+
+// A thread that stood in for blocked ones and was not needed for a while leaves.
+bool executor::retire(worker& w) {
+  const std::lock_guard lock(state_->mutex);
+  state& s = *state_;
+  if (!w.is_parked || s.thread_count.load() <= s.settings.workers) return false;
+  const auto self = std::find(s.parked.begin(), s.parked.end(), &w);
+  if (self == s.parked.end()) return false;
+  s.parked.erase(self);
+  for (auto& owned : s.workers) {
+    if (owned.get() != &w) continue;
+    s.ended.push_back(std::move(owned));
+    owned = std::move(s.workers.back());
+    s.workers.pop_back();
+    break;
+  }
+  w.queue->is_owned = false;
+  s.thread_count.fetch_sub(1);
+  this_thread.generation = 0;
+  return true;
+}
+
+// `may_exceed`: start a thread beyond the soft limit when every other one is blocked.
+void executor::wake_one(bool may_exceed) noexcept {
+  worker* chosen = nullptr;
+  bool has_ended = false;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state& s = *state_;
+    const std::uint64_t word = idle_word_.load();
+    if (!wants_worker(word)) return;
+    has_ended = live_generation_.load() == 0;
+    if (has_ended) {
+      // falls through to cancel what the caller queued
+    } else if (!s.parked.empty()) {
+      chosen = s.parked.back();
+      s.parked.pop_back();
+      chosen->is_parked = false;
+      idle_word_.fetch_add(one_active + one_searching);
+      ++s.wakes;
+    } else {
+      const bool beyond = s.thread_count.load() >= s.settings.workers + s.settings.extra_threads;
+      if (beyond && (!may_exceed || active(word) > 0)) return;
+      if (start_thread(beyond)) ++s.lent;
+    }
+  }
+  if (chosen != nullptr) chosen->sleep.signal();
+  if (has_ended) cancel_queued();
+}
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include <manta/actor.hpp>
+#include <manta/future.hpp>
+#include <manta/remote.hpp>
+#include <manta/task.hpp>
+
+// The compiled part of the public front: what needs no template.
+
+namespace manta::inline v0::detail {
+
+void raise_empty_future() { empty_future_error().raise(); }
+
+error empty_future_error() {
+  return error(
+      errc::invalid_argument,
+      "an empty future was used; it was default-made, moved from, or got by an rvalue get");
+}
+
+void raise_empty_actor() {
+  raise(errc::invalid_argument,
+        "an empty actor handle was used; it was default-made or moved from; make one with spawn");
+}
+
+void raise_not_unique(const char* type) {
+  raise(
+      errc::not_unique,
+      fmt::format("a move-only value can't be moved out while others hold it ({}); get it by const "
+                  "reference, or drop the other futures and wait for tasks that use it",
+                  readable_name(type)));
+}
+
+error timed_out_error(duration timeout) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
+  return error(errc::timed_out,
+               fmt::format("get: not ready after {} us; the task goes on, get it later", us));
+}
+
+void raise_timed_out(duration timeout) { timed_out_error(timeout).raise(); }
+
+void start_job(exec::job* j) {
+  try {
+    exec::executor::submit(j);
+  } catch (const std::bad_alloc&) {
+    j->ops->cancel(j, error::out_of_memory());
+    throw;
+  }
+}
+
+call_options checked_options(const options& asked) {
+  spec::check(asked, exec::executor::global().target());
+  return {asked.name, asked.cpus ? exec::core_claim(*asked.cpus) : exec::core_claim()};
+}
+
+void check_actor_options(const actor_options& asked) { spec::check(asked); }
+
+}  // namespace manta::inline v0::detail

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/node/runtime.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/machine.hpp>
+#include <manta/exec/core_gate.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/spec/config.hpp>
+#include <manta/spec/error.hpp>
+
+namespace manta::inline v0 {
+
+namespace {
+
+result<config> settle(const config& given, const std::vector<spec::setting>& arguments) {
+  return spec::complete(given, arguments, spec::settings_from_environment(), base::usable_cores());
+}
+
+// A wrong setting is the user's to mend: one line, no stack of exceptions.
+[[noreturn]] void leave(const error& reason) {
+  std::fprintf(stderr, "manta: %s\n", reason.message().c_str());
+  std::fflush(stderr);
+  std::exit(2);
+}
+
+}  // namespace
+
+runtime::runtime(int argc, char** argv) {
+  const result<config> settled = settle({}, spec::settings_from_arguments(argc, argv));
+  if (!settled) leave(settled.error());
+  start(*settled);
+}
+
+runtime::runtime() : runtime(0, nullptr) {}
+
+runtime::runtime(const config& settings) {
+  const result<config> settled = settle(settings, {});
+  if (!settled) settled.error().raise();
+  start(*settled);
+}
+
+void runtime::start(const config& settings) {
+  exec::reset_core_gate(settings.workers);
+  exec::executor_settings with;
+  with.workers = settings.workers;
+  with.spin_us = settings.spin_us;
+  with.extra_threads = settings.extra_threads;
+  if (exec::executor::global().start(with)) return;
+  raise(errc::invalid_argument,
+        "a manta::runtime runs in this process already; use that one, or end it first");
+}
+
+runtime::~runtime() { exec::executor::global().stop(); }
+
+int runtime::workers() const noexcept { return exec::executor::global().target(); }
+
+runtime_stats runtime::stats() const {
+  exec::executor& e = exec::executor::global();
+  const exec::executor_counts counts = e.counts();
+  runtime_stats out;
+  out.tasks_submitted = counts.submitted;
+  out.tasks_run = counts.run;
+  out.run_in_place = counts.run_in_place;
+  out.stolen = counts.stolen;
+  out.actor_calls = counts.actor_calls;
+  out.wakes = counts.wakes;
+  out.threads_lent = counts.threads_lent;
+  out.uptime_seconds = std::chrono::duration<double>(base::now() - e.started()).count();
+  for (const auto& w : counts.workers) {
+    out.workers.push_back({w.run, w.busy_seconds, w.busy_seconds / out.uptime_seconds});
+  }
+  return out;
+}
+
+}  // namespace manta::inline v0

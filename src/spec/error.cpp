@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/spec/error.hpp>
+
+#include <cxxabi.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace manta::inline v0 {
+
+namespace {
+
+constexpr std::array<const char*, 16> names = {
+    "task_error", "worker_lost",   "node_lost",        "object_lost",
+    "actor_lost", "timed_out",     "cancelled",        "store_full",
+    "infeasible", "decode_failed", "invalid_argument", "invalid_config",
+    "no_runtime", "not_unique",    "self_wait",        "out_of_memory",
+};
+
+std::string compose(const task_failure& failure) {
+  std::string text = fmt::format("{} threw {}", failure.function, failure.type_name);
+  if (!failure.message.empty()) text += fmt::format(": {}", failure.message);
+  text += fmt::format(" [node {}, attempt {}]", failure.node, failure.attempt);
+  return text;
+}
+
+std::string demangled(const std::type_info* type) {
+  if (type == nullptr) return "unknown";
+  int status = 0;
+  char* text = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
+  if (text == nullptr) return type->name();
+  std::string name = text;
+  std::free(text);
+  return name;
+}
+
+template <class Exception>
+[[noreturn]] void throw_as(const error& e) {
+  throw Exception(e);
+}
+
+// std::nested_exception captures the exception being handled, so the original is thrown and caught
+// once to be the one.
+[[noreturn]] void throw_task_error(const error& e) {
+  const task_failure* failure = e.failure();
+  if (failure == nullptr || failure->cause == nullptr) throw task_error(e);
+  try {
+    std::rethrow_exception(failure->cause);
+  } catch (...) {
+    throw task_error(e);
+  }
+}
+
+}  // namespace
+
+struct error::body {
+  std::atomic<std::uint32_t> holders{1};
+  errc code = errc::task_error;
+  std::string message;
+  task_failure failure;
+  bool has_failure = false;
+};
+
+const char* to_string(errc code) noexcept {
+  const auto index = static_cast<std::size_t>(code);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+error::error(errc code, std::string message) : body_(new body) {
+  body_->code = code;
+  body_->message = std::move(message);
+}
+
+error::error(task_failure failure) : body_(nullptr) {
+  auto made = std::make_unique<body>();
+  made->message = compose(failure);
+  made->failure = std::move(failure);
+  made->has_failure = true;
+  body_ = made.release();
+}
+
+error::error(const error& other) noexcept : body_(other.body_) {
+  // A new holder comes from an existing one, so no order is needed; the last one's delete is.
+  if (body_ != nullptr) body_->holders.fetch_add(1, std::memory_order_relaxed);
+}
+
+error::~error() {
+  if (body_ != nullptr && body_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete body_;
+}
+
+error error::out_of_memory() noexcept {
+  // Built when the first runtime starts (or at the first use), so that it is there when needed.
+  static const error prepared(errc::out_of_memory,
+                              "out of memory: an allocation failed while a task was handled; free "
+                              "memory or keep fewer futures");
+  return prepared;
+}
+
+errc error::code() const noexcept { return body_->code; }
+const std::string& error::message() const noexcept { return body_->message; }
+const task_failure* error::failure() const noexcept {
+  return body_->has_failure ? &body_->failure : nullptr;
+}
+
+void error::raise() const {
+  switch (code()) {
+    case errc::task_error:
+      throw_task_error(*this);
+    case errc::worker_lost:
+      throw_as<manta::worker_lost>(*this);
+    case errc::node_lost:
+      throw_as<manta::node_lost>(*this);
+    case errc::object_lost:
+      throw_as<manta::object_lost>(*this);
+    case errc::actor_lost:
+      throw_as<manta::actor_lost>(*this);
+    case errc::timed_out:
+      throw_as<manta::timed_out>(*this);
+    case errc::cancelled:
+      throw_as<manta::cancelled>(*this);
+    case errc::store_full:
+      throw_as<manta::store_full>(*this);
+    case errc::infeasible:
+      throw_as<manta::infeasible>(*this);
+    case errc::decode_failed:
+      throw_as<manta::decode_failed>(*this);
+    case errc::invalid_argument:
+      throw_as<manta::invalid_argument>(*this);
+    case errc::invalid_config:
+      throw_as<manta::invalid_config>(*this);
+    case errc::no_runtime:
+      throw_as<manta::no_runtime>(*this);
+    case errc::not_unique:
+      throw_as<manta::not_unique>(*this);
+    case errc::self_wait:
+      throw_as<manta::self_wait>(*this);
+    case errc::out_of_memory:
+      throw_as<manta::out_of_memory>(*this);
+  }
+  throw_as<manta::exception>(*this);
+}
+
+exception::exception(const manta::error& error)
+    : std::runtime_error(std::string("manta::") + to_string(error.code()) + ": " + error.message()),
+      error_(error) {}
+
+void raise(errc code, std::string message) { error(code, std::move(message)).raise(); }
+
+namespace {
+
+// May throw (bad_alloc, or a user's what() that throws); the caller is the net below.
+error describe(const char* function) {
+  task_failure failure;
+  failure.cause = std::current_exception();
+  failure.type_name = demangled(abi::__cxa_current_exception_type());
+  failure.function = readable_name(function);
+  failure.node = "local";
+  try {
+    throw;
+  } catch (const exception& e) {
+    // The first cause stays visible through a chain of dependents.
+    return e.as_error();
+  } catch (const std::exception& e) {
+    const char* text = e.what();
+    if (text != nullptr) failure.message = text;
+  } catch (...) {
+    // Not an exception class: its type is all that can be said.
+  }
+  return error(std::move(failure));
+}
+
+}  // namespace
+
+error describe_current_exception(const char* function) noexcept {
+  try {
+    return describe(function);
+  } catch (...) {
+    return error::out_of_memory();
+  }
+}
+
+std::string readable_name(const char* spelled) {
+  // Both compilers end the spelling with "[with auto F = name]" or "[F = name]".
+  std::string_view text = spelled;
+  const std::size_t open = text.find("F = ");
+  const std::size_t close = text.rfind(']');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+    return std::string(text);
+  }
+  text = text.substr(open + 4, close - open - 4);
+  if (!text.empty() && text.front() == '&') text.remove_prefix(1);
+  return std::string(text);
+}
+
+}  // namespace manta::inline v0
