@@ -8,7 +8,9 @@
 // future must be got before the pool ends.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -41,7 +43,6 @@ struct minimal_job {
   }
 
   void (*run)(minimal_job*);
-  minimal_job* next = nullptr;
   std::atomic<std::uint32_t> flag{pending};
 };
 
@@ -98,54 +99,66 @@ class minimal_pool {
   }
 
  private:
-  void push(minimal_job* job) {
-    job->next = head_.load(std::memory_order_relaxed);
-    while (!head_.compare_exchange_weak(job->next, job)) {
+  void lock() {
+    while (locked_.exchange(true, std::memory_order_acquire)) {
+      while (locked_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
     }
-    // Pairs with the sleeper's increment before its last look at the list (both sequentially
-    // consistent): one of the two sees the other.
-    if (sleepers_.load() == 0) return;
+  }
+  void unlock() { locked_.store(false, std::memory_order_release); }
+
+  void push(minimal_job* job) {
+    lock();
+    queue_.push_back(job);
+    has_jobs_.store(true, std::memory_order_relaxed);
+    unlock();
+    // Pairs with the sleeper's increment before its last look: one of the two sees the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_relaxed) == 0) return;
     epoch_.fetch_add(1);
     epoch_.notify_one();
   }
 
-  minimal_job* take_all() {
-    if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    minimal_job* newest = head_.exchange(nullptr, std::memory_order_acquire);
-    minimal_job* oldest = nullptr;
-    while (newest != nullptr) {
-      minimal_job* next = newest->next;
-      newest->next = oldest;
-      oldest = newest;
-      newest = next;
+  bool take_all(std::vector<minimal_job*>& into) {
+    if (!has_jobs_.load(std::memory_order_relaxed)) return false;
+    lock();
+    into.swap(queue_);
+    has_jobs_.store(false, std::memory_order_relaxed);
+    unlock();
+    return !into.empty();
+  }
+
+  // Looks less and less often, so that the submitter keeps its cache line and a batch can grow.
+  bool find_jobs(std::vector<minimal_job*>& into) {
+    for (int round = 0; round < 200; ++round) {
+      if (take_all(into)) return true;
+      for (int i = 0; i < std::min(round + 1, 16); ++i) __builtin_ia32_pause();
     }
-    return oldest;
+    return false;
   }
 
   void work() {
+    constexpr std::size_t ahead = 4;
+    std::vector<minimal_job*> jobs;
     while (!stop_.load(std::memory_order_relaxed)) {
-      minimal_job* job = nullptr;
-      for (int spin = 0; spin < 2000 && job == nullptr; ++spin) {
-        job = take_all();
-        if (job == nullptr) __builtin_ia32_pause();
+      if (!find_jobs(jobs)) sleep();
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        if (i + ahead < jobs.size()) __builtin_prefetch(jobs[i + ahead], 1);
+        jobs[i]->run(jobs[i]);
       }
-      if (job == nullptr) sleep();
-      while (job != nullptr) {
-        minimal_job* next = job->next;  // the owner may free the job as soon as it has run
-        job->run(job);
-        job = next;
-      }
+      jobs.clear();
     }
   }
 
   void sleep() {
     const std::uint32_t seen = epoch_.load();
     sleepers_.fetch_add(1);
-    if (head_.load() == nullptr && !stop_.load()) epoch_.wait(seen);
+    if (!has_jobs_.load() && !stop_.load()) epoch_.wait(seen);
     sleepers_.fetch_sub(1);
   }
 
-  alignas(128) std::atomic<minimal_job*> head_{nullptr};
+  alignas(128) std::atomic<bool> locked_{false};
+  std::atomic<bool> has_jobs_{false};
+  std::vector<minimal_job*> queue_;
   alignas(128) std::atomic<std::uint32_t> epoch_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
