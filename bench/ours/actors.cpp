@@ -83,7 +83,7 @@ contestant in_flight(const char* row, const char* name, std::size_t window, flig
   c.preload = window == 1000;
   c.start = [=](const plan& how) -> body {
     auto rt = std::make_shared<manta::runtime>();
-    const std::size_t wanted = how.count(window == 1 ? 100000 : million);
+    const std::size_t wanted = how.count(window * 20000 < million ? window * 20000 : million);
     const std::size_t count = (wanted + window - 1) / window * window;
     return [=](const turn&) {
       keep(rt);

@@ -202,8 +202,8 @@ contestant idle_bytes() {
 
 void add_caf_actors(suite& s) {
   for (int threads : {1, 2}) {
-    s.add(in_flight(window_1, 1, threads, 100000));
-    s.add(in_flight(window_10, 10, threads, 300000));
+    s.add(in_flight(window_1, 1, threads, 20000));
+    s.add(in_flight(window_10, 10, threads, 200000));
     s.add(in_flight(window_1000, 1000, threads, 300000));
     s.add(in_flight(window_10000, 10000, threads, 50000));
     s.add(tell(threads));
