@@ -15,7 +15,8 @@ namespace es {
 
 // Replaces scores by their ranks, spread evenly over [-0.5, 0.5]: one lucky score cannot dominate,
 // and any increasing change of the reward leaves the search as it was. Equal scores share the mean
-// of their ranks, so that a draw between a candidate and its mirror image pulls nowhere.
+// of their ranks, so that a draw between a candidate and its mirror image pulls nowhere. Requires
+// that no score is NaN.
 inline std::vector<double> centred_ranks(const std::vector<double>& scores) {
   const std::size_t count = scores.size();
   std::vector<double> ranks(count, 0.0);

@@ -76,6 +76,17 @@ void rollouts_end_in_time() {
   const es::outcome fallen = es::rollout<es::cart_pole>(push, {.index = 3, .episode_seed = 5});
   near("a pole pushed one way falls at once", fallen.steps < 15 && fallen.index == 3, 1.0);
   near("each step earns 1", fallen.score, fallen.steps);
+
+  // A rod is balanced by pushing towards where it leans and moves: z = relu(z) - relu(-z).
+  es::parameters balance(es::policy_of<es::cart_pole>::size, 0.0);
+  const double row[] = {0.1, 0.3, 3.0, 1.0};
+  for (std::size_t i = 0; i < 4; ++i) {
+    balance[i] = row[i];
+    balance[es::policy_of<es::cart_pole>::row + i] = -row[i];
+  }
+  balance[5] = 1.0;
+  balance[es::policy_of<es::cart_pole>::row + 5] = -1.0;
+  near("the longest episode", es::rollout<es::cart_pole>(balance, {.episode_seed = 5}).steps, 500);
 }
 
 void ranks_are_centred_and_draws_share() {
