@@ -41,18 +41,23 @@ constexpr const char* constructor_name() noexcept {
   return base::spelled_type<T>();
 }
 
+/// Bytes before a method call's job: the mailbox's link, so that link, header and a small value share
+/// one cache line; more where the value's alignment asks for it.
+template <class T>
+inline constexpr std::size_t front_of_call = alignof(cell<T>) <= 8    ? 8
+                                             : alignof(cell<T>) <= 16 ? 16
+                                                                      : 64;
+
 /// A call of a method, in the mailbox until it runs.
 template <auto F, class R, class T, class Pack>
 struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
-  exec::mail letter;
   exec::actor_core* core;
+  std::uint64_t caller = exec::caller_serial();
   [[no_unique_address]] Pack arguments;
 
   template <class... A>
   method_call(exec::actor_core* to, A&&... args)
-      : cell<flat_t<R>>(&ops, 2), core(to), arguments(std::forward<A>(args)...) {
-    letter.caller = exec::caller_serial();
-  }
+      : cell<flat_t<R>>(&ops, 2), core(to), arguments(std::forward<A>(args)...) {}
   ~method_call() {}
 
   static method_call* self(exec::job* j) noexcept { return static_cast<method_call*>(j); }
@@ -69,7 +74,8 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
       }
     }
     const std::uint64_t bits = store_outcome<R>(j, name(), [c]() -> decltype(auto) {
-      T& object = actor_block<T>::object_of(c->core);
+      // Not through c->core: that is another cache line of the caller's.
+      T& object = actor_block<T>::object_of(exec::this_thread.current->actor);
       return c->arguments.call([&object](auto&&... args) -> decltype(auto) {
         return (object.*F)(std::forward<decltype(args)>(args)...);
       });
@@ -79,11 +85,13 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
   }
   // The call took a handle when it was made, so the actor is there whatever other threads do.
   static void ready(exec::job* j) noexcept {
-    self(j)->core->arguments_ready(self(j)->letter.caller);
+    self(j)->core->arguments_ready(self(j)->caller);
   }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
-  static exec::actor_core* actor_of(exec::job* j) noexcept { return self(j)->core; }
+  static exec::call_origin origin(exec::job* j) noexcept {
+    return {self(j)->core, self(j)->caller};
+  }
   static exec::alias_node* alias(exec::job* j) noexcept {
     if constexpr (is_future<R>::value) {
       return &static_cast<delegation<true>*>(self(j))->alias;
@@ -105,8 +113,9 @@ const exec::job_ops method_call<F, R, T, Pack>::ops = {
     .drop_arguments = &method_call::drop_arguments,
     .drop_value = value_dropper<flat_t<R>>(),
     .alias = &method_call::alias,
-    .actor = &method_call::actor_of,
-    .size = sizeof(method_call),
+    .origin = &method_call::origin,
+    .size = front_of_call<flat_t<R>> + sizeof(method_call),
+    .front = front_of_call<flat_t<R>>,
     .in_place = false,
     .function = name(),
     .function_hash = base::hash_name(name()),
@@ -180,8 +189,9 @@ const exec::job_ops construction<T, Pack>::ops = {
     .drop_arguments = &construction::drop_arguments,
     .drop_value = nullptr,
     .alias = nullptr,
-    .actor = nullptr,
+    .origin = nullptr,
     .size = sizeof(construction),
+    .front = 0,
     .in_place = false,
     .function = constructor_name<T>(),
     .function_hash = base::hash_name(constructor_name<T>()),
@@ -279,16 +289,17 @@ auto call_method(Handle&& to, Args&&... args) {
   exec::executor::require();
   exec::actor_core* const core = actor_access::core(to);
   if constexpr (pack::is_linked) core->prepare_held();
-  call* const c = make_job<call>(core, std::forward<Args>(args)...);
+  core->expect_mail();
+  call* const c = make_job<call, front_of_call<flat_t<R>>>(core, std::forward<Args>(args)...);
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);
   if constexpr (pack::is_linked) {
     core->add_handle();
     c->needs.store(1, std::memory_order_relaxed);
     c->arguments.link(c);
-    core->send_linked(c, &c->letter);
+    core->send_linked(c, c->caller);
   } else {
-    core->send(c, &c->letter);
+    core->send(c, c->caller);
   }
   return out;
 }

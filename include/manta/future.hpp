@@ -75,14 +75,15 @@ constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
   }
 }
 
-/// A new job of type Job, constructed from `args`. Throws std::bad_alloc, or what Job's constructor does.
-template <class Job, class... Args>
+/// A new job of type Job, constructed from `args`, with Front bytes before it. Throws std::bad_alloc, or
+/// what Job's constructor does.
+template <class Job, std::size_t Front = 0, class... Args>
 Job* make_job(Args&&... args) {
-  void* const block = exec::allocate_block(sizeof(Job));
+  auto* const block = static_cast<char*>(exec::allocate_block(Front + sizeof(Job)));
   try {
-    return new (block) Job(std::forward<Args>(args)...);
+    return new (block + Front) Job(std::forward<Args>(args)...);
   } catch (...) {
-    exec::free_block(block, sizeof(Job));
+    exec::free_block(block, Front + sizeof(Job));
     throw;
   }
 }

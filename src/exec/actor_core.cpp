@@ -18,16 +18,15 @@ namespace manta::inline v0::exec {
 namespace {
 
 // Marks of the inbox; never dereferenced.
-mail idle_mark;
-mail closed_mark;
-mail* const idle = &idle_mark;
-mail* const closed = &closed_mark;
+alignas(job) char marks[2];
+job* const idle = reinterpret_cast<job*>(&marks[0]);
+job* const closed = reinterpret_cast<job*>(&marks[1]);
 
 // Calls an actor runs before it lets the worker's other jobs go first.
 constexpr int calls_per_turn = 256;
 // Looks at an empty inbox before the actor goes idle: about as long as a caller that got its answer
 // needs to send the next call.
-constexpr int polls_before_idle = 12;
+constexpr int polls_before_idle = 24;
 
 void ignore_cancel(job* /*self*/, const error& /*reason*/) noexcept {
   // close_all ends the actor; its entry in a queue means nothing any more.
@@ -47,8 +46,9 @@ const job_ops activation_ops = {
     .drop_arguments = nullptr,
     .drop_value = nullptr,
     .alias = nullptr,
-    .actor = nullptr,
+    .origin = nullptr,
     .size = 0,
+    .front = 0,
     .in_place = false,
     .function = "actor",
     .function_hash = 0,
@@ -56,12 +56,12 @@ const job_ops activation_ops = {
 
 }  // namespace
 
-// Linked through the mails themselves, so that holding a call back needs no memory. Callers share a
+// Linked through the calls' own links, so that holding a call back needs no memory. Callers share a
 // list when their numbers meet; each one's order is kept within it.
 struct actor_core::held_calls {
   struct list {
-    mail* first = nullptr;
-    mail* last = nullptr;
+    job* first = nullptr;
+    job* last = nullptr;
   };
   std::mutex mutex;
   std::array<list, 64> lists;
@@ -120,18 +120,18 @@ void actor_core::free_block_of_core() noexcept {
 
 void actor_core::drop_handle() noexcept {
   if (handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (!push(&end_)) free_block_of_core();
+  if (!push(this)) free_block_of_core();
 }
 
 // False when the actor is closed.
-bool actor_core::push(mail* m) noexcept {
-  mail* old = inbox_.load(std::memory_order_acquire);
+bool actor_core::push(job* mail) noexcept {
+  job* old = inbox_.load(std::memory_order_acquire);
   for (;;) {
     if (old == closed) return false;
-    m->next = old == idle ? nullptr : old;
+    link_of(mail) = old == idle ? nullptr : old;
     // Release: the worker that takes the mail sees the call. Acquire: an idle actor's state was
     // written by the worker that ran it last, and passes through us to the next.
-    if (inbox_.compare_exchange_weak(old, m, std::memory_order_acq_rel,
+    if (inbox_.compare_exchange_weak(old, mail, std::memory_order_acq_rel,
                                      std::memory_order_acquire)) {
       break;
     }
@@ -159,36 +159,34 @@ void actor_core::prepare_held() {
   }
 }
 
-void actor_core::send(job* call, mail* m) noexcept {
-  m->call = call;
+void actor_core::send(job* call, std::uint64_t caller) noexcept {
   if (held_count_.load(std::memory_order_acquire) == 0) {
-    if (!push(m)) refuse(call);
+    if (!push(call)) refuse(call);
   } else {
-    hold_back(call, m);
+    hold_back(call, caller);
   }
 }
 
-void actor_core::send_linked(job* call, mail* m) noexcept {
+void actor_core::send_linked(job* call, std::uint64_t caller) noexcept {
   if (call->needs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    send(call, m);
+    send(call, caller);
     drop_handle();
   } else {
-    hold_back(call, m);
+    hold_back(call, caller);
   }
 }
 
 // Behind the caller's other held calls; goes on at once when there are none and it is ready.
-void actor_core::hold_back(job* call, mail* m) noexcept {
+void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   held_calls& held = *held_.load(std::memory_order_acquire);
   const std::lock_guard lock(held.mutex);
-  m->call = call;
-  m->next = nullptr;
-  held_calls::list& list = held.of(m->caller);
-  (list.last == nullptr ? list.first : list.last->next) = m;
-  list.last = m;
+  call->link() = nullptr;
+  held_calls::list& list = held.of(caller);
+  (list.last == nullptr ? list.first : list.last->link()) = call;
+  list.last = call;
   held_count_.fetch_add(1, std::memory_order_relaxed);
   add_handle();
-  flush_held(m->caller);
+  flush_held(caller);
 }
 
 void actor_core::arguments_ready(std::uint64_t caller) noexcept {
@@ -203,25 +201,23 @@ void actor_core::arguments_ready(std::uint64_t caller) noexcept {
 // Under held_calls::mutex: sends the caller's held calls as far as they are ready.
 void actor_core::flush_held(std::uint64_t caller) noexcept {
   held_calls::list& list = held_.load(std::memory_order_relaxed)->of(caller);
-  mail* before = nullptr;
-  mail* at = list.first;
+  job* before = nullptr;
+  job* at = list.first;
   while (at != nullptr) {
-    mail* const next = at->next;
-    if (at->caller != caller) {
-      before = at;
-      at = next;
+    job* const call = at;
+    at = call->link();
+    if (call->ops->origin(call).caller != caller) {
+      before = call;
       continue;
     }
-    job* const call = at->call;
     if (call->needs.load(std::memory_order_acquire) != 0) return;
-    (before == nullptr ? list.first : before->next) = next;
-    if (list.last == at) list.last = before;
-    if (!push(at)) refuse(call);
+    (before == nullptr ? list.first : before->link()) = at;
+    if (list.last == call) list.last = before;
+    if (!push(call)) refuse(call);
     // Release, after the push: who sees no held calls may push directly behind this one.
     held_count_.fetch_sub(1, std::memory_order_release);
     // Never the last: the caller of this function has one.
     handles_.fetch_sub(1, std::memory_order_acq_rel);
-    at = next;
   }
 }
 
@@ -240,31 +236,27 @@ void actor_core::begin(const error* reason) noexcept {
   drain();
 }
 
-// True when the call was answered while others may follow; the actor goes on.
-bool actor_core::run_call(job* call, bool is_last) noexcept {
-  if (!call->try_claim()) {
-    call->drop();
-    return true;
-  }
+// No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed when
+// it is finished, which spares the caller's cache line a trip.
+void actor_core::run_call(job* call, bool is_last) noexcept {
   if (!has_object_) {
     call->fail(lost_ != nullptr ? *lost_ : error::out_of_memory(), 1);
-    return true;
+    return;
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);
   run_claimed(call, {.drops = 1, .actor = this, .is_last = is_last});
-  return true;
 }
 
 // Runs the list, oldest first. False when the actor's life is over: it must not be touched again.
-bool actor_core::run_mails(mail* list, int& budget) noexcept {
+bool actor_core::run_mails(job* list, int& budget) noexcept {
   while (list != nullptr) {
-    if (list == &end_) {
+    if (list == this) {
       finish_life();
       return false;
     }
-    mail* const next = list->next;  // the call's block may be gone after it ran
+    job* const next = list->link();  // the call's block may be gone after it ran
     const bool is_last = next == nullptr && inbox_.load(std::memory_order_relaxed) == nullptr;
-    run_call(list->call, is_last);
+    run_call(list, is_last);
     list = next;
     if (--budget == 0) break;
   }
@@ -272,26 +264,32 @@ bool actor_core::run_mails(mail* list, int& budget) noexcept {
   return true;
 }
 
-// The new mails, oldest first; null when the actor went idle.
-mail* actor_core::take_new(int& polls) noexcept {
-  for (;;) {
-    if (inbox_.load(std::memory_order_relaxed) != nullptr) {
-      mail* list = inbox_.exchange(nullptr, std::memory_order_acq_rel);
-      mail* ordered = nullptr;
-      while (list != nullptr) {
-        mail* const next = list->next;
-        list->next = ordered;
-        ordered = list;
-        list = next;
-      }
+job* actor_core::in_order(job* newest) noexcept {
+  job* ordered = nullptr;
+  while (newest != nullptr) {
+    base::prefetch_for_write(newest);  // it is written when it is finished
+    job* const next = link_of(newest);
+    link_of(newest) = ordered;
+    ordered = newest;
+    newest = next;
+  }
+  return ordered;
+}
+
+// The new mails, oldest first; null when the actor went idle. Stays for a moment, in which its worker
+// counts as searching: a caller that waits for each answer sends the next call soon.
+job* actor_core::take_new() noexcept {
+  for (int polls = polls_before_idle;;) {
+    // Exchange even to look: a load first would move the cache line twice.
+    if (job* list = inbox_.exchange(nullptr, std::memory_order_acq_rel)) {
       executor::retract_search();
-      return ordered;
+      return in_order(list);
     }
     if (--polls > 0) {
       base::pause();
       continue;
     }
-    mail* expected = nullptr;
+    job* expected = nullptr;
     // Release: the next worker that runs the actor sees what this one did.
     if (inbox_.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) return nullptr;
   }
@@ -299,13 +297,11 @@ mail* actor_core::take_new(int& polls) noexcept {
 
 void actor_core::drain() noexcept {
   int budget = calls_per_turn;
-  int polls = polls_before_idle;
-  mail* list = std::exchange(backlog_, nullptr);
+  job* list = std::exchange(backlog_, nullptr);
   for (;;) {
-    if (list == nullptr) list = take_new(polls);
+    if (list == nullptr) list = take_new();
     if (list == nullptr) return;
     if (!run_mails(list, budget)) return;
-    polls = polls_before_idle;
     list = nullptr;
     if (budget == 0) {
       executor::yield(this);
@@ -322,19 +318,13 @@ void actor_core::finish_life() noexcept {
 
 void actor_core::close(const error& reason) noexcept {
   add_handle();
-  mail* list = inbox_.exchange(closed, std::memory_order_acq_rel);
-  mail* ordered = nullptr;
-  while (list != nullptr && list != idle) {
-    mail* const next = list->next;
-    list->next = ordered;
-    ordered = list;
-    list = next;
-  }
-  for (mail* part : {std::exchange(backlog_, nullptr), ordered}) {
-    while (part != nullptr) {
-      mail* const next = part->next;
-      if (part->call != nullptr) part->call->ops->cancel(part->call, reason);
-      part = next;
+  job* newest = inbox_.exchange(closed, std::memory_order_acq_rel);
+  if (newest == idle) newest = nullptr;
+  for (job* list : {std::exchange(backlog_, nullptr), in_order(newest)}) {
+    while (list != nullptr) {
+      job* const next = link_of(list);
+      if (list != this) list->ops->cancel(list, reason);
+      list = next;
     }
   }
   if (has_object_) kind_->destroy(this);

@@ -70,7 +70,7 @@ void job::finish_slow(std::uint64_t bits, unsigned drops) noexcept {
 void job::fail(error reason, unsigned drops) noexcept {
   if (ops->drop_arguments != nullptr) ops->drop_arguments(this);
   new (slot(1)) error(std::move(reason));
-  finish(job_bits::ready | job_bits::failed, drops);
+  finish(job_bits::claimed | job_bits::ready | job_bits::failed, drops);
 }
 
 void job::cancel_unclaimed(const error& reason) noexcept {
@@ -151,8 +151,9 @@ void job::destroy() noexcept {
 
 void job::release_block() noexcept {
   const std::size_t size = ops->size;
+  void* const block = reinterpret_cast<char*>(this) - ops->front;
   this->~job();
-  free_block(this, size);
+  free_block(block, size);
 }
 
 namespace {
@@ -183,7 +184,7 @@ void make_alias(job* from) noexcept {
         errc::invalid_argument,
         "delegation cycle: a task returned a future that waits for the task itself; return a value "
         "or a future of another task");
-    from->finish(job_bits::ready | job_bits::failed, 1);
+    from->finish(job_bits::claimed | job_bits::ready | job_bits::failed, 1);
     return;
   }
   alias_node* const node = from->ops->alias(from);
@@ -204,7 +205,7 @@ void make_alias(job* from) noexcept {
       link = &w->next;
     }
   }
-  from->word_.fetch_or(job_bits::aliased, std::memory_order_release);
+  from->word_.fetch_or(job_bits::aliased | job_bits::claimed, std::memory_order_release);
   from->unlock();
 
   while (moved != nullptr) {

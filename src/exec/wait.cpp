@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 
@@ -54,9 +56,9 @@ class waiting_thread : public waiter {
 };
 
 void refuse_self_wait(job* j) {
-  if (j->ops->actor == nullptr) return;
-  actor_core* const of = j->ops->actor(j);
-  if (of == nullptr || this_thread.current == nullptr || this_thread.current->actor != of) return;
+  if (j->ops->origin == nullptr) return;
+  const actor_core* const of = j->ops->origin(j).actor;
+  if (this_thread.current == nullptr || this_thread.current->actor != of) return;
   raise(errc::self_wait,
         "an actor's method waits for another call of the same actor, which can't begin before the "
         "method ends; return the future instead, or call the method directly");
@@ -79,7 +81,7 @@ void run_claimed(job* j, const run_options& how) noexcept {
     if (how.drops == 0) j->hold();
     make_alias(j);
   } else {
-    j->finish(bits, how.drops);
+    j->finish(bits | job_bits::claimed, how.drops);
   }
 }
 
@@ -152,6 +154,8 @@ bool executor::spin_for(job* j, const base::deadline& deadline) {
     const base::time_point now = base::now();
     if (now - start >= spin || (deadline && now >= *deadline)) break;
     if (now - start < always_spin) continue;
+    // A worker that this thread woke may sit on this very core and wait for it.
+    sched_yield();
     const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
     const int busy = active(word) - searching(word) - (this_thread.is_worker ? 1 : 0);
     if (busy + s.spinning_waiters.load(std::memory_order_relaxed) > s.cores) break;

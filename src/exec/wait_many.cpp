@@ -2,8 +2,10 @@
 #include <manta/exec/wait_many.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -65,36 +67,55 @@ class wait_group {
   parker parker_;
 };
 
-// A list without repeats. Blocks lie close together, so a bitmap over their addresses is nearly always
-// small enough to be exact; otherwise sorting decides.
-bool has_repeats(job* const* jobs, std::size_t n) {
-  constexpr std::size_t granule = 64;  // blocks are aligned to it
-  if (n < 2) return false;
-  auto low = reinterpret_cast<std::uintptr_t>(jobs[0]);
-  std::uintptr_t high = low;
-  bool ascends = true;
-  for (std::size_t i = 1; i < n; ++i) {
-    const auto at = reinterpret_cast<std::uintptr_t>(jobs[i]);
-    ascends &= jobs[i - 1] < jobs[i];
-    low = std::min(low, at);
-    high = std::max(high, at);
-  }
-  if (ascends) return false;
-  const std::size_t places = (high - low) / granule + 1;
+using address = std::uintptr_t;
+constexpr address granule = 64;  // jobs lie at least this far apart
+
+// Exact: a bitmap over the addresses where they lie close together, else sorting.
+bool has_repeats_slow(job* const* jobs, std::size_t n) {
+  const auto [low, high] = std::minmax_element(jobs, jobs + n);
+  const address first = reinterpret_cast<address>(*low) / granule;
+  const std::size_t places = reinterpret_cast<address>(*high) / granule - first + 1;
   if (places <= 64 * n) {
-    thread_local std::vector<std::uint64_t> seen;
-    seen.assign(places / 64 + 1, 0);
+    std::vector<bool> seen(places);
     for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t place = (reinterpret_cast<std::uintptr_t>(jobs[i]) - low) / granule;
-      const std::uint64_t bit = std::uint64_t{1} << (place % 64);
-      if ((seen[place / 64] & bit) != 0) return true;
-      seen[place / 64] |= bit;
+      const std::size_t place = reinterpret_cast<address>(jobs[i]) / granule - first;
+      if (seen[place]) return true;
+      seen[place] = true;
     }
     return false;
   }
   std::vector<job*> sorted(jobs, jobs + n);
   std::sort(sorted.begin(), sorted.end());
   return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
+// Jobs made one after the other have addresses that rise or fall in a few long runs. Runs that do not
+// overlap have no repeats; so one comparison a job is enough nearly always.
+bool has_repeats(job* const* jobs, std::size_t n) {
+  struct run {
+    job* low;
+    job* high;
+  };
+  std::array<run, 8> runs;
+  std::size_t count = 0;
+  const std::less<> less;
+  for (std::size_t i = 0; i < n; ++count) {
+    if (count == runs.size()) return has_repeats_slow(jobs, n);
+    const std::size_t first = i++;
+    if (i < n && less(jobs[first], jobs[i])) {
+      while (i < n && less(jobs[i - 1], jobs[i])) ++i;
+      runs[count] = {jobs[first], jobs[i - 1]};
+    } else {
+      while (i < n && less(jobs[i], jobs[i - 1])) ++i;
+      runs[count] = {jobs[i - 1], jobs[first]};
+    }
+    for (std::size_t r = 0; r < count; ++r) {
+      const bool apart =
+          less(runs[r].high, runs[count].low) || less(runs[count].high, runs[r].low);
+      if (!apart) return has_repeats_slow(jobs, n);
+    }
+  }
+  return false;
 }
 
 void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The processor's hint that a thread is spinning.
+// Hints to the processor.
 
 namespace manta::inline v0::base {
 
+/// This thread is spinning.
 inline void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
+#endif
+}
+
+/// The cache line at `address` will be written soon: takes it from other cores meanwhile.
+inline void prefetch_for_write(const void* address) noexcept {
+#if defined(__x86_64__)
+  // The builtin gives a read prefetch without -mprfchw; this is a no-op where it is not known.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
 #endif
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <manta/base/export.hpp>
+#include <manta/base/pause.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/spec/error.hpp>
 
@@ -29,22 +30,15 @@
 // A call whose arguments are futures still being made waits in `held` and with it the later calls of
 // the same caller; calls of other callers pass.
 //
-// The end: when the last handle goes, the core's own `end` mail is pushed behind all calls; the worker
+// The end: when the last handle goes, the core itself is pushed as a mail behind all calls; the worker
 // that finds it destroys the object and frees the block. A held call counts as a handle.
 //
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
-//   3. the block is freed by who processes `end`, or by who finds the inbox closed with no handle left.
+//   3. the block is freed by who processes the end, or by who finds the inbox closed with no handle left.
 
 namespace manta::inline v0::exec {
-
-/// A call's link in a mailbox, or before that in the list of held calls.
-struct mail {
-  mail* next = nullptr;
-  job* call = nullptr;       ///< null for the end
-  std::uint64_t caller = 0;  ///< serial number of the caller
-};
 
 /// What a core has to know of the object's type.
 struct actor_ops {
@@ -62,14 +56,16 @@ class MANTA_API actor_core : public job {
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
   void drop_handle() noexcept;
 
+  /// A call is about to be sent: fetches the mailbox's cache line for writing meanwhile.
+  void expect_mail() noexcept { base::prefetch_for_write(&inbox_); }
   /// Makes room for held calls. Call it before send_linked, and before the call's arguments are linked,
   /// since what follows can't fail. Throws std::bad_alloc.
   void prepare_held();
   /// Sends a call whose arguments are there; takes over one hold of it. Any thread with a handle.
-  void send(job* call, mail* m) noexcept;
+  void send(job* call, std::uint64_t caller) noexcept;
   /// Sends a call whose arguments were linked, with one need more than they have and with a handle of
   /// its own, which is dropped by who finds the arguments complete. Takes over one hold of the call.
-  void send_linked(job* call, mail* m) noexcept;
+  void send_linked(job* call, std::uint64_t caller) noexcept;
   /// job_ops::ready of a linked call.
   void arguments_ready(std::uint64_t caller) noexcept;
 
@@ -93,27 +89,31 @@ class MANTA_API actor_core : public job {
   struct registry;
   friend void execute_actor(job* self) noexcept;
 
-  bool push(mail* m) noexcept;
+  job*& link_of(job* mail) noexcept { return mail == this ? end_link_ : mail->link(); }
+  job* in_order(job* newest) noexcept;
+  bool push(job* mail) noexcept;
   void drain() noexcept;
-  bool run_mails(mail* list, int& budget) noexcept;
-  mail* take_new(int& polls) noexcept;
-  bool run_call(job* call, bool is_last) noexcept;
-  void hold_back(job* call, mail* m) noexcept;
+  bool run_mails(job* list, int& budget) noexcept;
+  job* take_new() noexcept;
+  void run_call(job* call, bool is_last) noexcept;
+  void hold_back(job* call, std::uint64_t caller) noexcept;
   void flush_held(std::uint64_t caller) noexcept;
   void refuse(job* call) noexcept;
   void finish_life() noexcept;
   void close(const error& reason) noexcept;
   void free_block_of_core() noexcept;
 
-  std::atomic<mail*> inbox_{nullptr};
-  const actor_ops* const kind_;
-  std::atomic<std::uint32_t> handles_{1};
+  // One cache line with the header: what a sender touches.
+  std::atomic<job*> inbox_{nullptr};
   std::atomic<std::uint32_t> held_count_{0};
-  std::atomic<held_calls*> held_{nullptr};
+  std::atomic<std::uint32_t> handles_{1};
+  // The worker's.
+  const actor_ops* const kind_;
+  job* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
   error* lost_ = nullptr;
-  mail* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
   bool has_object_ = false;
-  mail end_;
+  job* end_link_ = nullptr;  // link() of the core as a mail
+  std::atomic<held_calls*> held_{nullptr};
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
 };

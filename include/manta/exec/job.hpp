@@ -63,6 +63,12 @@ struct waiter {
   void (*fire)(waiter* self) noexcept = nullptr;
 };
 
+/// An actor's call: the actor, and its caller's serial number.
+struct call_origin {
+  actor_core* actor = nullptr;
+  std::uint64_t caller = 0;
+};
+
 /// Bits of a job's word.
 struct job_bits {
   static constexpr std::uint64_t claimed = 1U << 0U;
@@ -91,10 +97,11 @@ struct job_ops {
   void (*drop_value)(job* self) noexcept;
   /// A claimed job's alias node (see alias_node), or null when its function returns no future.
   alias_node* (*alias)(job* self) noexcept;
-  /// The actor whose method this is, or null (the pointer or the result) when it is none.
-  actor_core* (*actor)(job* self) noexcept;
-  /// Size of the block.
+  /// Where an actor's call goes and whose it is; null for other jobs.
+  call_origin (*origin)(job* self) noexcept;
+  /// Size of the block, and how many of its bytes lie before the job.
   std::uint32_t size;
+  std::uint32_t front;
   /// A waiter may run it on its own thread: it needs nothing but a thread.
   bool in_place;
   /// The compiler's spelling of the function, for messages.
@@ -172,6 +179,8 @@ class MANTA_API job {
   job* outcome() noexcept {
     return (word_.load(std::memory_order_relaxed) & job_bits::aliased) != 0 ? target() : this;
   }
+  /// The link of a job that can be in a mailbox: the word before the job, in its block's front.
+  job*& link() noexcept { return *(reinterpret_cast<job**>(this) - 1); }
   /// The job that has to run next for this one to become ready, with a hold for the caller.
   job* awaited() noexcept;
 
