@@ -12,10 +12,10 @@ void add_minimal(suite& s) {
     s.add(many<bytes_64, minimal_pool>(name, threads, true));
     s.add(many<std::string, minimal_pool>(name, threads, true));
     s.add(two_at_once<minimal_pool>(name, threads, true));
-    s.add(one_by_one<minimal_pool>(one, name, threads, 100000));
+    s.add(one_by_one<minimal_pool>(one, name, threads, 20000));
     s.add(queued<minimal_pool>(name, threads, true));
   }
-  s.add(one_by_one<minimal_pool>(one_hot, "minimal pool, 1 thr", 1, 100000));
+  s.add(one_by_one<minimal_pool>(one_hot, "minimal pool, 1 thr", 1, 20000));
   s.add(one_by_one<minimal_pool>(one_asleep, "minimal pool, 1 thr", 1, 0));
 }
 
