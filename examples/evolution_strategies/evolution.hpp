@@ -61,8 +61,7 @@ class noise_leaf {
 };
 
 // The root: adds the leaves' sums, always in their order, since floating-point sums depend on it,
-// and climbs by gradient ascent with momentum. It owns the policy and the momentum. (Adam was tried
-// and does worse here: it scales directions that hold only noise up to full steps.)
+// and climbs by gradient ascent with momentum. It owns the policy and the momentum.
 class trainer {
  public:
   trainer(parameters start, double learning_rate)

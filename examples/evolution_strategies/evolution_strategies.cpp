@@ -24,7 +24,7 @@
 //                            root              1 actor: steps with momentum, gives the next policy
 //
 // When the 100 fresh episodes reach the passing score, the policy sits an exam of 100 others, and
-// that score counts. ES can settle on a mediocre habit (a pendulum that keeps turning slowly);
+// that score counts. ES can settle in a local optimum (the pendulum has one near -800);
 // after 100 generations without passing, the next attempt starts from other weights.
 //
 // The curve is reproducible: --seed decides all noise, starts and weights, outcomes carry their

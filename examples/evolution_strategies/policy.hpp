@@ -16,8 +16,8 @@ namespace es {
 using parameters = std::vector<double>;
 
 // A multi-layer perceptron with one hidden layer of rectified units and one output. Rectified and
-// not squashed: ES needs no smooth derivative, units that never saturate do not get stuck, and the
-// step is five times as fast. Laid out as one row per hidden unit (its weights, its bias, its
+// not squashed: ES needs no smooth derivative, and a step takes a fifth of the time it takes
+// with tanh. Laid out as one row per hidden unit (its weights, its bias, its
 // weight in the output), then the output's bias. It views its parameters; they must outlive it.
 template <std::size_t Inputs, std::size_t Hidden = 16>
 class perceptron {
@@ -39,7 +39,8 @@ class perceptron {
   }
 
   // Random weights from the inputs, scaled to their number; all else zero, so that the search
-  // begins from a policy that does nothing instead of from an arbitrary habit.
+  // begins from a policy that does nothing; more seeds pass at the first attempt than with random
+  // output weights.
   static parameters fresh(std::uint64_t seed) {
     random_stream random(seed);
     parameters values(size, 0.0);
