@@ -17,12 +17,17 @@ void add_rows(suite& s) {
   r.note = "Ours makes a task and a future per call and gets it; oneTBB's forms make no futures.";
   s.add(r);
   s.add(row{one, "Submit + get, nothing else running", unit::microseconds});
-  s.add(row{one_hot, "Submit + get, not run in place, worker awake", unit::microseconds});
+  const std::string placed =
+      "The calling thread on one cpu, all others on another, for everybody: a hand-over between "
+      "cores, wherever the kernel would place the threads.";
+  r = row{one_hot, "Submit + get, not run in place, worker awake", unit::microseconds, placed};
+  r.split_cores = true;
+  s.add(r);
   r = row{one_asleep, "Submit + get, not run in place, worker asleep (2 ms pause before)",
           unit::microseconds};
   r.split_cores = true;
   r.warm_rounds = 1;
-  r.note = "The calling thread on one cpu, all others on another, for everybody.";
+  r.note = placed;
   s.add(r);
   r = row{held, "1 M queued tasks: threads held, then released, each got", unit::seconds};
   r.note = "Bytes: growth of the peak resident set per task, futures included, most of all rounds.";
