@@ -41,8 +41,8 @@ constexpr const char* constructor_name() noexcept {
   return base::spelled_type<T>();
 }
 
-/// Bytes before a method call's job: the mailbox's link, so that link, header and a small value share
-/// one cache line; more where the value's alignment asks for it.
+/// Bytes before a method call's job: the mailbox's link, so that link, header and a small value
+/// share one cache line; more where the value's alignment asks for it.
 template <class T>
 inline constexpr std::size_t front_of_call = alignof(cell<T>) <= 8    ? 8
                                              : alignof(cell<T>) <= 16 ? 16
@@ -84,9 +84,7 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
     return bits;
   }
   // The call took a handle when it was made, so the actor is there whatever other threads do.
-  static void ready(exec::job* j) noexcept {
-    self(j)->core->arguments_ready(self(j)->caller);
-  }
+  static void ready(exec::job* j) noexcept { self(j)->core->arguments_ready(self(j)->caller); }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
   static exec::call_origin origin(exec::job* j) noexcept {
@@ -211,11 +209,12 @@ struct actor_access;
 /// A copyable handle to an actor: an object of type T that lives in the runtime, whose methods are
 /// called with remote<&T::method>(handle, args...).
 ///
-/// Methods run one at a time. The calls of one caller (a task, an actor, or a thread of the driver) run
-/// in the order they were made; calls of different callers may interleave. Handles travel into tasks,
-/// other actors and containers. When the last handle goes, the calls already made finish and then the
-/// object is destroyed on a worker. An actor that keeps a handle to itself lives until the runtime ends.
-/// Any thread may use a handle and its copies; one handle object is externally synchronised.
+/// Methods run one at a time. The calls of one caller (a task, an actor, or a thread of the driver)
+/// run in the order they were made; calls of different callers may interleave. Handles travel into
+/// tasks, other actors and containers. When the last handle goes, the calls already made finish and
+/// then the object is destroyed on a worker. An actor that keeps a handle to itself lives until the
+/// runtime ends. Any thread may use a handle and its copies; one handle object is externally
+/// synchronised.
 template <class T>
 class actor {
   static_assert(std::is_class_v<T>, "manta::actor<T>: T must be a class");
@@ -358,7 +357,8 @@ actor<T> start_actor(type_list<P...> /*parameters*/, Args&&... args) {
 
 template <class T, class... Args>
 actor<T> start_actor_awaiting(Args&&... args) {
-  // A constructor that takes the values gets them; one that takes the futures themselves gets those.
+  // A constructor that takes the values gets them; one that takes the futures themselves gets
+  // those.
   if constexpr (std::is_constructible_v<T, awaited_t<Args>...>) {
     return start_actor<T>(type_list<awaited_t<Args>...>{}, std::forward<Args>(args)...);
   } else {
@@ -387,9 +387,9 @@ class spawn_with_options {
 /// The callable type of spawn<T>.
 template <class T>
 struct spawn_function {
-  /// Makes an actor from T(args...) and gives its handle at once; the constructor runs on a worker, and
-  /// calls made meanwhile wait. When it throws, every call fails with actor_lost and the cause. Errors
-  /// and arguments as for remote. Any thread. Cost: two blocks, one queue entry.
+  /// Makes an actor from T(args...) and gives its handle at once; the constructor runs on a worker,
+  /// and calls made meanwhile wait. When it throws, every call fails with actor_lost and the cause.
+  /// Errors and arguments as for remote. Any thread. Cost: two blocks, one queue entry.
   template <class... Args>
   actor<T> operator()(Args&&... args) const {
     return detail::start_actor_awaiting<T>(std::forward<Args>(args)...);

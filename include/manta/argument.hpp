@@ -12,8 +12,8 @@
 #include <manta/future.hpp>
 #include <manta/signature.hpp>
 
-// How an argument travels from the call to the function: by value, or as a future whose value the job
-// waits for. A holder is part of the job's block and has three steps:
+// How an argument travels from the call to the function: by value, or as a future whose value the
+// job waits for. A holder is part of the job's block and has three steps:
 //   link(job)     registers with what is not ready yet; each adds one to job.needs
 //   failure()     after all is ready: the error that the job inherits, or null
 //   pass()        the argument for the function's parameter P
@@ -144,7 +144,8 @@ struct gather_node : exec::waiter {
   }
 };
 
-/// A std::vector<future<U>> for a parameter std::vector<T>, const std::vector<T>& or span of const T.
+/// A std::vector<future<U>> for a parameter std::vector<T>, const std::vector<T>& or span of const
+/// T.
 template <class P, class U>
 struct gather_argument {
   std::vector<future<U>> from;

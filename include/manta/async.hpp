@@ -23,8 +23,8 @@ struct held_callee {
 }  // namespace detail
 
 /// Runs `function()` as a task and gives a future to its result. The callable may capture anything,
-/// references included (what they refer to must live until the task is done), and may be move-only; it
-/// is called once. Such a task stays in this process. Errors, threads and cost as for remote.
+/// references included (what they refer to must live until the task is done), and may be move-only;
+/// it is called once. Such a task stays in this process. Errors, threads and cost as for remote.
 template <class F>
 auto async(F&& function) {
   using stored = std::decay_t<F>;

@@ -75,8 +75,8 @@ constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
   }
 }
 
-/// A new job of type Job, constructed from `args`, with Front bytes before it. Throws std::bad_alloc, or
-/// what Job's constructor does.
+/// A new job of type Job, constructed from `args`, with Front bytes before it. Throws
+/// std::bad_alloc, or what Job's constructor does.
 template <class Job, std::size_t Front = 0, class... Args>
 Job* make_job(Args&&... args) {
   auto* const block = static_cast<char*>(exec::allocate_block(Front + sizeof(Job)));
@@ -96,8 +96,8 @@ MANTA_API error empty_future_error();
 
 struct access;
 
-/// The value of a ready job, moved when `handle` is the only hold on it, else copied. `owner` is where
-/// the value lives: `handle` itself or what it is an alias of.
+/// The value of a ready job, moved when `handle` is the only hold on it, else copied. `owner` is
+/// where the value lives: `handle` itself or what it is an alias of.
 template <class T>
 T take_value(exec::job* handle, exec::job* owner) {
   T& value = value_of<T>(owner);
@@ -114,8 +114,8 @@ T take_value(exec::job* handle, exec::job* owner) {
 /// A copyable handle to an immutable value of type T (or void), or to an error.
 ///
 /// Any thread may use a future and its copies; one future object is externally synchronised, like a
-/// std::shared_ptr. Copying costs one atomic increment. A default-made future is empty: it is good for
-/// assignment, and anything else throws manta::invalid_argument.
+/// std::shared_ptr. Copying costs one atomic increment. A default-made future is empty: it is good
+/// for assignment, and anything else throws manta::invalid_argument.
 ///
 /// Errors of get: what the task failed with (see error.hpp).
 template <class T>
@@ -138,8 +138,9 @@ class [[nodiscard]] future {
     exec::job* const j = ready_job();
     if constexpr (!std::is_void_v<T>) return detail::value_of<T>(j);
   }
-  /// Waits and gives the value itself, and leaves the future empty: moved out when no other future and
-  /// no pending task holds it, else copied. Throws not_unique when it would have to copy a move-only T.
+  /// Waits and gives the value itself, and leaves the future empty: moved out when no other future
+  /// and no pending task holds it, else copied. Throws not_unique when it would have to copy a
+  /// move-only T.
   T get() && {
     exec::job* const j = ready_job();
     if constexpr (!std::is_void_v<T>) {

@@ -46,9 +46,9 @@ const exec::job_ops put_object<T>::ops = {
 
 }  // namespace detail
 
-/// Stores `value` once and gives a future to it that is ready: pass that to many tasks instead of the
-/// value. Throws no_runtime, std::bad_alloc, and what copying or moving the value throws. Any thread.
-/// Cost: one block; one copy or move of the value.
+/// Stores `value` once and gives a future to it that is ready: pass that to many tasks instead of
+/// the value. Throws no_runtime, std::bad_alloc, and what copying or moving the value throws. Any
+/// thread. Cost: one block; one copy or move of the value.
 template <class U>
 auto put(U&& value) -> future<std::decay_t<U>> {
   using T = std::decay_t<U>;

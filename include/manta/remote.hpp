@@ -67,10 +67,10 @@ struct remote_function {
   /// Calls F(args...) as a task and gives a future to its result at once. For a member function the
   /// first argument is the actor.
   ///
-  /// Arguments: values, which are copied or moved into the task; futures, which the task waits for when
-  /// F takes their value; vectors of futures where F takes a vector or a span of const. Throws
-  /// no_runtime, cancelled (called from a task of a runtime that has ended), invalid_argument (an empty
-  /// future), std::bad_alloc, and whatever copying an argument throws. Any thread.
+  /// Arguments: values, which are copied or moved into the task; futures, which the task waits for
+  /// when F takes their value; vectors of futures where F takes a vector or a span of const. Throws
+  /// no_runtime, cancelled (called from a task of a runtime that has ended), invalid_argument (an
+  /// empty future), std::bad_alloc, and whatever copying an argument throws. Any thread.
   /// Cost: one block of 64 bytes and up, one queue entry; a wake when a worker sleeps.
   template <class... Args>
   auto operator()(Args&&... args) const {
@@ -81,8 +81,8 @@ struct remote_function {
     }
   }
 
-  /// The same function with options: `remote<f>.with({.cpus = 2})(x)`. The options are checked at the
-  /// call; see options.hpp.
+  /// The same function with options: `remote<f>.with({.cpus = 2})(x)`. The options are checked at
+  /// the call; see options.hpp.
   remote_with_options<F> with(options asked) const {
     return remote_with_options<F>(std::move(asked));
   }

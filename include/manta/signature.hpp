@@ -10,8 +10,8 @@
 
 #include <manta/future.hpp>
 
-// What a function that is called remotely takes and returns, and what it may not take: each refusal is
-// one line that says what to do.
+// What a function that is called remotely takes and returns, and what it may not take: each refusal
+// is one line that says what to do.
 
 namespace manta::inline v0 {
 
@@ -88,7 +88,8 @@ inline constexpr bool is_string_view = false;
 template <class C, class Traits>
 inline constexpr bool is_string_view<std::basic_string_view<C, Traits>> = true;
 
-/// Refuses parameter P of a function in one line. `SpansAllowed`: plain tasks may take spans of const.
+/// Refuses parameter P of a function in one line. `SpansAllowed`: plain tasks may take spans of
+/// const.
 template <class P, bool SpansAllowed>
 constexpr bool check_parameter() {
   using plain = std::remove_cvref_t<P>;

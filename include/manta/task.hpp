@@ -16,8 +16,8 @@
 #include <manta/future.hpp>
 #include <manta/spec/options.hpp>
 
-// The jobs behind remote, async and spawn: what is common to running a function with its arguments and
-// putting its outcome into the slot.
+// The jobs behind remote, async and spawn: what is common to running a function with its arguments
+// and putting its outcome into the slot.
 
 namespace manta::inline v0::detail {
 
@@ -66,7 +66,8 @@ struct pack_for<type_list<P...>, A...> {
   using type = argument_pack<argument_t<P, A>...>;
 };
 
-/// Stores what `call` returns, or what it throws, in the slot of `j`; answers the bits to finish with.
+/// Stores what `call` returns, or what it throws, in the slot of `j`; answers the bits to finish
+/// with.
 template <class R, class Call>
 std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noexcept {
   using bits = exec::job_bits;
@@ -190,8 +191,8 @@ const exec::job_ops task<Callee, R, Pack, Options>::ops = {
     .function_hash = base::hash_name(Callee::name()),
 };
 
-/// Puts a job whose needs may not be met yet on its way; takes over the queue's hold. When there is no
-/// memory for the queue entry, the job fails with out_of_memory and std::bad_alloc is thrown.
+/// Puts a job whose needs may not be met yet on its way; takes over the queue's hold. When there is
+/// no memory for the queue entry, the job fails with out_of_memory and std::bad_alloc is thrown.
 MANTA_API void start_job(exec::job* j);
 
 /// Makes a task, queues it (now or when its arguments are there) and gives its future.

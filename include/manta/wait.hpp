@@ -29,8 +29,9 @@ exec::job* const* jobs_of(const std::vector<future<T>>& futures) noexcept {
   return reinterpret_cast<exec::job* const*>(futures.data());
 }
 
-/// Removes the elements from `first` up to `last`, which are empty futures. A future is one pointer, so
-/// those behind move as bytes: one by one would make a loop over `wait` cost a multiple.
+/// Removes the elements from `first` up to `last`, which are empty futures. A future is one
+/// pointer, so those behind move as bytes: one by one would make a loop over `wait` cost a
+/// multiple.
 template <class T>
 void close_gap(std::vector<future<T>>& futures, std::size_t first, std::size_t last) {
   const std::size_t gap = last - first;
@@ -45,12 +46,13 @@ void close_gap(std::vector<future<T>>& futures, std::size_t first, std::size_t l
 }  // namespace detail
 
 /// Returns as soon as `how.count` of the futures are ready (with a value or an error), or after
-/// `how.timeout` with what is ready then. `ready` has at most `count` futures, the first ones that are;
-/// all others are in `pending`. Runs nothing on this thread; a worker lends its core while it waits.
+/// `how.timeout` with what is ready then. `ready` has at most `count` futures, the first ones that
+/// are; all others are in `pending`. Runs nothing on this thread; a worker lends its core while it
+/// waits.
 ///
-/// Throws invalid_argument for a count above the number of futures, for an empty future and for one that
-/// is listed twice. Any thread. Cost: linear in the number of futures looked at; pass an rvalue to move
-/// the futures instead of counting them.
+/// Throws invalid_argument for a count above the number of futures, for an empty future and for one
+/// that is listed twice. Any thread. Cost: linear in the number of futures looked at; pass an
+/// rvalue to move the futures instead of counting them.
 template <class T>
 wait_result<T> wait(std::vector<future<T>>&& futures, const wait_options& how = {}) {
   const exec::ready_prefix found =
@@ -80,8 +82,8 @@ wait_result<T> wait(const std::vector<future<T>>& futures, const wait_options& h
   return wait(std::vector<future<T>>(futures), how);
 }
 
-/// The values of all futures, in their order. Throws the error of the first one that failed. Copies the
-/// values; an rvalue vector's are moved where nobody else holds them.
+/// The values of all futures, in their order. Throws the error of the first one that failed. Copies
+/// the values; an rvalue vector's are moved where nobody else holds them.
 template <class T>
 std::vector<T> get(const std::vector<future<T>>& futures) {
   std::vector<T> values;
@@ -101,8 +103,8 @@ inline void get(const std::vector<future<void>>& futures) {
   for (const future<void>& f : futures) f.get();
 }
 
-/// The same with a limit for all together: throws timed_out when one is not ready then. An error that is
-/// there already is thrown at once, whatever else is pending.
+/// The same with a limit for all together: throws timed_out when one is not ready then. An error
+/// that is there already is thrown at once, whatever else is pending.
 template <class T>
 std::vector<T> get(const std::vector<future<T>>& futures, duration timeout) {
   exec::wait_all_or_failure(detail::jobs_of(futures), futures.size(), timeout);

@@ -64,7 +64,7 @@ struct actor_core::held_calls {
     job* last = nullptr;
   };
   std::mutex mutex;
-  std::array<list, 64> lists;
+  std::array<list, 8> lists;
 
   list& of(std::uint64_t caller) { return lists[caller % lists.size()]; }
 };
@@ -236,8 +236,8 @@ void actor_core::begin(const error* reason) noexcept {
   drain();
 }
 
-// No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed when
-// it is finished, which spares the caller's cache line a trip.
+// No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed
+// when it is finished, which spares the caller's cache line a trip.
 void actor_core::run_call(job* call, bool is_last) noexcept {
   if (!has_object_) {
     call->fail(lost_ != nullptr ? *lost_ : error::out_of_memory(), 1);
@@ -276,8 +276,8 @@ job* actor_core::in_order(job* newest) noexcept {
   return ordered;
 }
 
-// The new mails, oldest first; null when the actor went idle. Stays for a moment, in which its worker
-// counts as searching: a caller that waits for each answer sends the next call soon.
+// The new mails, oldest first; null when the actor went idle. Stays for a moment, in which its
+// worker counts as searching: a caller that waits for each answer sends the next call soon.
 job* actor_core::take_new() noexcept {
   for (int polls = polls_before_idle;;) {
     // Exchange even to look: a load first would move the cache line twice.

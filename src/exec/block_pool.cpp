@@ -216,7 +216,8 @@ void free_block(void* p, std::size_t bytes) noexcept {
     if (--s->used == 0 && s->owner->current[s->size_class] != s) give_back(s);
     return;
   }
-  // Pairs with the acquire in collect_remote: what was written to the block is seen by its next user.
+  // Pairs with the acquire in collect_remote: what was written to the block is seen by its next
+  // user.
   b->next = s->remote.load(std::memory_order_relaxed);
   while (!s->remote.compare_exchange_weak(b->next, b, std::memory_order_release,
                                           std::memory_order_relaxed)) {

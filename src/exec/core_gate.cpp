@@ -5,8 +5,8 @@
 
 namespace manta::inline v0::exec {
 
-// First come, first served: a large request at the front holds back small ones behind it, so that it
-// is not passed for ever.
+// First come, first served: a large request at the front holds back small ones behind it, so that
+// it is not passed for ever.
 struct core_gate {
   std::mutex mutex;
   std::int64_t free = 0;

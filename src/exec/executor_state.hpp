@@ -11,8 +11,8 @@
 
 #include <manta/exec/executor.hpp>
 
-// The executor's own parts, shared by its three files: executor.cpp (start, stop, threads), worker.cpp
-// (finding work) and wait.cpp (waiting for a job).
+// The executor's own parts, shared by its three files: executor.cpp (start, stop, threads),
+// worker.cpp (finding work) and wait.cpp (waiting for a job).
 
 namespace manta::inline v0::exec {
 

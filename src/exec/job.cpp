@@ -46,7 +46,8 @@ void job::lock() noexcept {
 void job::finish_slow(std::uint64_t bits, unsigned drops) noexcept {
   lock();
   waiter* list = std::exchange(waiters_, nullptr);
-  // Sets `bits`, clears locked and waiters in one step: both sets of bits are known to be as assumed.
+  // Sets `bits`, clears locked and waiters in one step: both sets of bits are known to be as
+  // assumed.
   std::uint64_t old = word_.load(std::memory_order_relaxed);
   while (!word_.compare_exchange_weak(old, (old | bits) & ~(job_bits::locked | job_bits::waiters),
                                       std::memory_order_acq_rel, std::memory_order_relaxed)) {

@@ -16,8 +16,9 @@ inline constexpr std::size_t slab_bytes = 64U * 1024U;
 /// back by MADV_DONTNEED. Touched slabs are handed out first: a page fault costs more than the work
 /// that a block is for.
 ///
-/// What is kept follows need: every 200 ms the number of touched slabs that nobody asked for in that
-/// time (the low-water mark) loses its pages. Any thread; one short lock per slab, not per block.
+/// What is kept follows need: every 200 ms the number of touched slabs that nobody asked for in
+/// that time (the low-water mark) loses its pages. Any thread; one short lock per slab, not per
+/// block.
 class slab_pool {
  public:
   /// The process's pool; never destroyed, since blocks may outlive everything else.

@@ -19,15 +19,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Every waiter may spin this long, whatever else spins: most jobs that are under way end sooner than
-// a thread falls asleep.
+// Every waiter may spin this long, whatever else spins: most jobs that are under way end sooner
+// than a thread falls asleep.
 constexpr auto always_spin = 2us;
 // Stale entries a thread leaves in its queue before it looks for them.
 constexpr std::int64_t stale_before_sweep = 64;
 constexpr std::uint32_t max_depth = 4096;
 
-// Drops entries at the queue's own end that somebody claimed otherwise. Live ones in between are put
-// back in order; at most a batch of them is looked at.
+// Drops entries at the queue's own end that somebody claimed otherwise. Live ones in between are
+// put back in order; at most a batch of them is looked at.
 void sweep_stale(deque& jobs) {
   std::array<void*, deque::batch> live;
   std::size_t kept = 0;

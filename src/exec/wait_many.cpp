@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -68,55 +67,58 @@ class wait_group {
 };
 
 using address = std::uintptr_t;
-constexpr address granule = 64;  // jobs lie at least this far apart
 
-// Exact: a bitmap over the addresses where they lie close together, else sorting.
-bool has_repeats_slow(job* const* jobs, std::size_t n) {
-  const auto [low, high] = std::minmax_element(jobs, jobs + n);
-  const address first = reinterpret_cast<address>(*low) / granule;
-  const std::size_t places = reinterpret_cast<address>(*high) / granule - first + 1;
-  if (places <= 64 * n) {
-    std::vector<bool> seen(places);
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t place = reinterpret_cast<address>(jobs[i]) / granule - first;
-      if (seen[place]) return true;
-      seen[place] = true;
+// Whether a job is listed twice; exact, in linear time: a flag for each place where a job can lie,
+// in pages of addresses. Jobs come from few slabs, so there are few pages; a list that has more is
+// sorted. A loop over `wait` on a shrinking list spends most of its time here, hence: flags and not
+// bits (neighbours would wait for each other's stores), no branch on them, all in registers.
+class place_map {
+ public:
+  bool has_repeats(job* const* jobs, std::size_t n) {
+    unsigned repeats = 0;
+    for (std::size_t i = 0; i < n;) {
+      const address number = place_of(jobs[i]) / page_places;
+      page* const flags = find(number);
+      if (flags == nullptr) return has_repeats_sorted(jobs, n);
+      for (; i < n; ++i) {
+        const address at = place_of(jobs[i]);
+        if (at / page_places != number) break;
+        flag& seen = (*flags)[at % page_places];
+        repeats |= seen;
+        seen = 1;
+      }
     }
-    return false;
+    return repeats != 0;
   }
-  std::vector<job*> sorted(jobs, jobs + n);
-  std::sort(sorted.begin(), sorted.end());
-  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-}
 
-// Jobs made one after the other have addresses that rise or fall in a few long runs. Runs that do not
-// overlap have no repeats; so one comparison a job is enough nearly always.
-bool has_repeats(job* const* jobs, std::size_t n) {
-  struct run {
-    job* low;
-    job* high;
-  };
-  std::array<run, 8> runs;
-  std::size_t count = 0;
-  const std::less<> less;
-  for (std::size_t i = 0; i < n; ++count) {
-    if (count == runs.size()) return has_repeats_slow(jobs, n);
-    const std::size_t first = i++;
-    if (i < n && less(jobs[first], jobs[i])) {
-      while (i < n && less(jobs[i - 1], jobs[i])) ++i;
-      runs[count] = {jobs[first], jobs[i - 1]};
-    } else {
-      while (i < n && less(jobs[i], jobs[i - 1])) ++i;
-      runs[count] = {jobs[i - 1], jobs[first]};
+ private:
+  using flag = std::uint16_t;  // not a character type: those may alias everything
+  static constexpr std::size_t page_places = 1024;
+  static constexpr std::size_t most_pages = 64;
+  using page = std::array<flag, page_places>;
+
+  static address place_of(job* j) noexcept { return reinterpret_cast<address>(j) / 64; }
+
+  page* find(address number) noexcept {
+    std::size_t i = 0;
+    while (i < count_ && numbers_[i] != number) ++i;
+    if (i == most_pages) return nullptr;
+    if (i == count_) {
+      numbers_[count_++] = number;
+      pages_[i].fill(0);
     }
-    for (std::size_t r = 0; r < count; ++r) {
-      const bool apart =
-          less(runs[r].high, runs[count].low) || less(runs[count].high, runs[r].low);
-      if (!apart) return has_repeats_slow(jobs, n);
-    }
+    return &pages_[i];
   }
-  return false;
-}
+  static bool has_repeats_sorted(job* const* jobs, std::size_t n) {
+    std::vector<job*> sorted(jobs, jobs + n);
+    std::sort(sorted.begin(), sorted.end());
+    return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  }
+
+  std::size_t count_ = 0;
+  std::array<address, most_pages> numbers_;
+  std::array<page, most_pages> pages_;  // each is cleared when it is first used
+};
 
 void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -129,7 +131,8 @@ void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
           fmt::format("wait: asked for {} of {} futures; ask for at most as many as there are",
                       wanted, n));
   }
-  if (has_repeats(jobs, n)) {
+  place_map map;
+  if (n > 1 && map.has_repeats(jobs, n)) {
     raise(errc::invalid_argument,
           fmt::format("wait: a future is listed twice among {}; list each once", n));
   }

@@ -164,7 +164,8 @@ bool executor::any_work() noexcept {
   return false;
 }
 
-// Sleeps until woken; then the worker counts as active and searching again. False: leave the thread.
+// Sleeps until woken; then the worker counts as active and searching again. False: leave the
+// thread.
 bool executor::park(worker& w) {
   trim_blocks();
   w.queue->jobs.shrink();

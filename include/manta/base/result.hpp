@@ -27,8 +27,9 @@ class basic_result {
            !std::is_same_v<std::remove_cvref_t<U>, basic_result> &&
            !std::is_same_v<std::remove_cvref_t<U>, E>) basic_result(U&& value)
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}
-  basic_result(std::conditional_t<std::is_void_v<T>, stored, std::remove_reference_t<T>>& value)
-  requires(std::is_lvalue_reference_v<T>) : state_(std::in_place_index<0>, &value) {}
+  basic_result(std::conditional_t<std::is_void_v<T>, stored, std::remove_reference_t<T>>&
+                   value) requires(std::is_lvalue_reference_v<T>)
+      : state_(std::in_place_index<0>, &value) {}
   basic_result() requires(std::is_void_v<T>) : state_(std::in_place_index<0>) {}
   basic_result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
 

@@ -11,32 +11,34 @@
 
 // An actor without its type: mailbox, life and handles.
 //
-// Problem. Calls come from any thread; the methods run one at a time, each caller's in its order; an
-// idle actor costs no thread and little memory.
+// Problem. Calls come from any thread; the methods run one at a time, each caller's in its order;
+// an idle actor costs no thread and little memory.
 //
 // Idea. The mailbox is one atomic pointer: a stack of calls that the running worker takes whole and
-// turns round. The same pointer says whether the actor is scheduled, so that the caller who finds it
-// idle, and nobody else, queues it like any job.
+// turns round. The same pointer says whether the actor is scheduled, so that the caller who finds
+// it idle, and nobody else, queues it like any job.
 //
 //   inbox      meaning                                  push does            the worker does
 //   idle       nothing to do, not scheduled             CAS to m; schedule   -
 //   null       scheduled or running, nothing new        CAS to m             CAS to idle, leaves
-//   m -> ...   scheduled or running, calls waiting      CAS to m'            exchange(null), runs them
+//   m -> ...   scheduled or running, calls waiting      CAS to m'            exchange(null), runs
+//   them
 //   closed     ended with the runtime                   fails the call       -
 //
 //   life:  starting (inbox null: calls collect) -> alive -> ended
 //                 \-> lost (the constructor failed): every call fails with actor_lost
 //
-// A call whose arguments are futures still being made waits in `held` and with it the later calls of
-// the same caller; calls of other callers pass.
+// A call whose arguments are futures still being made waits in `held` and with it the later calls
+// of the same caller; calls of other callers pass.
 //
-// The end: when the last handle goes, the core itself is pushed as a mail behind all calls; the worker
-// that finds it destroys the object and frees the block. A held call counts as a handle.
+// The end: when the last handle goes, the core itself is pushed as a mail behind all calls; the
+// worker that finds it destroys the object and frees the block. A held call counts as a handle.
 //
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
-//   3. the block is freed by who processes the end, or by who finds the inbox closed with no handle left.
+//   3. the block is freed by who processes the end, or by who finds the inbox closed with no handle
+//   left.
 
 namespace manta::inline v0::exec {
 
@@ -58,13 +60,14 @@ class MANTA_API actor_core : public job {
 
   /// A call is about to be sent: fetches the mailbox's cache line for writing meanwhile.
   void expect_mail() noexcept { base::prefetch_for_write(&inbox_); }
-  /// Makes room for held calls. Call it before send_linked, and before the call's arguments are linked,
-  /// since what follows can't fail. Throws std::bad_alloc.
+  /// Makes room for held calls. Call it before send_linked, and before the call's arguments are
+  /// linked, since what follows can't fail. Throws std::bad_alloc.
   void prepare_held();
   /// Sends a call whose arguments are there; takes over one hold of it. Any thread with a handle.
   void send(job* call, std::uint64_t caller) noexcept;
-  /// Sends a call whose arguments were linked, with one need more than they have and with a handle of
-  /// its own, which is dropped by who finds the arguments complete. Takes over one hold of the call.
+  /// Sends a call whose arguments were linked, with one need more than they have and with a handle
+  /// of its own, which is dropped by who finds the arguments complete. Takes over one hold of the
+  /// call.
   void send_linked(job* call, std::uint64_t caller) noexcept;
   /// job_ops::ready of a linked call.
   void arguments_ready(std::uint64_t caller) noexcept;

@@ -46,7 +46,8 @@ struct thread_state {
 
 extern MANTA_API constinit thread_local thread_state this_thread;
 
-/// Gives `child` its name: parent's id and call index. Two multiplications at a caller's first call.
+/// Gives `child` its name: parent's id and call index. Two multiplications at a caller's first
+/// call.
 inline void name_child(job* child) noexcept {
   context& caller = *this_thread.current;
   if (caller.calls == 0 && caller.running != nullptr) {

@@ -9,8 +9,8 @@
 namespace manta::inline v0::exec {
 
 /// The cores that one task asked for with options.cpus. Tasks that ask are let through in the order
-/// they came, as long as their sum fits the runtime's cores; a task that does not ask never comes here.
-/// Counted in thousandths of a core, so that fractions add up exactly.
+/// they came, as long as their sum fits the runtime's cores; a task that does not ask never comes
+/// here. Counted in thousandths of a core, so that fractions add up exactly.
 class MANTA_API core_claim {
  public:
   core_claim() noexcept = default;

@@ -12,14 +12,14 @@
 // A work-stealing deque of pointers that thieves can take from in batches.
 //
 // Problem. The owner pushes and pops at one end without any lock; thieves take from the other. With
-// one thread submitting a million jobs, taking them one by one costs a thief two cache-line transfers
-// each; a batch costs the same two.
+// one thread submitting a million jobs, taking them one by one costs a thief two cache-line
+// transfers each; a batch costs the same two.
 //
-// Idea. The deque of Chase and Lev (SPAA 2005, with the orders of Le et al., PPoPP 2013), in which a
-// thief may take up to `batch` entries with one compare-and-swap. Their deque allows a thief one
-// entry, because the owner pops without telling thieves unless it is at the last one. Here the owner
-// tells them when it comes within `batch` of the top: it changes the tag beside the top index, which
-// makes every compare-and-swap in flight fail.
+// Idea. The deque of Chase and Lev (SPAA 2005, with the orders of Le et al., PPoPP 2013), in which
+// a thief may take up to `batch` entries with one compare-and-swap. Their deque allows a thief one
+// entry, because the owner pops without telling thieves unless it is at the last one. Here the
+// owner tells them when it comes within `batch` of the top: it changes the tag beside the top
+// index, which makes every compare-and-swap in flight fail.
 //
 //      top (thieves, oldest)                          bottom (owner, newest)
 //        |                                               |
@@ -32,11 +32,12 @@
 //      sets it from a top that is never newer than the thief's, so the owner's estimate is higher.)
 //   3. An owner that pops the entry at b without a compare-and-swap has read a top t after it wrote
 //      bottom = b, and b - t >= batch, or b > t with may_batch_ false. A thief that took b would
-//      have to have started from a top at or after t with bottom > b, which is older than the write.
+//      have to have started from a top at or after t with bottom > b, which is older than the
+//      write.
 //   4. Slots hold no null. A thief that reads null read a buffer that was given up: it tries again.
-// Limit: 2^48 pushes. Memory: grows by doubling; `shrink` returns the pages of a large buffer that is
-// empty. The pages of a buffer that was outgrown are returned at once, its addresses when the deque
-// ends, since a slow thief may still read it: together they are smaller than the present one.
+// Limit: 2^48 pushes. Memory: grows by doubling; `shrink` returns the pages of a large buffer that
+// is empty. The pages of a buffer that was outgrown are returned at once, its addresses when the
+// deque ends, since a slow thief may still read it: together they are smaller than the present one.
 // Tests: against a model, four threads stress, thread sanitizer.
 
 namespace manta::inline v0::exec {
@@ -55,7 +56,8 @@ class MANTA_API deque {
   deque(const deque&) = delete;
   deque& operator=(const deque&) = delete;
 
-  /// Throws std::bad_alloc when it has to grow and can't; the deque is unchanged then. `e` not null.
+  /// Throws std::bad_alloc when it has to grow and can't; the deque is unchanged then. `e` not
+  /// null.
   void push(entry e) {
     const std::int64_t b = bottom_.load(std::memory_order_relaxed);
     if (b - known_top_ >= near_full_) make_room(b);
@@ -80,8 +82,8 @@ class MANTA_API deque {
     return ring->slots[static_cast<std::size_t>(b) & ring->mask].load(std::memory_order_relaxed);
   }
 
-  /// Takes the oldest entries, up to `batch` when there are many. Returns how many; `lost` is set when
-  /// somebody else was faster, so that trying again makes sense.
+  /// Takes the oldest entries, up to `batch` when there are many. Returns how many; `lost` is set
+  /// when somebody else was faster, so that trying again makes sense.
   std::size_t steal(loot& into, bool& lost) noexcept;
 
   /// Exact for the owner; for others what was true a moment ago.

@@ -14,18 +14,19 @@
 
 // The executor: worker threads that run jobs, and the ways to wait for one.
 //
-// Problem. Any thread submits at tens of millions per second, two cores share the work, nobody burns
-// CPU when there is none, and a job may wait for another without stopping the machine.
+// Problem. Any thread submits at tens of millions per second, two cores share the work, nobody
+// burns CPU when there is none, and a job may wait for another without stopping the machine.
 //
-// Idea. Every thread that submits has a queue (a deque, deque.hpp); workers take from their own end of
-// their own and steal batches from the rest, so a driver thread's queue is the injection queue and is
-// sharded by thread. All that a submitter has to know about the workers is one word:
+// Idea. Every thread that submits has a queue (a deque, deque.hpp); workers take from their own end
+// of their own and steal batches from the rest, so a driver thread's queue is the injection queue
+// and is sharded by thread. All that a submitter has to know about the workers is one word:
 //
 //      63          48 47        32 31         16 15         0
 //      | (unused)    | target     | searching  | active    |     idle word
 //
 //   active     worker threads that run or search; target: how many there should be
-//   searching  of these, how many are looking for work (or will be, as soon as their job is published)
+//   searching  of these, how many are looking for work (or will be, as soon as their job is
+//   published)
 //
 //   submit = push; light barrier; if (searching == 0 and active < target) wake or start a worker
 //
@@ -35,18 +36,21 @@
 //              woken by a submitter <---- parked (not active)        zero CPU
 //
 // Invariants
-//   1. A worker that parks leaves the idle word first, then passes a heavy barrier, then looks at all
-//      queues once more. A submitter pushes first and reads the word then. So either sees the other.
+//   1. A worker that parks leaves the idle word first, then passes a heavy barrier, then looks at
+//   all
+//      queues once more. A submitter pushes first and reads the word then. So either sees the
+//      other.
 //   2. Who stops searching as the last one while there is more work wakes the next worker.
-//   3. A worker that blocks in a wait leaves `active` (it lends its core), so another takes its place;
+//   3. A worker that blocks in a wait leaves `active` (it lends its core), so another takes its
+//   place;
 //      when it returns there may be more than `target` active, and the next one between jobs parks.
 //   4. Spinners are fewer than cores: searchers over the budget park within microseconds.
 //
-// Waiting (get). 1. ready: return. 2. Not started, all it needs is there, and enough stack is left: run
-// it here. 3. Spin shortly. 4. Sleep; a worker lends its core before. Progress: a job that is waited
-// for is either claimed by a thread that runs it, or in a queue that some active worker will reach,
-// because while anything is queued active is kept at target; threads are added for that, past the soft
-// limit one a millisecond and only when every other one is blocked.
+// Waiting (get). 1. ready: return. 2. Not started, all it needs is there, and enough stack is left:
+// run it here. 3. Spin shortly. 4. Sleep; a worker lends its core before. Progress: a job that is
+// waited for is either claimed by a thread that runs it, or in a queue that some active worker will
+// reach, because while anything is queued active is kept at target; threads are added for that,
+// past the soft limit one a millisecond and only when every other one is blocked.
 //
 // Shutdown: what runs finishes, what is queued ends with errc::cancelled, so every future ends.
 

@@ -13,16 +13,16 @@
 // A job and its cell: what runs, and the place where its result appears, in one block.
 //
 // Problem. A task needs a function, arguments, a count of what it waits for, a result, a state, the
-// list of who waits for it, a name, and a lifetime shared by futures and queues. Made apart these are
-// five allocations; the whole task may cost as much as one.
+// list of who waits for it, a name, and a lifetime shared by futures and queues. Made apart these
+// are five allocations; the whole task may cost as much as one.
 //
 // Idea. One block, 64 bytes for a small task. All that is shared is one 64-bit word:
 //
 //   63           32 31      6  5        4       3        2       1      0
 //   | holders      |         | waiters| locked| aliased| failed| ready| claimed |
 //
-//   block:  | ops | word | waiters | parent id | index, needs | slot: value, error or alias | rest |
-//           0     8      16        24          40             48                             ...
+//   block:  | ops | word | waiters | parent id | index, needs | slot: value or error | rest |
+//           0     8      16        24          40             48                     ...
 //
 // States (c = claimed, r = ready, f = failed, a = aliased; who may leave the state)
 //
@@ -33,7 +33,7 @@
 //   failed    1 1 1 0  the error          (end) frozen. Cancelled is failed with errc::cancelled
 //   aliased   1 0 0 1  target job         resolved: whoever completes the target
 //   resolved  1 1 0 1  target job         (end) frozen; the target is done or failed
-//   escaped   the job runs elsewhere: a claimed job whose claimer is the cluster tier (not built yet)
+//   escaped   the job runs elsewhere: claimed by the cluster tier (not built yet)
 //
 // Invariants
 //   1. claimed is set once; who set it, and nobody else, fills the slot and makes the job ready.
@@ -215,8 +215,8 @@ struct alias_node : waiter {
   job* self = nullptr;
 };
 
-/// Turns the claimed job `from`, whose run returned `aliased`, into an alias of target(). Takes over
-/// one hold of `from` for as long as it is unresolved. A cycle fails it with invalid_argument.
+/// Turns the claimed job `from`, whose run returned `aliased`, into an alias of target(). Takes
+/// over one hold of `from` for as long as it is unresolved. A cycle fails it with invalid_argument.
 MANTA_API void make_alias(job* from) noexcept;
 
 /// Owns one hold of a job.

@@ -9,9 +9,9 @@
 
 namespace manta::inline v0::exec {
 
-/// Where one thread sleeps until another calls signal. park, park_until, reset: the owner; signal: any
-/// thread. A signal that comes first is not lost. Cost of signal: one exchange, and a futex call only
-/// when the owner sleeps.
+/// Where one thread sleeps until another calls signal. park, park_until, reset: the owner; signal:
+/// any thread. A signal that comes first is not lost. Cost of signal: one exchange, and a futex
+/// call only when the owner sleeps.
 class MANTA_API parker {
  public:
   void park() noexcept;
@@ -29,9 +29,9 @@ class MANTA_API parker {
 };
 
 /// Makes every running thread of the process pass a full memory barrier. With it, a thread that
-/// publishes work and then looks for sleepers needs only a compiler barrier (light_barrier), since the
-/// thread that goes to sleep pays for both. Where the system has no membarrier call, both sides use a
-/// full barrier.
+/// publishes work and then looks for sleepers needs only a compiler barrier (light_barrier), since
+/// the thread that goes to sleep pays for both. Where the system has no membarrier call, both sides
+/// use a full barrier.
 MANTA_API void heavy_barrier() noexcept;
 
 namespace detail {

@@ -10,7 +10,8 @@
 
 namespace manta::inline v0::exec {
 
-/// What wait_many found: at least `count` jobs before position `end` are ready, and no more are asked.
+/// What wait_many found: at least `count` jobs before position `end` are ready, and no more are
+/// asked.
 struct ready_prefix {
   std::size_t count = 0;
   std::size_t end = 0;
@@ -21,7 +22,8 @@ struct ready_prefix {
 MANTA_API ready_prefix wait_many(job* const* jobs, std::size_t n, std::size_t wanted,
                                  const std::optional<duration>& timeout);
 
-/// Waits until all are ready, one has failed, or the timeout is over; throws the failure, or timed_out.
+/// Waits until all are ready, one has failed, or the timeout is over; throws the failure, or
+/// timed_out.
 MANTA_API void wait_all_or_failure(job* const* jobs, std::size_t n, duration timeout);
 
 }  // namespace manta::inline v0::exec

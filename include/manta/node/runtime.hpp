@@ -32,16 +32,17 @@ struct runtime_stats {
   std::vector<worker_stats> workers;
 };
 
-/// The engine of this process: the workers start in its constructor and end in its destructor. One at a
-/// time in a process; any number after each other.
+/// The engine of this process: the workers start in its constructor and end in its destructor. One
+/// at a time in a process; any number after each other.
 ///
-/// The destructor lets running tasks finish, ends what has not begun with manta::cancelled, destroys
-/// the actors that are left, and joins the workers. Futures outlive it. Construct and destroy it on the
-/// same thread, and not inside a task.
+/// The destructor lets running tasks finish, ends what has not begun with manta::cancelled,
+/// destroys the actors that are left, and joins the workers. Futures outlive it. Construct and
+/// destroy it on the same thread, and not inside a task.
 class MANTA_API runtime {
  public:
-  /// Settings from `--manta-KEY=VALUE` arguments, then MANTA_* variables, then defaults (config.hpp). A
-  /// bad one ends the program with exit code 2 and one line on stderr that says key and allowed range.
+  /// Settings from `--manta-KEY=VALUE` arguments, then MANTA_* variables, then defaults
+  /// (config.hpp). A bad one ends the program with exit code 2 and one line on stderr that says key
+  /// and allowed range.
   runtime(int argc, char** argv);
   /// Settings from the environment and defaults; a bad one ends the program as above.
   runtime();

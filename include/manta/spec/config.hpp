@@ -7,8 +7,8 @@
 #include <manta/base/export.hpp>
 #include <manta/spec/error.hpp>
 
-// The settings of a runtime. Where one comes from, strongest first: a field of `config` that is set,
-// `--manta-KEY=VALUE` on the command line, the variable MANTA_KEY, the default.
+// The settings of a runtime. Where one comes from, strongest first: a field of `config` that is
+// set, `--manta-KEY=VALUE` on the command line, the variable MANTA_KEY, the default.
 
 namespace manta::inline v0 {
 
@@ -16,8 +16,8 @@ namespace manta::inline v0 {
 struct config {
   /// Worker threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota allow.
   int workers = -1;
-  /// How long an idle worker or a waiting thread looks for work before it sleeps, microseconds. 0 to
-  /// 10000, default 50. More answers faster after a pause and costs CPU time in each pause.
+  /// How long an idle worker or a waiting thread looks for work before it sleeps, microseconds. 0
+  /// to 10000, default 50. More answers faster after a pause and costs CPU time in each pause.
   int spin_us = -1;
   /// Threads beyond `workers` that may stand in for blocked ones before growth slows down and a
   /// warning is printed. 0 to 100000, default 256. Never a hard limit: that could deadlock.

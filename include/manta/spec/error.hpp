@@ -47,7 +47,8 @@ struct task_failure {
   std::exception_ptr cause;  ///< the original exception, when it can be carried
 };
 
-/// A failure as a value: one counted pointer to an immutable body. Any thread. Copying never throws.
+/// A failure as a value: one counted pointer to an immutable body. Any thread. Copying never
+/// throws.
 class MANTA_API error {
  public:
   error(const error& other) noexcept;

@@ -8,21 +8,21 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 
-// What a call may ask for beside its arguments. Every field is checked at the call; a bad one throws
-// manta::invalid_argument there, with the field, the value and the allowed range.
+// What a call may ask for beside its arguments. Every field is checked at the call; a bad one
+// throws manta::invalid_argument there, with the field, the value and the allowed range.
 
 namespace manta::inline v0 {
 
 /// Options of one task: `remote<f>.with({.cpus = 2, .name = "fit"})(x)`.
 struct options {
   /// Cores the task needs, fractions allowed. Tasks that say so run only while their sum fits the
-  /// runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or more; more
-  /// than the runtime has throws manta::infeasible, since no other node can give them.
+  /// runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or more;
+  /// more than the runtime has throws manta::infeasible, since no other node can give them.
   std::optional<double> cpus = std::nullopt;
   /// GPUs the task needs: 0, a fraction below 1, or a whole number.
   double gpus = 0;
-  /// Runs after a system failure (not after a user's exception). 0 or more. A thread's failure is the
-  /// process's, so inside one process no retry ever happens.
+  /// Runs after a system failure (not after a user's exception). 0 or more. A thread's failure is
+  /// the process's, so inside one process no retry ever happens.
   int max_retries = 3;
   /// Shown in errors instead of the function's name. Not empty when set.
   std::optional<std::string> name = std::nullopt;
