@@ -108,7 +108,7 @@ void deque::make_room(std::int64_t b) {
   // From deep - 1 on, this push makes the deque one that a thief may take a batch from.
   if (size >= deep - 1) may_batch_ = true;
   const auto now = static_cast<std::int64_t>(buffer_.load(std::memory_order_relaxed)->mask + 1);
-  near_full_ = may_batch_ ? now : deep - 1;
+  near_full_ = may_batch_ ? now : std::min(deep - 1, now);
 }
 
 void deque::replace_buffer(std::size_t capacity, std::int64_t from, std::int64_t to) {

@@ -22,7 +22,6 @@
 //   idle       nothing to do, not scheduled             CAS to m; schedule   -
 //   null       scheduled or running, nothing new        CAS to m             CAS to idle, leaves
 //   m -> ...   scheduled or running, calls waiting      CAS to m'            exchange(null), runs
-//   them
 //   closed     ended with the runtime                   fails the call       -
 //
 //   life:  starting (inbox null: calls collect) -> alive -> ended
@@ -37,8 +36,7 @@
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
-//   3. the block is freed by who processes the end, or by who finds the inbox closed with no handle
-//   left.
+//   3. the block is freed by who processes the end, or by who finds the inbox closed and is last.
 
 namespace manta::inline v0::exec {
 

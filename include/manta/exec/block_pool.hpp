@@ -18,9 +18,8 @@
 //   heap (one thread)            slab, 64 KiB aligned
 //   class 64 B:  current ------> | owner, local list, used | remote list (atomic) | blocks ...
 //                others  ------> | ...
-//   class 128 B: ...             empty slabs go to the process-wide pool, which returns pages to
-//   the
-//                                system when they were not needed for a while
+//   class 128 B: ...             empty slabs go to the process-wide pool, which returns pages
+//                                to the system when they were not needed for a while
 //
 // Invariants: (1) only the owner of a heap touches a slab's local list and counts; (2) a block is
 // on at most one list; (3) a slab goes back to the pool only when all its blocks are free.

@@ -25,8 +25,7 @@
 //      | (unused)    | target     | searching  | active    |     idle word
 //
 //   active     worker threads that run or search; target: how many there should be
-//   searching  of these, how many are looking for work (or will be, as soon as their job is
-//   published)
+//   searching  of these, how many look for work, or will when their present job is published
 //
 //   submit = push; light barrier; if (searching == 0 and active < target) wake or start a worker
 //
@@ -37,13 +36,12 @@
 //
 // Invariants
 //   1. A worker that parks leaves the idle word first, then passes a heavy barrier, then looks at
-//   all
-//      queues once more. A submitter pushes first and reads the word then. So either sees the
-//      other.
+//      all queues once more. A submitter pushes first and reads the word then. So one of the two
+//      sees the other.
 //   2. Who stops searching as the last one while there is more work wakes the next worker.
 //   3. A worker that blocks in a wait leaves `active` (it lends its core), so another takes its
-//   place;
-//      when it returns there may be more than `target` active, and the next one between jobs parks.
+//      place; when it returns there may be more than `target` active, and the next one between jobs
+//      parks.
 //   4. Spinners are fewer than cores: searchers over the budget park within microseconds.
 //
 // Waiting (get). 1. ready: return. 2. Not started, all it needs is there, and enough stack is left:
