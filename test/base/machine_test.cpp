@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/base/machine.hpp>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+namespace {
+
+using manta::base::quota_cores;
+
+// A folder that looks like /sys/fs/cgroup.
+class cgroup_tree {
+ public:
+  cgroup_tree() {
+    std::string name = (std::filesystem::temp_directory_path() / "manta_cgroup_XXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  ~cgroup_tree() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+  cgroup_tree(const cgroup_tree&) = delete;
+  cgroup_tree& operator=(const cgroup_tree&) = delete;
+
+  void write(const std::string& file, const std::string& text) const {
+    const std::filesystem::path path = root_ + file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  }
+  int cores(const std::string& membership) const { return quota_cores(root_, membership); }
+
+ private:
+  std::string root_;
+};
+
+}  // namespace
+
+TEST_CASE("without cgroup files there is no quota", "[machine]") {
+  const cgroup_tree tree;
+  CHECK(tree.cores("") == 0);
+  CHECK(tree.cores("0::/\n") == 0);
+  CHECK(tree.cores("0::/user/app\n5:cpu,cpuacct:/x\n") == 0);
+  CHECK(tree.cores("nonsense\n:\n::\n") == 0);
+}
+
+TEST_CASE("a v2 quota is rounded up to whole cores", "[machine]") {
+  const cgroup_tree tree;
+  tree.write("/cpu.max", "150000 100000");
+  CHECK(tree.cores("0::/\n") == 2);
+  tree.write("/cpu.max", "200000 100000");
+  CHECK(tree.cores("0::/\n") == 2);
+  tree.write("/cpu.max", "200001 100000");
+  CHECK(tree.cores("0::/\n") == 3);
+  tree.write("/cpu.max", "1000 100000");
+  CHECK(tree.cores("0::/\n") == 1);
+  tree.write("/cpu.max", "50000 10000");
+  CHECK(tree.cores("0::/\n") == 5);
+}
+
+TEST_CASE("a v2 group without limit has none", "[machine]") {
+  const cgroup_tree tree;
+  tree.write("/app/cpu.max", "max 100000");
+  CHECK(tree.cores("0::/app\n") == 0);
+}
+
+TEST_CASE("the smallest quota on the way up binds a v2 group", "[machine]") {
+  const cgroup_tree tree;
+  tree.write("/a/cpu.max", "300000 100000");
+  tree.write("/a/b/cpu.max", "800000 100000");
+  tree.write("/a/b/c/cpu.max", "max 100000");
+  CHECK(tree.cores("0::/a/b/c\n") == 3);
+  CHECK(tree.cores("0::/a/b\n") == 3);
+  CHECK(tree.cores("0::/a\n") == 3);
+  CHECK(tree.cores("0::/other\n") == 0);
+  tree.write("/a/b/c/cpu.max", "100000 100000");
+  CHECK(tree.cores("0::/a/b/c\n") == 1);
+}
+
+TEST_CASE("a v1 quota counts under either name of the controller's folder", "[machine]") {
+  for (const char* folder : {"/cpu,cpuacct", "/cpu"}) {
+    CAPTURE(folder);
+    const cgroup_tree tree;
+    tree.write(std::string(folder) + "/app/cpu.cfs_quota_us", "250000");
+    tree.write(std::string(folder) + "/app/cpu.cfs_period_us", "100000");
+    CHECK(tree.cores("12:memory:/app\n4:cpu,cpuacct:/app\n") == 3);
+    CHECK(tree.cores("4:cpuacct,cpu:/app\n") == (std::string(folder) == "/cpu" ? 3 : 0));
+    CHECK(tree.cores("4:cpuset:/app\n") == 0);
+  }
+}
+
+TEST_CASE("a v1 group without limit says -1", "[machine]") {
+  const cgroup_tree tree;
+  tree.write("/cpu/app/cpu.cfs_quota_us", "-1");
+  tree.write("/cpu/app/cpu.cfs_period_us", "100000");
+  CHECK(tree.cores("4:cpu:/app\n") == 0);
+  tree.write("/cpu/cpu.cfs_quota_us", "400000");
+  tree.write("/cpu/cpu.cfs_period_us", "100000");
+  CHECK(tree.cores("4:cpu:/app\n") == 4);
+}
+
+TEST_CASE("the smaller of the limits of both versions binds", "[machine]") {
+  const cgroup_tree tree;
+  tree.write("/cpu.max", "400000 100000");
+  tree.write("/cpu/cpu.cfs_quota_us", "200000");
+  tree.write("/cpu/cpu.cfs_period_us", "100000");
+  CHECK(tree.cores("4:cpu:/\n0::/\n") == 2);
+  tree.write("/cpu.max", "100000 100000");
+  CHECK(tree.cores("4:cpu:/\n0::/\n") == 1);
+}
+
+TEST_CASE("broken quota files are no quota", "[machine]") {
+  for (const char* text : {"", "max", "100000", "x y", "100000 0", "-5 100000", "0 100000"}) {
+    CAPTURE(text);
+    const cgroup_tree tree;
+    tree.write("/cpu.max", text);
+    CHECK(tree.cores("0::/\n") == 0);
+  }
+}
+
+TEST_CASE("the process may use at least one core and at most those of its mask", "[machine]") {
+  cpu_set_t before;
+  REQUIRE(sched_getaffinity(0, sizeof(before), &before) == 0);
+  CHECK(manta::base::usable_cores() >= 1);
+  CHECK(manta::base::usable_cores() <= CPU_COUNT(&before));
+
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
+  CHECK(manta::base::usable_cores() == 1);
+  REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
+}
+
+TEST_CASE("the stack's floor lies below this frame", "[machine]") {
+  const char here = 0;
+  const char* const floor = manta::base::stack_floor();
+  REQUIRE(floor != nullptr);
+  CHECK(floor < &here);
+}

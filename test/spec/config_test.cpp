@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/spec/config.hpp>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+namespace {
+
+using manta::config;
+using manta::spec::complete;
+using manta::spec::setting;
+using manta::spec::settings_from_arguments;
+using manta::spec::settings_from_environment;
+
+std::vector<setting> arguments(std::vector<const char*> argv) {
+  argv.insert(argv.begin(), "app");
+  return settings_from_arguments(static_cast<int>(argv.size()), argv.data());
+}
+
+// A variable for the length of a scope.
+class environment_variable {
+ public:
+  environment_variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value, 1);
+  }
+  ~environment_variable() {
+    if (old_) {
+      setenv(name_, old_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  environment_variable(const environment_variable&) = delete;
+  environment_variable& operator=(const environment_variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+}  // namespace
+
+TEST_CASE("without settings the defaults hold, and workers are the cores", "[config]") {
+  const auto done = complete({}, {}, {}, 6);
+  REQUIRE(done);
+  CHECK(done->workers == 6);
+  CHECK(done->spin_us == 50);
+  CHECK(done->extra_threads == 256);
+}
+
+TEST_CASE("a field beats an argument, an argument a variable, a variable the default", "[config]") {
+  const auto in_arguments = arguments({"--manta-workers=3", "--manta-spin-us=7"});
+  const std::vector<setting> in_environment = {{"workers", "4", "MANTA_WORKERS"},
+                                               {"spin-us", "8", "MANTA_SPIN_US"},
+                                               {"extra-threads", "9", "MANTA_EXTRA_THREADS"}};
+  config given;
+  given.workers = 2;
+  const auto done = complete(given, in_arguments, in_environment, 6);
+  REQUIRE(done);
+  CHECK(done->workers == 2);
+  CHECK(done->spin_us == 7);
+  CHECK(done->extra_threads == 9);
+}
+
+TEST_CASE("the last of several arguments for one key counts", "[config]") {
+  const auto done = complete({}, arguments({"--manta-workers=3", "--manta-workers=5"}), {}, 1);
+  REQUIRE(done);
+  CHECK(done->workers == 5);
+}
+
+TEST_CASE("a bad argument is refused even when a later or stronger one is good", "[config]") {
+  CHECK_FALSE(complete({}, arguments({"--manta-workers=x", "--manta-workers=5"}), {}, 1));
+  config given;
+  given.workers = 2;
+  CHECK_FALSE(complete(given, arguments({"--manta-workers=0"}), {}, 1));
+  CHECK_FALSE(complete(given, {}, {{"workers", "many", "MANTA_WORKERS"}}, 1));
+}
+
+TEST_CASE("only --manta- arguments before -- are settings", "[config]") {
+  const auto found = arguments({"--workers=9", "manta-workers=9", "-x", "--manta-workers=3",
+                                "--manta-spin-us", "--", "--manta-workers=4"});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].key == "workers");
+  CHECK(found[0].value == "3");
+  CHECK(found[0].origin == "--manta-workers");
+  CHECK(found[1].key == "spin-us");
+  CHECK(found[1].value.empty());
+  CHECK(settings_from_arguments(0, nullptr).empty());
+  const char* const name_is_skipped[] = {"--manta-workers=3", nullptr};
+  CHECK(settings_from_arguments(1, name_is_skipped).empty());
+}
+
+TEST_CASE("the environment's known variables are settings", "[config]") {
+  const environment_variable workers("MANTA_WORKERS", "3");
+  const environment_variable spin("MANTA_SPIN_US", "");
+  const environment_variable unknown("MANTA_UNKNOWN_THING", "1");
+  bool has_workers = false;
+  bool has_spin = false;
+  for (const setting& s : settings_from_environment()) {
+    if (s.key == "workers") has_workers = s.value == "3" && s.origin == "MANTA_WORKERS";
+    if (s.key == "spin-us") has_spin = s.value.empty();
+    CHECK(s.origin != "MANTA_UNKNOWN_THING");
+  }
+  CHECK(has_workers);
+  CHECK(has_spin);
+}
+
+TEST_CASE("the limits of every key are allowed and one beyond is not", "[config]") {
+  struct range {
+    const char* key;
+    int config::*field;
+    int low;
+    int high;
+  };
+  const range ranges[] = {{"workers", &config::workers, 1, 1024},
+                          {"spin-us", &config::spin_us, 0, 10000},
+                          {"extra-threads", &config::extra_threads, 0, 100000}};
+  for (const range& r : ranges) {
+    for (const int good : {r.low, r.high}) {
+      CAPTURE(r.key, good);
+      const auto done = complete({}, {{r.key, std::to_string(good), "here"}}, {}, 1);
+      REQUIRE(done);
+      CHECK((*done).*(r.field) == good);
+      config given;
+      given.*(r.field) = good;
+      CHECK(complete(given, {}, {}, 1));
+    }
+    for (const int bad : {r.low - 1, r.high + 1}) {
+      CAPTURE(r.key, bad);
+      const auto done = complete({}, {{r.key, std::to_string(bad), "here"}}, {}, 1);
+      REQUIRE_FALSE(done);
+      CHECK(done.error().code() == manta::errc::invalid_config);
+      const std::string& text = done.error().message();
+      CHECK(text == "here: found \"" + std::to_string(bad) + "\", allowed are whole numbers from " +
+                        std::to_string(r.low) + " to " + std::to_string(r.high));
+      config given;
+      given.*(r.field) = bad;
+      if (bad != -1) CHECK_FALSE(complete(given, {}, {}, 1));
+    }
+  }
+}
+
+TEST_CASE("a value that is no whole number is refused with its text", "[config]") {
+  for (const char* bad : {"", " ", "two", "2x", " 2", "2 ", "+2", "2.0", "0x2", "1e1",
+                          "99999999999999999999", "-1", "--2"}) {
+    CAPTURE(bad);
+    const auto done =
+        complete({}, arguments({(std::string("--manta-workers=") + bad).c_str()}), {}, 1);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code() == manta::errc::invalid_config);
+    CHECK(done.error().message() == std::string("--manta-workers: found \"") + bad +
+                                        "\", allowed are whole numbers from 1 to 1024");
+  }
+}
+
+TEST_CASE("an unknown key is refused and the known ones are named", "[config]") {
+  const auto done = complete({}, arguments({"--manta-wrokers=2"}), {}, 1);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().message() ==
+        "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads");
+}
+
+TEST_CASE("a bad field of the struct is named as such", "[config]") {
+  config given;
+  given.spin_us = 10001;
+  const auto done = complete(given, {}, {}, 1);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().message() ==
+        "config spin-us: found \"10001\", allowed are whole numbers from 0 to 10000");
+}
