@@ -288,7 +288,6 @@ auto call_method(Handle&& to, Args&&... args) {
   exec::executor::require();
   exec::actor_core* const core = actor_access::core(to);
   if constexpr (pack::is_linked) core->prepare_held();
-  core->expect_mail();
   call* const c = make_job<call, front_of_call<flat_t<R>>>(core, std::forward<Args>(args)...);
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);

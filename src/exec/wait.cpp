@@ -25,6 +25,8 @@ constexpr auto always_spin = 2us;
 // Stale entries a thread leaves in its queue before it looks for them.
 constexpr std::int64_t stale_before_sweep = 64;
 constexpr std::uint32_t max_depth = 4096;
+// About the time of two cache-line transfers, below which no other core can have answered.
+constexpr int pauses_before_look = 6;
 
 // Drops entries at the queue's own end that somebody claimed otherwise. Live ones in between are
 // put back in order; at most a batch of them is looked at.
@@ -146,6 +148,8 @@ bool executor::spin_for(job* j, const base::deadline& deadline) {
   if (spin.count() == 0 || s.cores < 2) return j->is_ready();
   s.spinning_waiters.fetch_add(1, std::memory_order_relaxed);
   bool ready = false;
+  // Looking too early takes the cache line from the worker that is about to write it.
+  for (int i = 0; i < pauses_before_look; ++i) base::pause();
   for (std::uint32_t round = 1;; ++round) {
     ready = j->is_ready();
     if (ready) break;

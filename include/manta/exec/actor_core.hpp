@@ -56,8 +56,6 @@ class MANTA_API actor_core : public job {
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
   void drop_handle() noexcept;
 
-  /// A call is about to be sent: fetches the mailbox's cache line for writing meanwhile.
-  void expect_mail() noexcept { base::prefetch_for_write(&inbox_); }
   /// Makes room for held calls. Call it before send_linked, and before the call's arguments are
   /// linked, since what follows can't fail. Throws std::bad_alloc.
   void prepare_held();
@@ -104,16 +102,16 @@ class MANTA_API actor_core : public job {
   void close(const error& reason) noexcept;
   void free_block_of_core() noexcept;
 
-  // One cache line with the header: what a sender touches.
+  // One cache line with the header: only pushing and taking mails moves it between cores.
   std::atomic<job*> inbox_{nullptr};
+  job* end_link_ = nullptr;  // link() of the core as a mail
+  // Mostly read, by senders and by the worker.
   std::atomic<std::uint32_t> held_count_{0};
   std::atomic<std::uint32_t> handles_{1};
-  // The worker's.
   const actor_ops* const kind_;
   job* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
   error* lost_ = nullptr;
   bool has_object_ = false;
-  job* end_link_ = nullptr;  // link() of the core as a mail
   std::atomic<held_calls*> held_{nullptr};
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
