@@ -9,6 +9,7 @@
 #include <manta/base/check.hpp>
 #include <manta/base/pause.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/executor.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -131,6 +132,9 @@ void job::destroy() noexcept {
     return;
   }
   destroying = true;
+  // A user's destructor may take long or wait for other work: meanwhile this worker, which may have
+  // announced itself before it finished the job, must not count as one that searches.
+  executor::retract_search();
   job* next = this;
   while (next != nullptr) {
     job* const dying = next;
@@ -150,6 +154,13 @@ void job::destroy() noexcept {
   destroying = false;
 }
 
+void job::destroy_doomed() noexcept {
+  job* const first = doomed;
+  if (first == nullptr) return;
+  doomed = reinterpret_cast<job*>(first->waiters_);
+  first->destroy();  // and the others
+}
+
 void job::release_block() noexcept {
   const std::size_t size = ops->size;
   void* const block = reinterpret_cast<char*>(this) - ops->front;
@@ -164,11 +175,21 @@ void fire_alias(waiter* w) noexcept {
   node->self->finish(job_bits::ready, 1);
 }
 
+// What dies meanwhile is destroyed at the scope's end: a user's destructor must not run under a lock.
+struct destroy_later {
+  const bool was_destroying = std::exchange(destroying, true);
+  ~destroy_later() {
+    destroying = was_destroying;
+    if (!destroying) job::destroy_doomed();
+  }
+};
+
 }  // namespace
 
 // The chain stays short: what waited on `from` as an alias moves on to from's target, and aliases
 // that nobody holds any more are dropped instead of moved, so a million tail calls need two jobs.
 void make_alias(job* from) noexcept {
+  const destroy_later after;
   const std::lock_guard guard(alias_mutex());
   job* const first = from->target();
   job* end = first->awaited();

@@ -181,6 +181,8 @@ class MANTA_API job {
   }
   /// The link of a job that can be in a mailbox: the word before the job, in its block's front.
   job*& link() noexcept { return *(reinterpret_cast<job**>(this) - 1); }
+  /// Ends the jobs that died on this thread while it was not to run destructors.
+  static void destroy_doomed() noexcept;
   /// The job that has to run next for this one to become ready, with a hold for the caller.
   job* awaited() noexcept;
 
