@@ -79,7 +79,7 @@ void job::cancel_unclaimed(const error& reason) noexcept {
   if (try_claim()) {
     fail(reason, 1);
   } else {
-    drop();
+    drop_entry();
   }
 }
 

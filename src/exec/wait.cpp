@@ -38,7 +38,7 @@ void sweep_stale(deque& jobs) {
     if (e == nullptr) break;
     job* const j = static_cast<job*>(e);
     if (j->is_claimed()) {
-      j->drop();
+      j->drop_entry();
     } else {
       live[kept++] = e;
     }
@@ -91,7 +91,7 @@ void execute_task(job* j) noexcept {
   if (j->try_claim()) {
     run_claimed(j, {.drops = 1});
   } else {
-    j->drop();
+    j->drop_entry();
   }
 }
 
@@ -107,8 +107,8 @@ bool executor::run_here(job* j) {
   deque& jobs = self.queue->jobs;
   unsigned drops = 0;
   if (jobs.newest() == j && jobs.pop() == j) drops = 1;
-  if (!j->try_claim()) {
-    if (drops != 0) j->drop();
+  if (drops != 0 ? !j->try_claim() : !j->try_claim_in_place()) {
+    if (drops != 0) j->drop_entry();
     return false;
   }
   if (drops == 0 && ++self.stale >= stale_before_sweep) sweep_stale(jobs);

@@ -18,8 +18,8 @@
 //
 // Idea. One block, 64 bytes for a small task. All that is shared is one 64-bit word:
 //
-//   63           32 31      6  5        4       3        2       1      0
-//   | holders      |         | waiters| locked| aliased| failed| ready| claimed |
+//   63           32 31   7  6      5        4       3        2       1      0
+//   | holders      |      | stale| waiters| locked| aliased| failed| ready| claimed |
 //
 //   block:  | ops | word | waiters | parent id | index, needs | slot: value or error | rest |
 //           0     8      16        24          40             48                     ...
@@ -42,7 +42,9 @@
 //   4. a waiter is fired exactly once or removed by remove_waiter, never both.
 //   5. the block is freed when the last holder leaves. Holders: each future, each argument that
 //      waits for it, the queue entry (or whatever will put it into a queue), each alias to it.
-//   6. an alias's target is never itself unresolved-aliased: targets are followed when the alias is
+//   6. stale is set when a waiter claims the job while its queue entry stays behind, until that entry
+//      is dropped: such a hold reads nothing, so it is no user of the value (is_unique).
+//   7. an alias's target is never itself unresolved-aliased: targets are followed when the alias is
 //      made and moved on when the target becomes an alias (chains have length one).
 //
 // The lock is a bit, not a mutex: it is held for a few instructions and by at most a few threads.
@@ -77,6 +79,7 @@ struct job_bits {
   static constexpr std::uint64_t aliased = 1U << 3U;
   static constexpr std::uint64_t locked = 1U << 4U;
   static constexpr std::uint64_t waiters = 1U << 5U;
+  static constexpr std::uint64_t stale = 1U << 6U;
   static constexpr std::uint64_t holder = std::uint64_t{1} << 32U;
 };
 
@@ -129,6 +132,19 @@ class MANTA_API job {
     return (word_.fetch_or(job_bits::claimed, std::memory_order_acq_rel) & job_bits::claimed) == 0;
   }
 
+  /// try_claim for who leaves the job's queue entry where it is.
+  bool try_claim_in_place() noexcept {
+    // One step: who finds the entry of a claimed job has to find it marked.
+    std::uint64_t old = word_.load(std::memory_order_relaxed);
+    while ((old & job_bits::claimed) == 0) {
+      if (word_.compare_exchange_weak(old, old | job_bits::claimed | job_bits::stale,
+                                      std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Lifetime, any thread.
   void hold() noexcept { word_.fetch_add(job_bits::holder, std::memory_order_relaxed); }
   void drop() noexcept {
@@ -138,7 +154,19 @@ class MANTA_API job {
       destroy();
     }
   }
-  bool is_unique() const noexcept { return word() >> 32U == 1; }
+  /// Drops the hold of a queue entry whose job was claimed elsewhere.
+  void drop_entry() noexcept {
+    std::uint64_t old = word_.load(std::memory_order_relaxed);
+    while (!word_.compare_exchange_weak(old, (old & ~job_bits::stale) - job_bits::holder,
+                                        std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    }
+    if (old >> 32U == 1) destroy();
+  }
+  /// Whether the caller's hold is the only one that may use the value.
+  bool is_unique() const noexcept {
+    const std::uint64_t bits = word();
+    return bits >> 32U == ((bits & job_bits::stale) != 0 ? 2U : 1U);
+  }
 
   // Completion, by the claimer. `drops`: 1 when the caller's hold ends with it, else 0.
   void finish(std::uint64_t bits, unsigned drops) noexcept {
