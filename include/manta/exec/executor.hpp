@@ -42,7 +42,8 @@
 //   3. A worker that blocks in a wait leaves `active` (it lends its core), so another takes its
 //      place; when it returns there may be more than `target` active, and the next one between jobs
 //      parks.
-//   4. Spinners are fewer than cores: searchers over the budget park within microseconds.
+//   4. Spinners are fewer than cores: searchers over the budget park within microseconds. A searcher
+//      stays beyond spin_us only while somebody submits.
 //
 // Waiting (get). 1. ready: return. 2. Not started, all it needs is there, and enough stack is left:
 // run it here. 3. Spin shortly. 4. Sleep; a worker lends its core before. Progress: a job that is
@@ -159,6 +160,7 @@ class MANTA_API executor {
  private:
   struct worker;
   struct state;
+  class search_pace;
 
   static constexpr std::uint64_t one_active = 1;
   static constexpr std::uint64_t one_searching = std::uint64_t{1} << 16U;
@@ -185,6 +187,7 @@ class MANTA_API executor {
   void work(worker& w);
   job* next_job(worker& w);
   job* search(worker& w);
+  job* look(worker& w);
   job* steal_round(worker& w);
   job* found(worker& w, job* j);
   bool park(worker& w);
