@@ -175,7 +175,8 @@ void fire_alias(waiter* w) noexcept {
   node->self->finish(job_bits::ready, 1);
 }
 
-// What dies meanwhile is destroyed at the scope's end: a user's destructor must not run under a lock.
+// What dies meanwhile is destroyed at the scope's end: a user's destructor must not run under a
+// lock.
 struct destroy_later {
   const bool was_destroying = std::exchange(destroying, true);
   ~destroy_later() {

@@ -163,7 +163,7 @@ job* executor::look(worker& w) {
   if (void* e = w.queue->jobs.pop()) return static_cast<job*>(e);
   job* const j = steal_round(w);
   if (j == nullptr || !is_stale(j)) return j;
-  j->drop();  // its submitter runs it: the search goes on, and nobody has to be woken
+  j->drop_entry();  // its submitter runs it: the search goes on, and nobody has to be woken
   return nullptr;
 }
 

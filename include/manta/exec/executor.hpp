@@ -42,8 +42,8 @@
 //   3. A worker that blocks in a wait leaves `active` (it lends its core), so another takes its
 //      place; when it returns there may be more than `target` active, and the next one between jobs
 //      parks.
-//   4. Spinners are fewer than cores: searchers over the budget park within microseconds. A searcher
-//      stays beyond spin_us only while somebody submits.
+//   4. Spinners are fewer than cores: searchers over the budget park within microseconds. Beyond
+//      spin_us a searcher stays only while somebody submits.
 //
 // Waiting (get). 1. ready: return. 2. Not started, all it needs is there, and enough stack is left:
 // run it here. 3. Spin shortly. 4. Sleep; a worker lends its core before. Progress: a job that is

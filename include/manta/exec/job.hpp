@@ -42,8 +42,8 @@
 //   4. a waiter is fired exactly once or removed by remove_waiter, never both.
 //   5. the block is freed when the last holder leaves. Holders: each future, each argument that
 //      waits for it, the queue entry (or whatever will put it into a queue), each alias to it.
-//   6. stale is set when a waiter claims the job while its queue entry stays behind, until that entry
-//      is dropped: such a hold reads nothing, so it is no user of the value (is_unique).
+//   6. stale is set when a waiter claims the job while its queue entry stays behind, until that
+//      entry is dropped: such a hold reads nothing, so it is no user of the value (is_unique).
 //   7. an alias's target is never itself unresolved-aliased: targets are followed when the alias is
 //      made and moved on when the target becomes an alias (chains have length one).
 //

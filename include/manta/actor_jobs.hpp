@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <manta/exec/actor_core.hpp>
+#include <manta/task.hpp>
+
+// The typed blocks behind actors: the object with its core, a call of a method, the construction.
+
+namespace manta::inline v0::detail {
+
+/// The core and, behind it, the object.
+template <class T>
+struct actor_block : exec::actor_core {
+  union {
+    T object;
+  };
+  explicit actor_block(const exec::actor_ops* kind) : actor_core(kind) {}
+  ~actor_block() {}  // the object is ended by destroy, when it was made
+
+  static T& object_of(exec::actor_core* core) noexcept {
+    return static_cast<actor_block*>(core)->object;
+  }
+  static void destroy(exec::actor_core* core) noexcept { std::destroy_at(&object_of(core)); }
+
+  static const exec::actor_ops ops;
+};
+
+template <class T>
+constexpr const char* constructor_name() noexcept {
+  return base::spelled_type<T>();
+}
+
+/// Bytes before a method call's job: the mailbox's link, so that link, header and a small value
+/// share one cache line; more where the value's alignment asks for it.
+template <class T>
+inline constexpr std::size_t front_of_call = alignof(cell<T>) <= 8    ? 8
+                                             : alignof(cell<T>) <= 16 ? 16
+                                                                      : 64;
+
+/// A call of a method, in the mailbox until it runs.
+template <auto F, class R, class T, class Pack>
+struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
+  exec::actor_core* core;
+  std::uint64_t caller = exec::caller_serial();
+  [[no_unique_address]] Pack arguments;
+
+  template <class... A>
+  method_call(exec::actor_core* to, A&&... args)
+      : cell<flat_t<R>>(&ops, 2), core(to), arguments(std::forward<A>(args)...) {}
+  ~method_call() {}
+
+  static method_call* self(exec::job* j) noexcept { return static_cast<method_call*>(j); }
+  static constexpr const char* name() noexcept { return base::spelled_function<F>(); }
+
+  static std::uint64_t run(exec::job* j) noexcept {
+    method_call* const c = self(j);
+    if constexpr (Pack::is_linked) {
+      if (const error* e = c->arguments.failure()) {
+        error inherited = *e;
+        c->arguments.drop();
+        new (&j->failure()) error(std::move(inherited));
+        return exec::job_bits::ready | exec::job_bits::failed;
+      }
+    }
+    const std::uint64_t bits = store_outcome<R>(j, name(), [c]() -> decltype(auto) {
+      // Not through c->core: that is another cache line of the caller's.
+      T& object = actor_block<T>::object_of(exec::this_thread.current->actor);
+      return c->arguments.call([&object](auto&&... args) -> decltype(auto) {
+        return (object.*F)(std::forward<decltype(args)>(args)...);
+      });
+    });
+    c->arguments.drop();
+    return bits;
+  }
+  // The call took a handle when it was made, so the actor is there whatever other threads do.
+  static void ready(exec::job* j) noexcept { self(j)->core->arguments_ready(self(j)->caller); }
+  static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
+  static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
+  static exec::call_origin origin(exec::job* j) noexcept {
+    return {self(j)->core, self(j)->caller};
+  }
+  static exec::alias_node* alias(exec::job* j) noexcept {
+    if constexpr (is_future<R>::value) {
+      return &static_cast<delegation<true>*>(self(j))->alias;
+    } else {
+      static_cast<void>(j);
+      return nullptr;
+    }
+  }
+
+  static const exec::job_ops ops;
+};
+
+template <auto F, class R, class T, class Pack>
+const exec::job_ops method_call<F, R, T, Pack>::ops = {
+    .execute = nullptr,
+    .run = &method_call::run,
+    .ready = &method_call::ready,
+    .cancel = &method_call::cancel,
+    .drop_arguments = &method_call::drop_arguments,
+    .drop_value = value_dropper<flat_t<R>>(),
+    .alias = &method_call::alias,
+    .origin = &method_call::origin,
+    .size = front_of_call<flat_t<R>> + sizeof(method_call),
+    .front = front_of_call<flat_t<R>>,
+    .in_place = false,
+    .function = name(),
+    .function_hash = base::hash_name(name()),
+};
+
+/// The job that constructs an actor's object.
+template <class T, class Pack>
+struct construction : cell<void> {
+  exec::actor_core* core;
+  [[no_unique_address]] Pack arguments;
+
+  template <class... A>
+  explicit construction(exec::actor_core* of, A&&... args)
+      : cell<void>(&ops, 2), core(of), arguments(std::forward<A>(args)...) {}
+  ~construction() {}
+
+  static construction* self(exec::job* j) noexcept { return static_cast<construction*>(j); }
+
+  static std::uint64_t run(exec::job* j) noexcept {
+    construction* const c = self(j);
+    if constexpr (Pack::is_linked) {
+      if (const error* e = c->arguments.failure()) {
+        error inherited = *e;
+        c->arguments.drop();
+        new (&j->failure()) error(std::move(inherited));
+        return exec::job_bits::ready | exec::job_bits::failed;
+      }
+    }
+    const std::uint64_t bits = store_outcome<void>(j, constructor_name<T>(), [c] {
+      c->arguments.call([c](auto&&... args) {
+        new (&actor_block<T>::object_of(c->core)) T(std::forward<decltype(args)>(args)...);
+      });
+    });
+    c->arguments.drop();
+    return bits;
+  }
+  // The block is read once more after the job: the second hold is ours.
+  static void execute(exec::job* j) noexcept {
+    exec::actor_core* const of = self(j)->core;
+    j->try_claim();
+    exec::run_claimed(j, {.drops = 1, .actor = of, .is_last = false});
+    const bool has_failed = (j->word() & exec::job_bits::failed) != 0;
+    if (has_failed) {
+      const error reason = j->failure();
+      j->drop();
+      of->begin(&reason);
+    } else {
+      j->drop();
+      of->begin(nullptr);
+    }
+  }
+  static void ready(exec::job* j) noexcept { exec::executor::resume(j); }
+  static void cancel(exec::job* j, const error& reason) noexcept {
+    exec::actor_core* const of = self(j)->core;
+    const error why = reason;
+    j->cancel_unclaimed(why);
+    j->drop();
+    of->begin(&why);
+  }
+  static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
+
+  static const exec::job_ops ops;
+};
+
+template <class T, class Pack>
+const exec::job_ops construction<T, Pack>::ops = {
+    .execute = &construction::execute,
+    .run = &construction::run,
+    .ready = &construction::ready,
+    .cancel = &construction::cancel,
+    .drop_arguments = &construction::drop_arguments,
+    .drop_value = nullptr,
+    .alias = nullptr,
+    .origin = nullptr,
+    .size = sizeof(construction),
+    .front = 0,
+    .in_place = false,
+    .function = constructor_name<T>(),
+    .function_hash = base::hash_name(constructor_name<T>()),
+};
+
+template <class T>
+const exec::actor_ops actor_block<T>::ops = {
+    .destroy = &actor_block::destroy,
+    .size = sizeof(actor_block),
+    .type = constructor_name<T>(),
+};
+
+}  // namespace manta::inline v0::detail
