@@ -56,11 +56,16 @@ function(manta_test_suite label)
 endfunction()
 
 # The code between `#ifdef MANTA_BREACH` and `#endif` in the file must be refused with an error line
-# that matches the regex; the rest alone must compile, so that the refusal has no other cause.
+# that matches the regex; the rest alone must compile, so that the refusal has no other cause. A
+# fourth argument is the compiler; else it is the build's own.
 function(manta_compile_fail name file regex)
+  set(compiler "${CMAKE_CXX_COMPILER}")
+  if(ARGC GREATER 3)
+    set(compiler "${ARGV3}")
+  endif()
   add_test(NAME compile_fail.${name}
     COMMAND "${CMAKE_COMMAND}"
-      "-Dcompiler=${CMAKE_CXX_COMPILER}"
+      "-Dcompiler=${compiler}"
       "-Dinclude=${PROJECT_SOURCE_DIR}/include"
       "-Dfile=${CMAKE_CURRENT_SOURCE_DIR}/${file}"
       "-Dregex=${regex}"

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user's function throws arrives at get, typed and with its first cause.
+#include <exception>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "api/support.hpp"
+
+namespace {
+
+struct not_an_exception {
+  int code = 0;
+};
+struct custom : std::runtime_error {
+  using std::runtime_error::runtime_error;
+  int extra = 17;
+};
+struct copy_throws : std::exception {
+  copy_throws() = default;
+  copy_throws(const copy_throws& other) : std::exception(other) {
+    if (is_armed) throw std::runtime_error("copying the exception failed");
+  }
+  copy_throws& operator=(const copy_throws&) = default;
+  const char* what() const noexcept override { return "can not be copied"; }
+  static inline bool is_armed = false;
+};
+// what() is noexcept in the base, so a class that is no std::exception stands for one that lies, and
+// this one for a null text.
+struct null_text : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+struct deep_base {
+  virtual ~deep_base() = default;
+};
+struct two_bases : deep_base, std::logic_error {
+  two_bases() : std::logic_error("two bases") {}
+};
+
+int identity(int x) { return x; }
+int add(int a, int b) { return a + b; }
+int throw_int(int v) { throw v; }
+int throw_text() { throw "a text"; }
+int throw_custom() { throw custom("custom message"); }
+int throw_plain(int c) { throw not_an_exception{c}; }
+int throw_nested() {
+  try {
+    throw std::out_of_range("inner");
+  } catch (...) {
+    std::throw_with_nested(std::runtime_error("outer"));
+  }
+}
+
+/// What the failed future nests, thrown again, as T.
+template <class T>
+T original(const manta::future<int>& f) {
+  try {
+    f.get();
+  } catch (const manta::task_error& e) {
+    try {
+      std::rethrow_if_nested(e);
+    } catch (const T& inner) {
+      return inner;
+    }
+  }
+  throw std::runtime_error("the original did not arrive");
+}
+
+}  // namespace
+
+TEST_CASE("an exception arrives as task_error with type, message, function and attempt",
+          "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  const auto f = manta::remote<throw_custom>();
+  try {
+    f.get();
+    FAIL("nothing was thrown");
+  } catch (const manta::task_error& e) {
+    CHECK(e.type_name().find("custom") != std::string::npos);
+    CHECK(e.message() == "custom message");
+    CHECK(e.function().find("throw_custom") != std::string::npos);
+    CHECK(e.attempt() == 0);
+    CHECK(e.code() == manta::errc::task_error);
+    const std::string what = e.what();
+    CHECK(what.find("custom message") != std::string::npos);
+    CHECK(what.find("throw_custom") != std::string::npos);
+  }
+  CHECK_THROWS_AS(f.get(), manta::exception);
+  CHECK_THROWS_AS(f.get(), std::runtime_error);
+}
+
+TEST_CASE("the original exception is nested with its dynamic type", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  CHECK(original<custom>(manta::remote<throw_custom>()).extra == 17);
+  CHECK(original<int>(manta::remote<throw_int>(42)) == 42);
+  CHECK(std::string(original<const char*>(manta::remote<throw_text>())) == "a text");
+  CHECK(original<not_an_exception>(manta::remote<throw_plain>(5)).code == 5);
+  constexpr auto bases = []() -> int { throw two_bases(); };
+  CHECK(std::string(original<two_bases>(manta::remote<bases>()).what()) == "two bases");
+}
+
+TEST_CASE("exceptions of every standard kind keep their text", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  constexpr auto message = [](const manta::future<int>& f) {
+    return test::message_of<manta::task_error>([&] { f.get(); });
+  };
+  const auto throws = [](auto e) { return manta::async([e]() -> int { throw e; }); };
+  CHECK(message(throws(std::invalid_argument("t1"))).find("t1") != std::string::npos);
+  CHECK(message(throws(std::bad_alloc())).find("bad_alloc") != std::string::npos);
+  CHECK(message(throws(std::system_error(std::make_error_code(std::errc::io_error), "t2")))
+            .find("t2") != std::string::npos);
+  CHECK(message(throws(null_text())).find("null_text") != std::string::npos);
+  CHECK(message(throws(std::string("no exception class"))).find("string") != std::string::npos);
+  CHECK(message(throws(3.5)).find("double") != std::string::npos);
+  CHECK(message(throws(nullptr)).find("nullptr") != std::string::npos);
+  CHECK(message(throws(std::unique_ptr<int>() == nullptr)).find("bool") != std::string::npos);
+}
+
+TEST_CASE("a move-only object can be thrown", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  const auto f = manta::async([]() -> int { throw std::make_unique<int>(3); });
+  CHECK_THROWS_AS(f.get(), manta::task_error);
+}
+
+TEST_CASE("an exception whose copy throws gives a typed error and no hang", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  const auto f = manta::async([]() -> int { throw copy_throws(); });
+  copy_throws::is_armed = true;
+  CHECK_THROWS_AS(f.get(), manta::exception);
+  const auto g = manta::async([]() -> int {
+    const copy_throws e;
+    throw e;  // copying it throws another one in its place
+  });
+  CHECK_THROWS_AS(g.get(), manta::task_error);
+  copy_throws::is_armed = false;
+}
+
+TEST_CASE("a message of 10 MiB arrives whole", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  constexpr std::size_t size = 10U << 20U;
+  const auto f = manta::async([]() -> int { throw std::runtime_error(std::string(size, 'm')); });
+  try {
+    f.get();
+    FAIL("nothing was thrown");
+  } catch (const manta::task_error& e) {
+    CHECK(e.message().size() == size);
+  }
+  // Dependents share it.
+  const auto g = manta::remote<identity>(manta::remote<identity>(f));
+  CHECK_THROWS_AS(g.get(), manta::task_error);
+}
+
+TEST_CASE("nested exceptions keep their chain", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<std::string> seen;
+  try {
+    manta::remote<throw_nested>().get();
+  } catch (const manta::task_error& e) {
+    try {
+      std::rethrow_if_nested(e);
+    } catch (const std::runtime_error& outer) {
+      seen.emplace_back(outer.what());
+      try {
+        std::rethrow_if_nested(outer);
+      } catch (const std::out_of_range& inner) {
+        seen.emplace_back(inner.what());
+      }
+    }
+  }
+  CHECK(seen == std::vector<std::string>{"outer", "inner"});
+}
+
+TEST_CASE("the first cause is kept through a chain of dependents", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  manta::future<int> f = manta::remote<throw_custom>();
+  for (int i = 0; i < 100; ++i) f = manta::remote<add>(f, manta::put(i));
+  try {
+    f.get();
+    FAIL("nothing was thrown");
+  } catch (const manta::task_error& e) {
+    CHECK(e.function().find("throw_custom") != std::string::npos);
+    CHECK(e.message() == "custom message");
+  }
+  CHECK(original<custom>(f).extra == 17);
+  // Also where a task got it and let it pass.
+  const auto passing = manta::async([f] { return f.get() + 1; });
+  CHECK(original<custom>(passing).extra == 17);
+  const std::string said = test::message_of<manta::task_error>([&] { passing.get(); });
+  CHECK(said.find("throw_custom") != std::string::npos);
+}
+
+TEST_CASE("of several failed arguments the first one's error is given", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::async([]() -> int { throw std::runtime_error("first"); });
+  const auto b = manta::async([]() -> int { throw std::runtime_error("second"); });
+  const std::string said =
+      test::message_of<manta::task_error>([&] { manta::remote<add>(a, b).get(); });
+  CHECK(said.find("first") != std::string::npos);
+  constexpr auto size = [](const std::vector<int>& v) { return v.size(); };
+  CHECK_THROWS_AS(manta::remote<size>(std::vector{manta::put(1), a, b}).get(), manta::task_error);
+}
+
+TEST_CASE("a failed argument keeps the function from running", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  static std::atomic<bool> has_run{false};
+  constexpr auto f = [](int x) {
+    has_run = true;
+    return x;
+  };
+  CHECK_THROWS_AS(manta::remote<f>(manta::remote<throw_int>(1)).get(), manta::task_error);
+  CHECK_FALSE(has_run);
+}
+
+TEST_CASE("the option's name is shown in the error", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  const auto f = manta::remote<throw_custom>.with({.name = "my step"})();
+  try {
+    f.get();
+    FAIL("nothing was thrown");
+  } catch (const manta::task_error& e) {
+    CHECK(std::string(e.what()).find("my step") != std::string::npos);
+    CHECK(e.function() == "my step");
+  }
+}
+
+TEST_CASE("an argument whose copy or move throws fails the call or the task, never hangs",
+          "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  struct moody {
+    bool is_bad = false;
+    explicit moody(bool bad) : is_bad(bad) {}
+    moody(const moody& o) : is_bad(o.is_bad) {
+      if (is_bad) throw std::runtime_error("copy refused");
+    }
+    moody(moody&& o) : is_bad(o.is_bad) {
+      if (is_bad) throw std::runtime_error("move refused");
+    }
+  };
+  constexpr auto take = [](moody m) { return m.is_bad; };
+  constexpr auto make = [](bool bad) { return moody(bad); };
+  CHECK(manta::remote<take>(moody(false)).get() == false);
+  const moody bad(true);
+  CHECK_THROWS_AS(manta::remote<take>(bad), std::runtime_error);
+  CHECK_THROWS_AS(manta::remote<take>(manta::remote<make>(true)).get(), manta::task_error);
+  manta::future<moody> f = manta::remote<make>(true);
+  CHECK(f.get().is_bad);
+  CHECK_THROWS_WITH(std::move(f).get(), "move refused");
+}
+
+TEST_CASE("10,000 throwing tasks each answer with their own error", "[exception]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> many;
+  for (int i = 0; i < 10000; ++i) many.push_back(manta::remote<throw_int>(i));
+  int right = 0;
+  for (int i = 0; i < 10000; ++i) {
+    right += original<int>(many[static_cast<std::size_t>(i)]) == i ? 1 : 0;
+  }
+  CHECK(right == 10000);
+}

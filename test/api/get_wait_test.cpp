@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// get of one and many, with and without a limit, and wait.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "api/support.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+int identity(int x) { return x; }
+[[noreturn]] int fail(int x) { throw std::runtime_error("fail " + std::to_string(x)); }
+
+/// A future that is ready when the gate opens.
+manta::future<int> late(test::gate& go, int value) {
+  return manta::async([&go, value] {
+    go.wait();
+    return value;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("get of many keeps the order", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(manta::remote<identity>(i));
+  const std::vector<int> values = manta::get(many);
+  const std::vector<int> timed = manta::get(many, test::patience);
+  const std::vector<int> moved = manta::get(std::move(many));
+  bool is_right = values.size() == 1000 && moved.size() == 1000;
+  for (int i = 0; i < 1000; ++i) is_right &= values[static_cast<std::size_t>(i)] == i;
+  CHECK(is_right);
+  CHECK(values == timed);
+  CHECK(values == moved);
+  CHECK(manta::get(std::vector<manta::future<int>>{}).empty());
+  CHECK(manta::get(std::vector<manta::future<int>>{}, 0s).empty());
+  std::vector<manta::future<void>> none{manta::async([] {}), manta::async([] {})};
+  manta::get(none);
+  manta::get(none, test::patience);
+}
+
+TEST_CASE("get of many moves values out of an rvalue list", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<std::unique_ptr<int>>> many;
+  for (int i = 0; i < 100; ++i) {
+    many.push_back(manta::async([i] { return std::make_unique<int>(i); }));
+  }
+  const auto values = manta::get(std::move(many));
+  CHECK(*values[99] == 99);
+}
+
+TEST_CASE("try_get answers the value or the error and throws neither", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  const auto good = manta::remote<identity>(4);
+  const auto bad = manta::remote<fail>(4);
+  CHECK(good.try_get().value() == 4);
+  CHECK(*good.try_get() == 4);
+  const auto result = bad.try_get();
+  CHECK_FALSE(result);
+  CHECK(result.error().code() == manta::errc::task_error);
+  CHECK(result.error().message().find("fail 4") != std::string::npos);
+  CHECK(manta::async([] {}).try_get().has_value());
+}
+
+TEST_CASE("a timed get throws timed_out, and a later get succeeds", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const auto f = late(go, 9);
+  CHECK_THROWS_AS(f.get(0s), manta::timed_out);
+  CHECK_THROWS_AS(f.get(-1s), manta::timed_out);
+  CHECK_THROWS_AS(f.get(20ms), manta::timed_out);
+  CHECK(f.try_get(0s).error().code() == manta::errc::timed_out);
+  CHECK(f.try_get(1ms).error().code() == manta::errc::timed_out);
+  CHECK_THROWS_AS(manta::get(std::vector{f, f}, 1ms), manta::timed_out);
+  CHECK_FALSE(f.is_ready());
+  go.open();
+  CHECK(f.get(test::patience) == 9);
+  CHECK(f.get(0s) == 9);
+  CHECK(f.try_get(0s).value() == 9);
+  CHECK(f.get() == 9);
+}
+
+TEST_CASE("a timed get waits at least its time and a huge limit does not overflow", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const auto f = late(go, 1);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS(f.get(30ms), manta::timed_out);
+  CHECK(std::chrono::steady_clock::now() - start >= 30ms);
+  go.open();
+  CHECK(f.get(std::chrono::nanoseconds::max()) == 1);
+}
+
+TEST_CASE("an error that is known already is thrown at once while others are pending", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const auto pending = late(go, 1);
+  const auto bad = manta::remote<fail>(7);
+  static_cast<void>(bad.try_get());
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS(manta::get(std::vector{pending, bad}, test::patience), manta::task_error);
+  CHECK(std::chrono::steady_clock::now() - start < test::patience / 2);
+  CHECK_THROWS_AS(bad.get(0s), manta::task_error);
+}
+
+TEST_CASE("many threads get one future and all see its one value", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const auto f = late(go, 77);
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&f, &right, i] {
+      const manta::future<int> mine = f;
+      const int v = i % 2 == 0 ? mine.get() : mine.get(test::patience);
+      if (v == 77) ++right;
+    });
+  }
+  go.open();
+  for (std::thread& t : threads) t.join();
+  CHECK(right == 8);
+}
+
+TEST_CASE("small gets are not starved by one that waits long", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const auto big = late(go, 5);
+  std::atomic<int> got{0};
+  std::thread patient([&] { got = big.get(); });
+  int sum = 0;
+  for (int i = 0; i < 1000; ++i) sum += manta::remote<identity>(1).get(test::patience);
+  CHECK(sum == 1000);
+  CHECK(got == 0);
+  go.open();
+  patient.join();
+  CHECK(got == 5);
+}
+
+TEST_CASE("wait gives exactly k, in order, and leaves the rest pending", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 10; ++i) all.push_back(manta::remote<identity>(i));
+  manta::get(all);
+  for (const std::size_t k : {std::size_t{1}, std::size_t{5}, std::size_t{10}}) {
+    auto [ready, pending] = manta::wait(all, {.count = k});
+    REQUIRE(ready.size() == k);
+    REQUIRE(pending.size() == 10 - k);
+    for (std::size_t i = 0; i < k; ++i) CHECK(ready[i] == all[i]);
+    for (std::size_t i = k; i < 10; ++i) CHECK(pending[i - k] == all[i]);
+  }
+  const auto first = manta::wait(all);
+  CHECK(first.ready.size() == 1);
+}
+
+TEST_CASE("wait returns when k are ready and finds those among pending ones", "[wait]") {
+  const manta::runtime rt(test::workers(4));
+  test::scoped_gate go;
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 3; ++i) all.push_back(late(go, i));
+  for (int i = 3; i < 6; ++i) all.push_back(manta::remote<identity>(i));
+  auto [ready, pending] = manta::wait(all, {.count = 3, .timeout = test::patience});
+  REQUIRE(ready.size() == 3);
+  CHECK(ready[0].get() == 3);
+  CHECK(ready[1].get() == 4);
+  CHECK(ready[2].get() == 5);
+  REQUIRE(pending.size() == 3);
+  CHECK(pending[0] == all[0]);
+  CHECK(pending[2] == all[2]);
+  go.open();
+  const auto rest = manta::wait(std::move(pending), {.count = 3});
+  CHECK(rest.ready.size() == 3);
+  CHECK(rest.pending.empty());
+}
+
+TEST_CASE("wait gives what is ready at its timeout", "[wait]") {
+  const manta::runtime rt(test::workers(4));
+  test::scoped_gate go;
+  const std::vector<manta::future<int>> all{late(go, 0), manta::put(1), late(go, 2), manta::put(3)};
+  for (const auto limit : {manta::duration(0), manta::duration(5ms), manta::duration(-1s)}) {
+    auto [ready, pending] = manta::wait(all, {.count = 4, .timeout = limit});
+    REQUIRE(ready.size() == 2);
+    CHECK(ready[0] == all[1]);
+    CHECK(ready[1] == all[3]);
+    CHECK(pending.size() == 2);
+  }
+  const auto none = manta::wait(std::vector{all[0]}, {.count = 1, .timeout = 1ms});
+  CHECK(none.ready.empty());
+  CHECK(none.pending.size() == 1);
+  go.open();
+}
+
+TEST_CASE("a failed future counts as ready", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const std::vector<manta::future<int>> all{late(go, 0), manta::remote<fail>(1)};
+  const auto found = manta::wait(all, {.count = 1, .timeout = test::patience});
+  REQUIRE(found.ready.size() == 1);
+  CHECK_THROWS_AS(found.ready[0].get(), manta::task_error);
+  go.open();
+}
+
+TEST_CASE("wait of an empty list returns at once", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  const auto found = manta::wait(std::vector<manta::future<int>>{});
+  CHECK(found.ready.empty());
+  CHECK(found.pending.empty());
+}
+
+TEST_CASE("wait refuses duplicates, empty futures and a count that is too large", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::put(1);
+  const auto b = manta::put(2);
+  CHECK_THROWS_AS(manta::wait(std::vector{a, b, a}), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::wait(std::vector{a, a}), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::wait(std::vector{a, b}, {.count = 3}), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::wait(std::vector{a, manta::future<int>{}}), manta::invalid_argument);
+  const std::string said = test::message_of<manta::invalid_argument>([&] {
+    static_cast<void>(manta::wait(std::vector{a, b, a}));
+  });
+  CHECK(said.find("twice") != std::string::npos);
+  // A duplicate far away in a long list, and in descending order.
+  std::vector<manta::future<int>> many;
+  for (int i = 0; i < 3000; ++i) many.push_back(manta::put(i));
+  std::reverse(many.begin(), many.end());
+  CHECK(manta::wait(many, {.count = 3000}).ready.size() == 3000);
+  many.push_back(many[5]);
+  CHECK_THROWS_AS(manta::wait(many, {.count = 3000}), manta::invalid_argument);
+}
+
+TEST_CASE("a count of zero asks what is needed for nothing and returns", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  const auto found = manta::wait(std::vector{late(go, 1)}, {.count = 0});
+  CHECK(found.ready.empty());
+  CHECK(found.pending.size() == 1);
+  go.open();
+}
+
+TEST_CASE("wait handles 10,000 futures, and a shrinking loop ends with each seen once", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> pending;
+  for (int i = 0; i < 10000; ++i) pending.push_back(manta::remote<identity>(i));
+  std::vector<int> seen(10000);
+  while (!pending.empty()) {
+    const std::size_t k = std::min<std::size_t>(pending.size(), 500);
+    auto found = manta::wait(std::move(pending), {.count = k});
+    REQUIRE(found.ready.size() == k);
+    for (const auto& f : found.ready) ++seen[static_cast<std::size_t>(f.get())];
+    pending = std::move(found.pending);
+  }
+  CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+}
+
+TEST_CASE("one at a time from 2,000 pending futures ends", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> pending;
+  for (int i = 0; i < 2000; ++i) pending.push_back(manta::remote<identity>(i));
+  long sum = 0;
+  while (!pending.empty()) {
+    auto found = manta::wait(std::move(pending));
+    REQUIRE(found.ready.size() == 1);
+    sum += found.ready[0].get();
+    pending = std::move(found.pending);
+  }
+  CHECK(sum == 1999L * 1000);
+}
+
+TEST_CASE("several threads and tasks wait for the same futures", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  std::vector<manta::future<int>> all;
+  all.push_back(late(go, 0));
+  for (int i = 1; i < 50; ++i) all.push_back(manta::remote<identity>(i));
+  std::atomic<int> complete{0};
+  const auto wait_for_all = [&all, &complete] {
+    if (manta::wait(all, {.count = all.size()}).ready.size() == all.size()) ++complete;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(wait_for_all);
+  std::vector<manta::future<void>> tasks;
+  for (int i = 0; i < 4; ++i) tasks.push_back(manta::async(wait_for_all));
+  go.open();
+  for (std::thread& t : threads) t.join();
+  manta::get(tasks);
+  CHECK(complete == 8);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+constexpr auto bad = [](auto x) { return x; };
+
+int main() {
+#ifdef MANTA_BREACH
+  static_cast<void>(manta::remote<bad>(1));
+#endif
+}

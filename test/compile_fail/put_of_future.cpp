@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+int good() { return 1; }
+
+int main() {
+#ifdef MANTA_BREACH
+  static_cast<void>(manta::put(manta::future<int>{}));
+#endif
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+struct thing {
+  explicit thing(int x) : n(x) {}
+  int n;
+};
+
+int main() {
+#ifdef MANTA_BREACH
+  static_cast<void>(manta::spawn<thing>(std::string("x")));
+#endif
+}
