@@ -28,13 +28,12 @@ constexpr int calls_per_turn = 256;
 // needs to send the next call.
 constexpr int polls_before_idle = 12;
 
-void ignore_cancel(job* /*self*/, const error& /*reason*/) noexcept {
-  // close_all ends the actor; its entry in a queue means nothing any more.
-}
-
 }  // namespace
 
 void execute_actor(job* self) noexcept { static_cast<actor_core*>(self)->drain(); }
+void cancel_actor(job* self, const error& reason) noexcept {
+  static_cast<actor_core*>(self)->abandon(reason);
+}
 
 namespace {
 
@@ -42,7 +41,7 @@ const job_ops activation_ops = {
     .execute = execute_actor,
     .run = nullptr,
     .ready = nullptr,
-    .cancel = ignore_cancel,
+    .cancel = cancel_actor,
     .drop_arguments = nullptr,
     .drop_value = nullptr,
     .alias = nullptr,
@@ -113,6 +112,7 @@ std::size_t actor_core::alive() noexcept {
 }
 
 void actor_core::free_block_of_core() noexcept {
+  if (pins_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const std::size_t size = kind_->size;
   this->~actor_core();
   free_block(this, size);
@@ -120,7 +120,10 @@ void actor_core::free_block_of_core() noexcept {
 
 void actor_core::drop_handle() noexcept {
   if (handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Without a handle nothing else keeps the block while push may still abandon the actor.
+  pins_.fetch_add(1, std::memory_order_relaxed);
   if (!push(this)) free_block_of_core();
+  free_block_of_core();
 }
 
 // False when the actor is closed.
@@ -318,17 +321,46 @@ void actor_core::finish_life() noexcept {
   free_block_of_core();
 }
 
+// Cancels the calls of a list, oldest first. True when the actor's end was among them.
+bool actor_core::cancel_mails(job* list, const error& reason) noexcept {
+  bool has_end = false;
+  while (list != nullptr) {
+    job* const next = link_of(list);
+    has_end |= list == this;
+    if (list != this) list->ops->cancel(list, reason);
+    list = next;
+  }
+  return has_end;
+}
+
+job* actor_core::take_backlog() noexcept {
+  job* const list = backlog_;
+  if (list != nullptr) backlog_ = nullptr;
+  return list;
+}
+
+// The scheduled entry came too late to be run: whoever waits for a call has to be told, or the
+// workers would never end. The object stays for close_all.
+void actor_core::abandon(const error& reason) noexcept {
+  if (cancel_mails(take_backlog(), reason)) return;
+  job* newest = inbox_.load(std::memory_order_acquire);
+  while (newest != closed && newest != idle) {
+    job* const then = newest == nullptr ? idle : nullptr;
+    if (!inbox_.compare_exchange_weak(newest, then, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+      continue;
+    }
+    if (then == idle || cancel_mails(in_order(newest), reason)) return;
+    newest = inbox_.load(std::memory_order_acquire);
+  }
+}
+
 void actor_core::close(const error& reason) noexcept {
   add_handle();
   job* newest = inbox_.exchange(closed, std::memory_order_acq_rel);
   if (newest == idle) newest = nullptr;
-  for (job* list : {std::exchange(backlog_, nullptr), in_order(newest)}) {
-    while (list != nullptr) {
-      job* const next = link_of(list);
-      if (list != this) list->ops->cancel(list, reason);
-      list = next;
-    }
-  }
+  static_cast<void>(cancel_mails(take_backlog(), reason));
+  static_cast<void>(cancel_mails(in_order(newest), reason));
   if (has_object_) kind_->destroy(this);
   has_object_ = false;
   // The last handle has gone before, is ours, or will find the inbox closed.

@@ -262,6 +262,72 @@ TEST_CASE("the end wakes a task that is blocked in get, wait and timed get", "[l
   }
 }
 
+// An actor's turn ends after some hundred calls; at the end of the runtime its next turn never comes,
+// and who waits for a later call must be told all the same.
+TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[lifecycle]") {
+  std::optional<manta::runtime> rt(std::in_place, test::workers(2));
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto entered = std::make_shared<test::gate>();
+  const auto a = manta::spawn<counter>();
+  const auto first = manta::remote<&counter::wait_for>(a, entered, std::shared_ptr<test::gate>(go));
+  REQUIRE(entered->wait());
+  std::vector<manta::future<int>> calls;
+  for (int i = 0; i < 5000; ++i) calls.push_back(manta::remote<&counter::add>(a, 1));
+  test::gate blocked;
+  const auto waiting = manta::async([last = calls.back(), &blocked] {
+    blocked.open();
+    return last.get();
+  });
+  REQUIRE(blocked.wait());
+  {
+    ending end(rt);
+    await_refusal();
+    go->open();
+    CHECK(end.has_ended());
+  }
+  CHECK(first.get() == 1);
+  const auto r = waiting.try_get(test::patience);
+  CHECK((r || r.error().code() == manta::errc::cancelled));
+  for (const auto& f : calls) {
+    const auto c = f.try_get(0s);
+    CHECK((c || c.error().code() == manta::errc::cancelled));
+  }
+}
+
+TEST_CASE("the end wakes a task that waits for an idle actor's call with a late argument",
+          "[lifecycle]") {
+  std::optional<manta::runtime> rt(std::in_place, test::workers(2));
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto entered = std::make_shared<test::gate>();
+  const auto late = manta::async([go, entered] {
+    entered->open();
+    go->wait();
+    return 1;
+  });
+  REQUIRE(entered->wait());
+  const auto a = manta::spawn<counter>();
+  manta::remote<&counter::add>(a, 1).get();
+  const auto held = manta::remote<&counter::add>(a, late);
+  const auto behind = manta::remote<&counter::add>(a, 1);
+  test::gate blocked;
+  const auto waiting = manta::async([behind, &blocked] {
+    blocked.open();
+    return behind.get();
+  });
+  REQUIRE(blocked.wait());
+  {
+    ending end(rt);
+    await_refusal();
+    go->open();
+    CHECK(end.has_ended());
+  }
+  CHECK(late.get() == 1);
+  for (const auto& f : {held, behind, waiting}) {
+    const auto r = f.try_get(test::patience);
+    CHECK((r || r.error().code() == manta::errc::cancelled));
+  }
+}
+
 TEST_CASE("the end waits for an actor whose method is blocked, and destroys the actor",
           "[lifecycle]") {
   struct mortal {

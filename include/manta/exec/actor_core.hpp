@@ -87,6 +87,7 @@ class MANTA_API actor_core : public job {
   struct held_calls;
   struct registry;
   friend void execute_actor(job* self) noexcept;
+  friend void cancel_actor(job* self, const error& reason) noexcept;
 
   job*& link_of(job* mail) noexcept { return mail == this ? end_link_ : mail->link(); }
   job* in_order(job* newest) noexcept;
@@ -99,6 +100,9 @@ class MANTA_API actor_core : public job {
   void flush_held(std::uint64_t caller) noexcept;
   void refuse(job* call) noexcept;
   void finish_life() noexcept;
+  bool cancel_mails(job* list, const error& reason) noexcept;
+  job* take_backlog() noexcept;
+  void abandon(const error& reason) noexcept;
   void close(const error& reason) noexcept;
   void free_block_of_core() noexcept;
 
@@ -112,6 +116,7 @@ class MANTA_API actor_core : public job {
   job* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
   error* lost_ = nullptr;
   bool has_object_ = false;
+  std::atomic<std::uint32_t> pins_{1};  // who still touches the block: its life, a last push
   std::atomic<held_calls*> held_{nullptr};
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
