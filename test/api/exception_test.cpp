@@ -29,8 +29,7 @@ struct copy_throws : std::exception {
   const char* what() const noexcept override { return "can not be copied"; }
   static inline bool is_armed = false;
 };
-// what() is noexcept in the base, so a class that is no std::exception stands for one that lies, and
-// this one for a null text.
+// what() can't throw, since the base declares it noexcept, but it can give no text.
 struct null_text : std::exception {
   const char* what() const noexcept override { return nullptr; }
 };

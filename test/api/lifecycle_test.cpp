@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's life: before, after, twice, and its end with work in every state. What needs a process
-// of its own is in e2e/process_test.cpp.
+// The runtime's life: before, after, twice, and its end with work in every state. What needs a
+// process of its own is in e2e/process_test.cpp.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -262,8 +262,8 @@ TEST_CASE("the end wakes a task that is blocked in get, wait and timed get", "[l
   }
 }
 
-// An actor's turn ends after some hundred calls; at the end of the runtime its next turn never comes,
-// and who waits for a later call must be told all the same.
+// An actor's turn ends after some hundred calls; at the end of the runtime its next turn never
+// comes, and who waits for a later call must be told all the same.
 TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[lifecycle]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(2));
   const auto go = std::make_shared<test::scoped_gate>();

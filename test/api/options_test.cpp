@@ -131,7 +131,7 @@ int hold(const std::shared_ptr<manta::future<int>>& until, int x) {
 
 }  // namespace
 
-// Blocked tasks lend their worker but not the cores they named, so that all that may begin do begin.
+// Blocked tasks lend their worker but not the cores they named, so that all that may begin do so.
 TEST_CASE("fractions of a core add up exactly: 2 cores run 20 tasks of 0.1 at once", "[options]") {
   const manta::runtime rt(test::two_workers());
   inside = peak = 0;

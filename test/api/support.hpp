@@ -12,12 +12,12 @@
 
 #include <catch2/catch.hpp>
 
-// What the tests of the public interface share. Tasks never assert (the framework is not thread-safe):
-// they answer values, and the test's own thread looks at them.
+// What the tests of the public interface share. Tasks never assert (the framework is not
+// thread-safe): they answer values, and the test's own thread looks at them.
 
 namespace test {
 
-/// Longer than anything here takes on a busy machine under a sanitizer; a wait that long is a failure.
+/// Longer than anything here takes on a busy machine under a sanitizer.
 inline constexpr std::chrono::seconds patience{60};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

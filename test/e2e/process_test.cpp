@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs as processes: settings, exit codes, what a killed one leaves, what an idle one costs.
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/support.hpp"
+
+namespace {
+
+struct outcome {
+  int status = -1;  // exit code, or 128 and the signal
+  std::string out;
+  std::string err;
+};
+
+using variables = std::vector<std::string>;
+
+/// The test program as a child of this process, with its output in pipes.
+class child {
+ public:
+  child(const std::vector<std::string>& arguments, const variables& environment) {
+    int out[2];
+    int err[2];
+    if (pipe(out) != 0 || pipe(err) != 0) std::abort();
+    std::vector<std::string> words{MANTA_E2E_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& w : words) argv.push_back(w.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      dup2(out[1], 1);
+      dup2(err[1], 2);
+      for (const int fd : {out[0], out[1], err[0], err[1]}) close(fd);
+      for (const std::string& v : environment) putenv(const_cast<char*>(v.c_str()));
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    out_ = out[0];
+    err_ = err[0];
+  }
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+  ~child() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(out_);
+    close(err_);
+  }
+  pid_t pid() const { return pid_; }
+
+  /// Reads stdout until it contains `text`; false at the deadline or the end.
+  bool says(const std::string& text) {
+    return read_until([&] { return result_.out.find(text) != std::string::npos; });
+  }
+  /// Reads to the end and waits for the process.
+  outcome finish() {
+    if (!read_until([] { return false; }) && !is_over_) kill(pid_, SIGKILL);
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    result_.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return result_;
+  }
+
+ private:
+  template <class Done>
+  bool read_until(Done done) {
+    const auto end = std::chrono::steady_clock::now() + test::patience;
+    bool is_open[2] = {true, true};
+    while (!done()) {
+      if (!is_open[0] && !is_open[1]) {
+        is_over_ = true;
+        return false;
+      }
+      if (std::chrono::steady_clock::now() > end) return false;
+      pollfd fds[2] = {{is_open[0] ? out_ : -1, POLLIN, 0}, {is_open[1] ? err_ : -1, POLLIN, 0}};
+      if (poll(fds, 2, 1000) <= 0) continue;
+      for (int i = 0; i < 2; ++i) {
+        if ((fds[i].revents & (POLLIN | POLLHUP)) == 0) continue;
+        char buffer[4096];
+        const ssize_t n = read(fds[i].fd, buffer, sizeof(buffer));
+        if (n <= 0) {
+          is_open[i] = false;
+        } else {
+          (i == 0 ? result_.out : result_.err).append(buffer, static_cast<std::size_t>(n));
+        }
+      }
+    }
+    return true;
+  }
+
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  bool is_over_ = false;
+  outcome result_;
+};
+
+outcome run(const std::vector<std::string>& arguments, const variables& environment = {}) {
+  return child(arguments, environment).finish();
+}
+
+bool is_one_line(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n') == 1 && text.back() == '\n';
+}
+
+std::set<std::string> entries(const char* folder) {
+  std::set<std::string> found;
+  std::error_code ignored;
+  for (const auto& e : std::filesystem::directory_iterator(folder, ignored)) {
+    found.insert(e.path().filename().string());
+  }
+  return found;
+}
+
+/// Whether a process is left in the group that `leader` began.
+bool has_group(pid_t leader) { return kill(-leader, 0) == 0 || errno != ESRCH; }
+
+}  // namespace
+
+TEST_CASE("a small program runs, prints and ends with code 0", "[process]") {
+  const outcome o = run({"hello"});
+  CHECK(o.status == 0);
+  CHECK(o.out == "285 285\n");
+  CHECK(o.err.empty());
+}
+
+TEST_CASE("the command line beats the environment, and a struct beats both", "[process]") {
+  CHECK(run({"workers", "--manta-workers=3"}).out == "3\n");
+  CHECK(run({"workers"}, {"MANTA_WORKERS=4"}).out == "4\n");
+  CHECK(run({"workers", "--manta-workers=3"}, {"MANTA_WORKERS=4"}).out == "3\n");
+  CHECK(run({"workers", "--manta-workers=3", "--manta-workers=5"}).out == "5\n");
+  CHECK(run({"default_workers", "--manta-workers=3"}, {"MANTA_WORKERS=4"}).out == "4\n");
+  CHECK(run({"struct_workers"}, {"MANTA_WORKERS=4"}).out == "3\n");
+  CHECK(run({"workers", "--", "--manta-workers=x"}, {"MANTA_WORKERS=2"}).out == "2\n");
+}
+
+TEST_CASE("a bad setting ends the program with code 2 and one line with key and range",
+          "[process]") {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"--manta-workers=0", "1 to 1024"},    {"--manta-workers=-1", "1 to 1024"},
+      {"--manta-workers=1025", "1 to 1024"}, {"--manta-workers=two", "1 to 1024"},
+      {"--manta-workers=2x", "1 to 1024"},   {"--manta-workers=", "1 to 1024"},
+      {"--manta-workers", "1 to 1024"},      {"--manta-workers=99999999999999", "1 to 1024"},
+      {"--manta-spin-us=-1", "0 to 10000"},  {"--manta-spin-us=1.5", "0 to 10000"},
+      {"--manta-extra-threads=1e3", "0 to"}, {"--manta-extra-threads=100001", "0 to"},
+      {"--manta-wrokers=2", "workers"},
+  };
+  for (const auto& [argument, range] : bad) {
+    INFO(argument);
+    const outcome o = run({"workers", argument});
+    CHECK(o.status == 2);
+    CHECK(o.out.empty());
+    CHECK(is_one_line(o.err));
+    CHECK(o.err.find(argument.substr(0, argument.find('='))) != std::string::npos);
+    CHECK(o.err.find(range) != std::string::npos);
+  }
+  for (const std::string key : {"MANTA_WORKERS", "MANTA_SPIN_US", "MANTA_EXTRA_THREADS"}) {
+    for (const std::string value : {"", "x", "-1", "1000000"}) {
+      INFO(key << '=' << value);
+      const outcome o = run({"workers"}, {key + "=" + value});
+      CHECK(o.status == 2);
+      CHECK(is_one_line(o.err));
+      CHECK(o.err.find(key) != std::string::npos);
+    }
+  }
+  const outcome o = run({"struct_workers"}, {"MANTA_WORKERS=nonsense"});
+  CHECK(o.status != 0);
+}
+
+TEST_CASE("a program killed with -9 leaves no process and nothing in shared memory", "[process]") {
+  const auto shared_before = entries("/dev/shm");
+  pid_t group = 0;
+  {
+    child c({"until_killed"}, {});
+    REQUIRE(c.says("ready"));
+    group = c.pid();
+    CHECK(has_group(group));
+    kill(group, SIGKILL);
+    CHECK(c.finish().status == 128 + SIGKILL);
+  }
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (has_group(group) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  CHECK_FALSE(has_group(group));
+  std::set<std::string> left;
+  for (const std::string& e : entries("/dev/shm")) {
+    if (shared_before.count(e) == 0 && e.find("manta") != std::string::npos) left.insert(e);
+  }
+  CHECK(left.empty());
+}
+
+TEST_CASE("an idle program uses less than 0.1 % of a core", "[process]") {
+  const outcome o = run({"idle"});
+  REQUIRE(o.status == 0);
+  const long microseconds = std::strtol(o.out.c_str(), nullptr, 10);
+  INFO(o.out);
+  // 2 s at 0.1 % are 2,000 us; sanitizers have a thread of their own.
+  CHECK(microseconds < (test::is_sanitized ? 100000 : 2000));
+}
+
+TEST_CASE("a call in a static destructor is refused and the program ends well", "[process]") {
+  const outcome o = run({"static_destructor"});
+  CHECK(o.status == 0);
+  CHECK(o.out == "refused, kept 36\n");
+}
+
+TEST_CASE("a runtime that is a static object ends with the program", "[process]") {
+  const outcome o = run({"static_runtime"});
+  CHECK(o.status == 0);
+  CHECK(o.out == "4\n");
+}
+
+TEST_CASE("1,000 runtimes follow each other in one process", "[process]") {
+  const outcome o = run({"many_lives"});
+  CHECK(o.status == 0);
+  CHECK(o.out == "1000\n");
+}
+
+TEST_CASE("a preloaded allocator works where one is installed", "[process]") {
+  if (test::is_sanitized) return;  // a sanitizer has its own allocator
+  int found = 0;
+  for (const char* const folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"}) {
+    for (const char* const name : {"libmimalloc.so.2", "libmimalloc.so.2.0", "libjemalloc.so.2"}) {
+      const std::string path = std::string(folder) + "/" + name;
+      if (!std::filesystem::exists(path)) continue;
+      ++found;
+      INFO(path);
+      const outcome o = run({"hello"}, {"LD_PRELOAD=" + path});
+      CHECK(o.status == 0);
+      CHECK(o.out == "285 285\n");
+    }
+  }
+  if (found == 0) WARN("no mimalloc or jemalloc is installed here");
+}

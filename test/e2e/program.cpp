@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small program that the tests start as a process of its own; its first argument says what to do.
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <manta/manta.hpp>
+
+namespace {
+
+int square(int x) { return x * x; }
+
+struct counter {
+  int n = 0;
+  int add(int x) { return n += x; }
+};
+
+int hello(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  std::vector<manta::future<int>> parts;
+  for (int i = 0; i < 10; ++i) parts.push_back(manta::remote<square>(i));
+  int sum = 0;
+  for (const int v : manta::get(std::move(parts))) sum += v;
+  const auto a = manta::spawn<counter>();
+  std::printf("%d %d\n", sum, manta::remote<&counter::add>(a, sum).get());
+  return 0;
+}
+
+int print_workers(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  std::printf("%d\n", rt.workers());
+  return 0;
+}
+
+int print_default_workers() {
+  const manta::runtime rt;
+  std::printf("%d\n", rt.workers());
+  return 0;
+}
+
+int print_struct_workers() {
+  manta::config c;
+  c.workers = 3;
+  const manta::runtime rt(c);
+  std::printf("%d\n", rt.workers());
+  return 0;
+}
+
+// Says "ready" and then works for ever, until it is killed.
+int run_until_killed(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  const auto a = manta::spawn<counter>();
+  std::puts("ready");
+  std::fflush(stdout);
+  for (;;) {
+    manta::remote<&counter::add>(a, manta::remote<square>(3)).get();
+  }
+}
+
+// CPU time of the whole process in the two seconds after the last call, in microseconds.
+int print_idle_cpu(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  std::vector<manta::future<int>> parts;
+  for (int i = 0; i < 10000; ++i) parts.push_back(manta::remote<square>(i));
+  manta::get(std::move(parts));
+  const timespec settle{0, 300'000'000};
+  nanosleep(&settle, nullptr);
+  const std::clock_t before = std::clock();
+  const timespec measured{2, 0};
+  nanosleep(&measured, nullptr);
+  std::printf("%ld\n", static_cast<long>(std::clock() - before));
+  return 0;
+}
+
+// Calls in a static object's destructor, after the runtime has gone, are refused and nothing else.
+struct late_caller {
+  manta::future<int> kept;
+  ~late_caller() {
+    try {
+      static_cast<void>(manta::remote<square>(1));
+      std::puts("accepted");
+    } catch (const manta::no_runtime&) {
+      std::printf("refused, kept %d\n", kept.get());
+    }
+  }
+};
+
+int call_from_static_destructor(int argc, char** argv) {
+  static late_caller caller;
+  const manta::runtime rt(argc, argv);
+  caller.kept = manta::remote<square>(6);
+  caller.kept.get();
+  return 0;
+}
+
+// A runtime that is a static object itself ends with the program.
+int hold_static_runtime(int argc, char** argv) {
+  static const manta::runtime rt(argc, argv);
+  static const manta::actor<counter> a = manta::spawn<counter>();
+  std::printf("%d\n", manta::remote<&counter::add>(a, 4).get());
+  return 0;
+}
+
+int run_many_lives() {
+  manta::config c;
+  c.workers = 2;
+  int sum = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const manta::runtime rt(c);
+    sum += manta::remote<square>(1).get();
+  }
+  std::printf("%d\n", sum);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "hello") return hello(argc, argv);
+  if (what == "workers") return print_workers(argc, argv);
+  if (what == "default_workers") return print_default_workers();
+  if (what == "struct_workers") return print_struct_workers();
+  if (what == "until_killed") return run_until_killed(argc, argv);
+  if (what == "idle") return print_idle_cpu(argc, argv);
+  if (what == "static_destructor") return call_from_static_destructor(argc, argv);
+  if (what == "static_runtime") return hold_static_runtime(argc, argv);
+  if (what == "many_lives") return run_many_lives();
+  std::fprintf(stderr, "unknown: %s\n", what.c_str());
+  return 3;
+}
