@@ -167,7 +167,7 @@ struct construction : cell<void> {
     const error why = reason;
     j->cancel_unclaimed(why);
     j->drop();
-    of->begin(&why);
+    of->abandon(why);
   }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
 

@@ -328,6 +328,31 @@ TEST_CASE("the end wakes a task that waits for an idle actor's call with a late 
   }
 }
 
+TEST_CASE("calls of an actor whose construction never began are cancelled like any",
+          "[lifecycle]") {
+  std::optional<manta::runtime> rt(std::in_place, test::workers(1));
+  test::scoped_gate go;
+  test::gate entered;
+  const auto hog = manta::async([&] {
+    entered.open();
+    go.wait();
+    return 1;
+  });
+  REQUIRE(entered.wait());
+  const auto a = manta::spawn<counter>();
+  std::vector<manta::future<int>> calls;
+  for (int i = 0; i < 600; ++i) calls.push_back(manta::remote<&counter::add>(a, 1));
+  {
+    ending end(rt);
+    await_refusal();
+    go.open();
+    CHECK(end.has_ended());
+  }
+  int wrong = 0;
+  for (const auto& f : calls) wrong += code_of(f) == manta::errc::cancelled ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("the end waits for an actor whose method is blocked, and destroys the actor",
           "[lifecycle]") {
   struct mortal {

@@ -71,6 +71,8 @@ class MANTA_API actor_core : public job {
   /// The constructor has run (or failed, with `reason`): begins with the calls. The calling worker
   /// stays with the actor for a while.
   void begin(const error* reason) noexcept;
+  /// The actor's turn, or its construction, is not to be: the calls that wait fail with `reason`.
+  void abandon(const error& reason) noexcept;
   /// What calls fail with; null while the actor lives. Read by the worker that runs it.
   const error* lost() const noexcept { return lost_; }
   const actor_ops& kind() const noexcept { return *kind_; }
@@ -87,7 +89,6 @@ class MANTA_API actor_core : public job {
   struct held_calls;
   struct registry;
   friend void execute_actor(job* self) noexcept;
-  friend void cancel_actor(job* self, const error& reason) noexcept;
 
   job*& link_of(job* mail) noexcept { return mail == this ? end_link_ : mail->link(); }
   job* in_order(job* newest) noexcept;
@@ -102,7 +103,6 @@ class MANTA_API actor_core : public job {
   void finish_life() noexcept;
   bool cancel_mails(job* list, const error& reason) noexcept;
   job* take_backlog() noexcept;
-  void abandon(const error& reason) noexcept;
   void close(const error& reason) noexcept;
   void free_block_of_core() noexcept;
 
