@@ -120,18 +120,23 @@ void actor_core::free_block_of_core() noexcept {
 
 void actor_core::drop_handle() noexcept {
   if (handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // Without a handle nothing else keeps the block while push may still abandon the actor.
-  pins_.fetch_add(1, std::memory_order_relaxed);
-  if (!push(this)) free_block_of_core();
+  push(this);
   free_block_of_core();
 }
 
 // False when the actor is closed.
 bool actor_core::push(job* mail) noexcept {
+  const arrival how = insert(mail);
+  if (how == arrival::first) executor::resume(this);
+  return how != arrival::refused;
+}
+
+// The one whose mail is the first in an idle actor has to schedule it.
+actor_core::arrival actor_core::insert(job* mail) noexcept {
   // Begins with a guess instead of a load, which would fetch the cache line once more.
   job* old = nullptr;
   for (;;) {
-    if (old == closed) return false;
+    if (old == closed) return arrival::refused;
     link_of(mail) = old == idle ? nullptr : old;
     // Release: the worker that takes the mail sees the call. Acquire: an idle actor's state was
     // written by the worker that ran it last, and passes through us to the next.
@@ -140,18 +145,39 @@ bool actor_core::push(job* mail) noexcept {
       break;
     }
   }
-  if (old == idle) executor::resume(this);
-  return true;
+  return old == idle ? arrival::first : arrival::behind;
 }
 
-void actor_core::refuse(job* call) noexcept {
-  if (call->try_claim()) {
-    call->fail(error(errc::cancelled, fmt::format("the runtime ended before the call of {} began",
-                                                  readable_name(call->ops->function))),
-               1);
-  } else {
-    call->drop();
+namespace {
+
+error refusal(const job* call) noexcept {
+  try {
+    return error(errc::cancelled, fmt::format("the runtime ended before the call of {} began",
+                                              readable_name(call->ops->function)));
+  } catch (const std::bad_alloc&) {
+    return error::out_of_memory();
   }
+}
+
+}  // namespace
+
+// Ending a call may make the next one ready, which is refused in its turn: a chain of them must not
+// become a chain of calls, so inner ones are put behind the outermost's list. No lock may be held.
+void actor_core::refuse(job* list) noexcept {
+  thread_local job** tail = nullptr;
+  while (tail != nullptr && *tail != nullptr) tail = &(*tail)->link();
+  if (tail != nullptr) {
+    *tail = list;
+    return;
+  }
+  while (list != nullptr) {
+    job* const call = list;
+    job* rest = call->link();
+    tail = &rest;
+    call->cancel_unclaimed(refusal(call));
+    list = rest;
+  }
+  tail = nullptr;
 }
 
 void actor_core::prepare_held() {
@@ -165,7 +191,9 @@ void actor_core::prepare_held() {
 
 void actor_core::send(job* call, std::uint64_t caller) noexcept {
   if (held_count_.load(std::memory_order_acquire) == 0) {
-    if (!push(call)) refuse(call);
+    if (push(call)) return;
+    call->link() = nullptr;
+    refuse(call);
   } else {
     hold_back(call, caller);
   }
@@ -183,27 +211,36 @@ void actor_core::send_linked(job* call, std::uint64_t caller) noexcept {
 // Behind the caller's other held calls; goes on at once when there are none and it is ready.
 void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   held_calls& held = *held_.load(std::memory_order_acquire);
-  const std::lock_guard lock(held.mutex);
+  std::unique_lock lock(held.mutex);
   call->link() = nullptr;
   held_calls::list& list = held.of(caller);
   (list.last == nullptr ? list.first : list.last->link()) = call;
   list.last = call;
   held_count_.fetch_add(1, std::memory_order_relaxed);
   add_handle();
-  flush_held(caller);
+  const flushed sent = flush_held(caller);
+  lock.unlock();
+  if (sent.has_first) executor::resume(this);
+  refuse(sent.refused);
 }
 
 void actor_core::arguments_ready(std::uint64_t caller) noexcept {
+  flushed sent;
   {
     held_calls& held = *held_.load(std::memory_order_acquire);
     const std::lock_guard lock(held.mutex);
-    flush_held(caller);
+    sent = flush_held(caller);
   }
+  if (sent.has_first) executor::resume(this);
+  refuse(sent.refused);
   drop_handle();
 }
 
-// Under held_calls::mutex: sends the caller's held calls as far as they are ready.
-void actor_core::flush_held(std::uint64_t caller) noexcept {
+// Under held_calls::mutex: sends the caller's held calls as far as they are ready. What ends calls, and
+// so may come back here, is left to be done without the lock.
+actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
+  flushed sent;
+  job* last_refused = nullptr;
   held_calls::list& list = held_.load(std::memory_order_relaxed)->of(caller);
   job* before = nullptr;
   job* at = list.first;
@@ -214,15 +251,22 @@ void actor_core::flush_held(std::uint64_t caller) noexcept {
       before = call;
       continue;
     }
-    if (call->needs.load(std::memory_order_acquire) != 0) return;
+    if (call->needs.load(std::memory_order_acquire) != 0) break;
     (before == nullptr ? list.first : before->link()) = at;
     if (list.last == call) list.last = before;
-    if (!push(call)) refuse(call);
+    const arrival how = insert(call);
+    if (how == arrival::first) sent.has_first = true;
+    if (how == arrival::refused) {
+      call->link() = nullptr;
+      (last_refused == nullptr ? sent.refused : last_refused->link()) = call;
+      last_refused = call;
+    }
     // Release, after the push: who sees no held calls may push directly behind this one.
     held_count_.fetch_sub(1, std::memory_order_release);
     // Never the last: the caller of this function has one.
     handles_.fetch_sub(1, std::memory_order_acq_rel);
   }
+  return sent;
 }
 
 void actor_core::begin(const error* reason) noexcept {
@@ -356,15 +400,13 @@ void actor_core::abandon(const error& reason) noexcept {
 }
 
 void actor_core::close(const error& reason) noexcept {
-  add_handle();
   job* newest = inbox_.exchange(closed, std::memory_order_acq_rel);
   if (newest == idle) newest = nullptr;
   static_cast<void>(cancel_mails(take_backlog(), reason));
   static_cast<void>(cancel_mails(in_order(newest), reason));
   if (has_object_) kind_->destroy(this);
   has_object_ = false;
-  // The last handle has gone before, is ours, or will find the inbox closed.
-  if (handles_.fetch_sub(1, std::memory_order_acq_rel) == 1) free_block_of_core();
+  free_block_of_core();
 }
 
 void actor_core::close_all(const error& reason) noexcept {

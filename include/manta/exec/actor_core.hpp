@@ -36,7 +36,8 @@
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
-//   3. the block is freed by who processes the end, or by who finds the inbox closed and is last.
+//   3. the block is freed when the life has ended (by the end or by close) and the last handle has
+//      been given up, by whoever comes second.
 
 namespace manta::inline v0::exec {
 
@@ -88,18 +89,24 @@ class MANTA_API actor_core : public job {
  private:
   struct held_calls;
   struct registry;
+  enum class arrival : std::uint8_t { first, behind, refused };
+  struct flushed {
+    job* refused = nullptr;  // linked
+    bool has_first = false;
+  };
   friend void execute_actor(job* self) noexcept;
 
   job*& link_of(job* mail) noexcept { return mail == this ? end_link_ : mail->link(); }
   job* in_order(job* newest) noexcept;
   bool push(job* mail) noexcept;
+  arrival insert(job* mail) noexcept;
   void drain() noexcept;
   bool run_mails(job* list, int& budget) noexcept;
   job* take_new() noexcept;
   void run_call(job* call, bool is_last) noexcept;
   void hold_back(job* call, std::uint64_t caller) noexcept;
-  void flush_held(std::uint64_t caller) noexcept;
-  void refuse(job* call) noexcept;
+  flushed flush_held(std::uint64_t caller) noexcept;
+  static void refuse(job* list) noexcept;
   void finish_life() noexcept;
   bool cancel_mails(job* list, const error& reason) noexcept;
   job* take_backlog() noexcept;
@@ -116,7 +123,7 @@ class MANTA_API actor_core : public job {
   job* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
   error* lost_ = nullptr;
   bool has_object_ = false;
-  std::atomic<std::uint32_t> pins_{1};  // who still touches the block: its life, a last push
+  std::atomic<std::uint32_t> pins_{2};  // who still touches the block: its life, its last handle
   std::atomic<held_calls*> held_{nullptr};
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
