@@ -133,10 +133,7 @@ class executor::search_pace {
 };
 
 job* executor::search(worker& w) {
-  if (!w.is_searching) {
-    w.is_searching = true;
-    idle_word_.fetch_add(one_searching, std::memory_order_seq_cst);
-  }
+  begin_search(w);
   if (w.busy_since != base::time_point{}) {
     const auto busy = (base::now() - w.busy_since).count();
     work_counters::add<std::int64_t>(w.queue->counters.busy_ns, busy);
@@ -158,12 +155,19 @@ job* executor::search(worker& w) {
   }
 }
 
+// Counts the worker as searching; no change when it announced that already.
+void executor::begin_search(worker& w) noexcept {
+  if (std::exchange(w.is_searching, true)) return;
+  idle_word_.fetch_add(one_searching, std::memory_order_seq_cst);
+}
+
 // One look at all queues.
 job* executor::look(worker& w) {
   if (void* e = w.queue->jobs.pop()) return static_cast<job*>(e);
   job* const j = steal_round(w);
   if (j == nullptr || !is_stale(j)) return j;
   j->drop_entry();  // its submitter runs it: the search goes on, and nobody has to be woken
+  begin_search(w);  // a destructor that ran ended it
   return nullptr;
 }
 

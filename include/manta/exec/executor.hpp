@@ -188,6 +188,7 @@ class MANTA_API executor {
   job* next_job(worker& w);
   job* search(worker& w);
   job* look(worker& w);
+  static void begin_search(worker& w) noexcept;
   job* steal_round(worker& w);
   job* found(worker& w, job* j);
   bool park(worker& w);
