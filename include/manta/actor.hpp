@@ -145,7 +145,7 @@ template <class A>
 using awaited_t = typename awaited<std::decay_t<A>>::type;
 
 template <class T, class... P, class... Args>
-actor<T> start_actor(type_list<P...> /*parameters*/, Args&&... args) {
+actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, Args&&... args) {
   static_assert(std::is_constructible_v<T, P...>,
                 "manta::spawn<T>: T has no constructor for these arguments (futures may stand for "
                 "their values, and a vector of futures for a vector)");
@@ -153,6 +153,8 @@ actor<T> start_actor(type_list<P...> /*parameters*/, Args&&... args) {
   using job = construction<T, pack>;
   static_assert((check_parameter<P, false>() && ... && true));
   exec::executor::require();
+  std::unique_ptr<std::string> name;
+  if (with != nullptr && with->name) name = std::make_unique<std::string>(*with->name);
   job* const made = make_job<job>(nullptr, std::forward<Args>(args)...);
   try {
     made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
@@ -161,6 +163,7 @@ actor<T> start_actor(type_list<P...> /*parameters*/, Args&&... args) {
     exec::free_block(made, sizeof(job));
     throw;
   }
+  made->core->set_name(std::move(name));
   actor<T> out = actor_access::make<T>(made->core);
   exec::name_child(made);
   if constexpr (pack::is_linked) {
@@ -173,13 +176,13 @@ actor<T> start_actor(type_list<P...> /*parameters*/, Args&&... args) {
 }
 
 template <class T, class... Args>
-actor<T> start_actor_awaiting(Args&&... args) {
+actor<T> start_actor_awaiting(const actor_options* with, Args&&... args) {
   // A constructor that takes the values gets them; one that takes the futures themselves gets
   // those.
   if constexpr (std::is_constructible_v<T, awaited_t<Args>...>) {
-    return start_actor<T>(type_list<awaited_t<Args>...>{}, std::forward<Args>(args)...);
+    return start_actor<T>(type_list<awaited_t<Args>...>{}, with, std::forward<Args>(args)...);
   } else {
-    return start_actor<T>(type_list<std::decay_t<Args>...>{}, std::forward<Args>(args)...);
+    return start_actor<T>(type_list<std::decay_t<Args>...>{}, with, std::forward<Args>(args)...);
   }
 }
 
@@ -194,7 +197,7 @@ class spawn_with_options {
   template <class... Args>
   actor<T> operator()(Args&&... args) const {
     detail::check_actor_options(with_);
-    return detail::start_actor_awaiting<T>(std::forward<Args>(args)...);
+    return detail::start_actor_awaiting<T>(&with_, std::forward<Args>(args)...);
   }
 
  private:
@@ -209,7 +212,7 @@ struct spawn_function {
   /// Errors and arguments as for remote. Any thread. Cost: two blocks, one queue entry.
   template <class... Args>
   actor<T> operator()(Args&&... args) const {
-    return detail::start_actor_awaiting<T>(std::forward<Args>(args)...);
+    return detail::start_actor_awaiting<T>(nullptr, std::forward<Args>(args)...);
   }
 
   /// The same with options; see options.hpp.

@@ -164,10 +164,10 @@ struct construction : cell<void> {
   static void ready(exec::job* j) noexcept { exec::executor::resume(j); }
   static void cancel(exec::job* j, const error& reason) noexcept {
     exec::actor_core* const of = self(j)->core;
-    const error why = reason;
-    j->cancel_unclaimed(why);
+    // `reason` outlives the call: it is never the error of a job that ends here.
+    j->cancel_unclaimed(reason);
     j->drop();
-    of->abandon(why);
+    of->abandon(reason);
   }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
 

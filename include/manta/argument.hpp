@@ -51,7 +51,7 @@ struct value_argument {
   stored value;
 
   template <class A>
-  explicit value_argument(A&& a) : value(std::forward<A>(a)) {}
+  explicit value_argument(A&& a) : value(static_cast<stored>(std::forward<A>(a))) {}
   static constexpr bool is_linked = false;
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
@@ -222,7 +222,7 @@ constexpr bool is_accepted() {
   } else if constexpr (holder::is_linked) {
     return std::is_convertible_v<decltype(std::declval<holder&>().pass()), P>;
   } else {
-    return is_const_span<P> || std::is_constructible_v<std::remove_cvref_t<P>, A&&> ||
+    return is_const_span<P> || std::is_convertible_v<A&&, std::remove_cvref_t<P>> ||
            std::is_same_v<plain, std::remove_cvref_t<P>>;
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -44,14 +45,20 @@ const exec::job_ops put_object<T>::ops = {
     .function_hash = base::hash_name(base::spelled_type<T>()),
 };
 
+/// What a value is kept as: itself, or a string for text.
+template <class U>
+using put_t = std::conditional_t<std::is_same_v<std::decay_t<U>, const char*> ||
+                                     std::is_same_v<std::decay_t<U>, char*>,
+                                 std::string, std::decay_t<U>>;
+
 }  // namespace detail
 
 /// Stores `value` once and gives a future to it that is ready: pass that to many tasks instead of
-/// the value. Throws no_runtime, std::bad_alloc, and what copying or moving the value throws. Any
-/// thread. Cost: one block; one copy or move of the value.
+/// the value. Text becomes a std::string. Throws no_runtime, std::bad_alloc, and what copying or
+/// moving the value throws. Any thread. Cost: one block; one copy or move of the value.
 template <class U>
-auto put(U&& value) -> future<std::decay_t<U>> {
-  using T = std::decay_t<U>;
+auto put(U&& value) -> future<detail::put_t<U>> {
+  using T = detail::put_t<U>;
   static_assert(!detail::is_future<T>::value, "manta::put: this is a future already; pass it on");
   static_assert(detail::check_result<T>());
   exec::executor::require();

@@ -151,8 +151,10 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
+    if constexpr (has_options) exec::this_thread.current->cores = &t->options.cores;
     bits = store_outcome<R>(j, t->shown_name(),
                             [t]() -> decltype(auto) { return t->arguments.call(t->callee); });
+    if constexpr (has_options) exec::this_thread.current->cores = nullptr;
     t->drop_inputs();
     return bits;
   }

@@ -236,8 +236,8 @@ void actor_core::arguments_ready(std::uint64_t caller) noexcept {
   drop_handle();
 }
 
-// Under held_calls::mutex: sends the caller's held calls as far as they are ready. What ends calls, and
-// so may come back here, is left to be done without the lock.
+// Under held_calls::mutex: sends the caller's held calls as far as they are ready. What ends calls,
+// and so may come back here, is left to be done without the lock.
 actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
   flushed sent;
   job* last_refused = nullptr;
@@ -273,9 +273,9 @@ void actor_core::begin(const error* reason) noexcept {
   has_object_ = reason == nullptr;
   if (reason != nullptr) {
     try {
-      lost_ =
-          new error(errc::actor_lost, fmt::format("the constructor of {} failed: {}",
-                                                  readable_name(kind_->type), reason->message()));
+      const std::string shown = name_ ? *name_ : readable_name(kind_->type);
+      lost_ = new error(errc::actor_lost,
+                        fmt::format("the constructor of {} failed: {}", shown, reason->message()));
     } catch (const std::bad_alloc&) {
       static error prepared = error::out_of_memory();
       lost_ = new (std::nothrow) error(prepared);

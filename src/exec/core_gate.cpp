@@ -73,6 +73,27 @@ void core_claim::request(job* j) {
   gate.append(this);
 }
 
+void core_claim::lend() noexcept {
+  core_gate& gate = core_gate::global();
+  core_claim* admitted = nullptr;
+  {
+    const std::lock_guard lock(gate.mutex);
+    if (stage_ != stage::held) return;
+    stage_ = stage::lent;
+    gate.free += thousandths_;
+    admitted = gate.admit();
+  }
+  core_gate::start(admitted);
+}
+
+void core_claim::take_back() noexcept {
+  core_gate& gate = core_gate::global();
+  const std::lock_guard lock(gate.mutex);
+  if (stage_ != stage::lent) return;
+  stage_ = stage::held;
+  gate.free -= thousandths_;
+}
+
 void core_claim::release() noexcept {
   if (thousandths_ == 0 || job_ == nullptr) return;
   core_gate& gate = core_gate::global();

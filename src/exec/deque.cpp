@@ -72,28 +72,37 @@ deque::entry deque::pop_below(std::int64_t b) noexcept {
   return e;
 }
 
-std::size_t deque::steal(loot& into, bool& lost) noexcept {
-  std::uint64_t t = top_.load(std::memory_order_seq_cst);
+bool deque::plan(plan_of_theft& theft) const noexcept {
+  theft.top = top_.load(std::memory_order_seq_cst);
   const std::int64_t b = bottom_.load(std::memory_order_seq_cst);
-  const std::int64_t size = b - index(t);
-  if (size <= 0) return 0;
+  const std::int64_t size = b - index(theft.top);
+  theft.count = 0;
+  if (size <= 0) return true;
   const std::int64_t take = size >= deep ? std::min(batch, size / 2) : 1;
   buffer* const ring = buffer_.load(std::memory_order_acquire);
   for (std::int64_t i = 0; i < take; ++i) {
-    const auto at = static_cast<std::size_t>(index(t) + i) & ring->mask;
+    const auto at = static_cast<std::size_t>(index(theft.top) + i) & ring->mask;
     entry e = ring->slots[at].load(std::memory_order_relaxed);
-    if (e == nullptr) {
-      lost = true;
-      return 0;
-    }
-    into[static_cast<std::size_t>(i)] = e;
+    if (e == nullptr) return false;
+    theft.entries[static_cast<std::size_t>(i)] = e;
   }
-  if (!top_.compare_exchange_strong(t, t + static_cast<std::uint64_t>(take),
-                                    std::memory_order_seq_cst)) {
+  theft.count = static_cast<std::size_t>(take);
+  return true;
+}
+
+bool deque::take(plan_of_theft& theft) noexcept {
+  return top_.compare_exchange_strong(theft.top, theft.top + theft.count,
+                                      std::memory_order_seq_cst);
+}
+
+std::size_t deque::steal(loot& into, bool& lost) noexcept {
+  plan_of_theft theft;
+  if (!plan(theft) || (theft.count > 0 && !take(theft))) {
     lost = true;
     return 0;
   }
-  return static_cast<std::size_t>(take);
+  std::copy_n(theft.entries.begin(), theft.count, into.begin());
+  return theft.count;
 }
 
 // Called when the size by a known top reaches near_full_: the deque got deep, or it may be full.

@@ -217,6 +217,7 @@ void executor::stop() noexcept {
   }
   heavy_barrier();
   join_workers();
+  cancel_queued();  // an actor's entry must be gone before the actor is
   actor_core::close_all(ended_error());
   cancel_queued();
   const std::lock_guard lock(s.mutex);

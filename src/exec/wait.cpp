@@ -7,6 +7,7 @@
 #include <manta/base/pause.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/core_gate.hpp>
 #include <manta/exec/executor.hpp>
 
 #include "executor_state.hpp"
@@ -55,6 +56,22 @@ class waiting_thread : public waiter {
     fire = [](waiter* self) noexcept { static_cast<waiting_thread*>(self)->sleep.signal(); };
   }
   parker sleep;
+};
+
+// While a thread sleeps in a wait, the cores that its tasks asked for are free for others.
+class lent_cores {
+ public:
+  lent_cores() noexcept { each(&core_claim::lend); }
+  ~lent_cores() { each(&core_claim::take_back); }
+  lent_cores(const lent_cores&) = delete;
+  lent_cores& operator=(const lent_cores&) = delete;
+
+ private:
+  static void each(void (core_claim::*step)() noexcept) noexcept {
+    for (context* c = this_thread.current; c != nullptr; c = c->outer) {
+      if (c->cores != nullptr) (c->cores->*step)();
+    }
+  }
 };
 
 void refuse_self_wait(job* j) {
@@ -169,6 +186,7 @@ bool executor::spin_for(job* j, const base::deadline& deadline) {
 }
 
 bool executor::sleep(parker& p, const base::deadline& deadline) {
+  const lent_cores lent;
   if (!this_thread.is_worker) {
     if (p.is_signalled()) return true;
     trim_blocks();

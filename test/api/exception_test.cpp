@@ -62,7 +62,7 @@ T original(const manta::future<int>& f) {
   } catch (const manta::task_error& e) {
     try {
       std::rethrow_if_nested(e);
-    } catch (const T& inner) {
+    } catch (T inner) {  // by value: Clang 14 gives null for a thrown pointer caught by reference
       return inner;
     }
   }

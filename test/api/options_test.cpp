@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "api/support.hpp"
@@ -119,37 +120,31 @@ namespace {
 std::atomic<int> inside{0};
 std::atomic<int> peak{0};
 
-int hold(const std::shared_ptr<manta::future<int>>& until, int x) {
-  const int now = ++inside;
+// Holds its worker, and with it its cores, until three are inside: a wait of manta's would lend them.
+int hold_until_three(int) {
+  const int now_inside = ++inside;
   int seen = peak;
-  while (now > seen && !peak.compare_exchange_weak(seen, now)) {
+  while (now_inside > seen && !peak.compare_exchange_weak(seen, now_inside)) {
   }
-  until->get(test::patience);
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (peak < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   --inside;
-  return x;
+  return 0;
 }
 
 }  // namespace
 
-// Blocked tasks lend their worker but not the cores they named, so that all that may begin do so.
-TEST_CASE("fractions of a core add up exactly: 2 cores run 20 tasks of 0.1 at once", "[options]") {
-  const manta::runtime rt(test::two_workers());
+TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three", "[options]") {
+  manta::config eight;
+  eight.workers = 8;
+  const manta::runtime rt(eight);
   inside = peak = 0;
-  test::scoped_gate go;
-  const auto late = std::make_shared<manta::future<int>>(manta::async([&go] {
-    go.wait();
-    return 0;
-  }));
   std::vector<manta::future<int>> all;
-  for (int i = 0; i < 45; ++i) all.push_back(manta::remote<hold>.with({.cpus = 0.1})(late, i));
-  const auto end = std::chrono::steady_clock::now() + test::patience;
-  while (inside < 20 && std::chrono::steady_clock::now() < end) {
-    static_cast<void>(late->try_get(std::chrono::milliseconds(1)));
+  for (int i = 0; i < 30; ++i) {
+    all.push_back(manta::remote<hold_until_three>.with({.cpus = 2.5})(i));
   }
-  CHECK(inside == 20);
-  go.open();
   for (const auto& f : all) static_cast<void>(f.get(test::patience));
-  CHECK(peak == 20);
+  CHECK(peak == 3);
 }
 
 TEST_CASE("a task with cores whose argument fails or that throws gives its cores back",
@@ -170,4 +165,36 @@ TEST_CASE("an option names the task in its error", "[options]") {
   const auto f = manta::remote<fail>.with({.name = "phase 2"})(3);
   const std::string said = test::message_of<manta::task_error>([&] { f.get(); });
   CHECK(said.find("phase 2") != std::string::npos);
+}
+
+namespace {
+
+int waits_for_a_task_with_cores(int x) {
+  const auto inner = manta::remote<identity>.with({.cpus = 1})(x);
+  return inner.get();
+}
+struct refuses_to_begin {
+  refuses_to_begin() { throw std::runtime_error("no disk"); }
+  int one() { return 1; }
+};
+
+}  // namespace
+
+// Were the cores kept while the task waits, the inner task could never begin.
+TEST_CASE("a task that waits gives the cores it asked for to others meanwhile", "[options]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> outer;
+  for (int i = 0; i < 50; ++i) {
+    outer.push_back(manta::remote<waits_for_a_task_with_cores>.with({.cpus = 2})(i));
+  }
+  for (int i = 0; i < 50; ++i) REQUIRE(outer[static_cast<std::size_t>(i)].get() == i);
+}
+
+TEST_CASE("an option names the actor in its error", "[options]") {
+  const manta::runtime rt(test::two_workers());
+  const auto lost = manta::spawn<refuses_to_begin>.with({.name = "shard 3"})();
+  const std::string message = test::message_of<manta::actor_lost>(
+      [&] { static_cast<void>(manta::remote<&refuses_to_begin::one>(lost).get()); });
+  CHECK(message.find("shard 3") != std::string::npos);
+  CHECK(message.find("no disk") != std::string::npos);
 }

@@ -526,3 +526,9 @@ TEST_CASE("an empty future is refused wherever it is used", "[value]") {
   CHECK(std::move(spent).get() == 2);
   CHECK_THROWS_AS(spent.get(), manta::invalid_argument);
 }
+
+TEST_CASE("text that is put becomes a string", "[put]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::future<std::string> text = manta::put("some text");
+  CHECK(text.get() == "some text");
+}

@@ -110,7 +110,7 @@ TEST_CASE("calls of several threads interleave and keep each caller's order", "[
   const int count = scaled(30'000);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&a, t, count] {
+    threads.emplace_back([&, t] {
       for (int i = 0; i < count; ++i) {
         auto f = manta::remote<&recorder::note>(a, t, i);
         if (i % 64 == 0) f.get();

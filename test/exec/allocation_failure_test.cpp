@@ -17,9 +17,9 @@
 
 #include "exec/support.hpp"
 
-// Every allocation of this program can be made to fail: blocks of the engine by its own hook, all others
-// by the operators below. Each case is run again and again, and each time a later allocation of this
-// thread fails, until none is left to fail.
+// Every allocation of this program can be made to fail: blocks of the engine by its own hook, all
+// others by the operators below. Each case is run again and again, and each time a later allocation
+// of this thread fails, until none is left to fail.
 
 namespace {
 
@@ -227,8 +227,8 @@ TEST_CASE("a task that throws in the middle of a shortage still ends", "[allocat
 }
 
 TEST_CASE("a full queue that can't grow fails the call and loses nothing", "[allocation_failure]") {
-  // The only worker is kept busy, so the queue of this thread fills; at each size where it has to grow
-  // the failing allocation meets it.
+  // The only worker is kept busy, so the queue of this thread fills; at each size where it has to
+  // grow the failing allocation meets it.
   manta::config c = two_workers();
   c.workers = 1;
   const manta::runtime rt(c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/exec/block_pool.hpp>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -68,7 +69,9 @@ void settle() {
 }  // namespace
 
 TEST_CASE("blocks of every size are aligned, whole and apart", "[block_pool]") {
-  for (const std::size_t bytes : {0, 1, 63, 64, 65, 127, 128, 1023, 1024, 1025, 4096, 100'000}) {
+  constexpr std::array<std::size_t, 12> sizes = {0,   1,    63,   64,   65,   127,
+                                                 128, 1023, 1024, 1025, 4096, 100'000};
+  for (const std::size_t bytes : sizes) {
     CAPTURE(bytes);
     std::vector<owned_block> blocks;
     for (int i = 0; i < 300; ++i) {

@@ -2,6 +2,7 @@
 #include <manta/exec/deque.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -114,7 +115,7 @@ TEST_CASE("the owner takes back every entry at every depth, newest first", "[deq
 
 TEST_CASE("a deque of any first capacity grows without losing an entry", "[deque]") {
   for (std::size_t capacity = 1; capacity <= 1024; capacity *= 2) {
-    for (const std::size_t stolen_before : {0, 1, 5, 70, 300}) {
+    for (const std::size_t stolen_before : std::array<std::size_t, 5>{0, 1, 5, 70, 300}) {
       CAPTURE(capacity, stolen_before);
       pair_of_deques d(capacity);
       for (std::size_t i = 0; i < stolen_before; ++i) {
@@ -253,8 +254,8 @@ std::size_t check_stress(std::size_t entries, std::size_t capacity, int thieves,
 
 }  // namespace
 
-// What could break: a batch theft and the owner's unlocked pop take the same entry, which shows as an
-// entry counted twice; or a buffer is left too early, which shows as one missing.
+// What could break: a batch theft and the owner's unlocked pop take the same entry, which shows as
+// an entry counted twice; or a buffer is left too early, which shows as one missing.
 TEST_CASE("every entry is taken exactly once while three thieves take batches", "[deque]") {
   CHECK(check_stress(static_cast<std::size_t>(scaled(8'000'000)), 256, 3, 200) > 0);
 }
@@ -269,4 +270,34 @@ TEST_CASE("every entry is taken exactly once while the buffer grows under the th
 
 TEST_CASE("every entry is taken exactly once by the owner and one thief", "[deque]") {
   CHECK(check_stress(static_cast<std::size_t>(scaled(8'000'000)), 256, 1, 100) > 0);
+}
+
+// A thief that stops between looking and taking must get nothing once the owner has come near what
+// it looked at. Without the change of the tag, it would take entries that the owner has popped.
+TEST_CASE("a batch planned on a deep deque is void when the owner has popped into it", "[deque]") {
+  for (const int left : {0, 1, 5, 31}) {
+    manta::exec::deque jobs;
+    std::vector<int> values(100);
+    for (int& v : values) jobs.push(&v);
+    manta::exec::deque::plan_of_theft theft;
+    REQUIRE(jobs.plan(theft));
+    REQUIRE(theft.count == 32);
+    while (jobs.size() > left) REQUIRE(jobs.pop() != nullptr);
+    REQUIRE_FALSE(jobs.take(theft));
+    for (int i = 0; i < left; ++i) REQUIRE(jobs.pop() != nullptr);
+    REQUIRE(jobs.pop() == nullptr);
+  }
+}
+
+TEST_CASE("a batch planned on a deep deque holds while the owner stays away from it", "[deque]") {
+  manta::exec::deque jobs;
+  std::vector<int> values(100);
+  for (int& v : values) jobs.push(&v);
+  manta::exec::deque::plan_of_theft theft;
+  REQUIRE(jobs.plan(theft));
+  while (jobs.size() > 33) REQUIRE(jobs.pop() != nullptr);
+  REQUIRE(jobs.take(theft));
+  REQUIRE(theft.entries[0] == &values[0]);
+  REQUIRE(jobs.size() == 1);
+  REQUIRE(jobs.pop() == &values[32]);
 }

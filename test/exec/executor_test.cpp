@@ -217,8 +217,8 @@ TEST_CASE("idle workers use no CPU", "[executor]") {
 }
 
 TEST_CASE("every one of many single submissions wakes a worker", "[executor]") {
-  // What could break: the submitter takes a worker for awake that is about to sleep, which shows as a
-  // task that never runs. The pauses are chosen around the spin time.
+  // What could break: the submitter takes a worker for awake that is about to sleep, which shows as
+  // a task that never runs. The pauses are chosen around the spin time.
   const std::uint64_t seed = run_seed();
   CAPTURE(seed);
   dice random(seed);
@@ -514,8 +514,9 @@ struct caller_at_end {
 
 }  // namespace
 
-// What could break: a worker says that it will search before it publishes a result; when nobody wants
-// the result, the value's destructor runs after that, and nobody is woken for what it waits for.
+// What could break: a worker says that it will search before it publishes a result; when nobody
+// wants the result, the value's destructor runs after that, and nobody is woken for what it waits
+// for.
 TEST_CASE("the destructor of an unwanted value may wait for other work", "[executor]") {
   for (const int workers : {1, 2}) {
     CAPTURE(workers);

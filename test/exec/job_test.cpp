@@ -306,8 +306,9 @@ TEST_CASE("a cycle of delegations fails every job in it", "[job]") {
 
 namespace {
 
-// Each job has a value or delegates to another; some of these go round in circles. All are completed in
-// random order, some with a waiter; what each ends with is what following the arrows says.
+// Each job has a value or delegates to another; some of these go round in circles. All are
+// completed in random order, some with a waiter; what each ends with is what following the arrows
+// says.
 void random_delegations(dice& random) {
   const std::size_t n = 1 + random.below(12);
   std::vector<test_job*> jobs(n);
@@ -495,8 +496,8 @@ TEST_CASE("of many threads exactly one claims", "[job]") {
   CHECK(live_values.load() == 0);
 }
 
-// What could break: the finisher takes the list while a waiter is being added, which shows as one that
-// neither fired nor was refused; or remove and fire both win.
+// What could break: the finisher takes the list while a waiter is being added, which shows as one
+// that neither fired nor was refused; or remove and fire both win.
 TEST_CASE("waiters that come and go while the job finishes fire exactly once or not at all",
           "[job]") {
   constexpr int watchers = 2;

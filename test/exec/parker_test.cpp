@@ -70,7 +70,8 @@ TEST_CASE("two threads that wake each other in turn never lose a signal", "[park
   CHECK(wrong == 0);
 }
 
-// What could break: a signal that meets the timeout is lost, which shows as a sleeper that never wakes.
+// What could break: a signal that meets the timeout is lost, which shows as a sleeper that never
+// wakes.
 TEST_CASE("a signal that meets the deadline is seen by this park or by the next", "[parker]") {
   parker p;
   std::atomic<int> round{0};

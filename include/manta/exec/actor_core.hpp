@@ -3,6 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include <manta/base/export.hpp>
 #include <manta/base/pause.hpp>
@@ -69,6 +72,8 @@ class MANTA_API actor_core : public job {
   /// job_ops::ready of a linked call.
   void arguments_ready(std::uint64_t caller) noexcept;
 
+  /// Shown in errors instead of the type. Before the construction starts; null for none.
+  void set_name(std::unique_ptr<std::string> name) noexcept { name_ = std::move(name); }
   /// The constructor has run (or failed, with `reason`): begins with the calls. The calling worker
   /// stays with the actor for a while.
   void begin(const error* reason) noexcept;
@@ -125,6 +130,7 @@ class MANTA_API actor_core : public job {
   bool has_object_ = false;
   std::atomic<std::uint32_t> pins_{2};  // who still touches the block: its life, its last handle
   std::atomic<held_calls*> held_{nullptr};
+  std::unique_ptr<std::string> name_;
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
 };

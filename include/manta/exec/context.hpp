@@ -13,6 +13,7 @@
 namespace manta::inline v0::exec {
 
 class actor_core;
+class core_claim;
 struct work_queue;
 
 /// One caller: a running task, a running actor method, or a thread of the driver. Its thread only.
@@ -21,6 +22,10 @@ struct context {
   const job* running = nullptr;
   /// The actor whose method runs, if one does.
   actor_core* actor = nullptr;
+  /// The cores that the running task asked for, if it did.
+  core_claim* cores = nullptr;
+  /// The caller below on this thread's stack: whose job runs this one in place.
+  context* outer = nullptr;
   /// Calls made so far: the next child's index.
   std::uint32_t calls = 0;
   /// Told apart from every other caller of the process; 0 until it is needed.
@@ -65,6 +70,7 @@ MANTA_API std::uint64_t caller_serial() noexcept;
 class context_scope {
  public:
   explicit context_scope(context& ctx) noexcept : outer_(this_thread.current) {
+    ctx.outer = outer_;
     this_thread.current = &ctx;
     ++this_thread.depth;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include <manta/base/export.hpp>
@@ -14,17 +15,20 @@ namespace manta::inline v0::exec {
 class MANTA_API core_claim {
  public:
   core_claim() noexcept = default;
-  explicit core_claim(double cores) noexcept
-      : thousandths_(static_cast<std::int64_t>(cores * 1000.0 + 0.5)) {}
+  explicit core_claim(double cores) noexcept : thousandths_(std::llround(cores * 1000.0)) {}
 
   /// Adds one need to `j` unless the cores are free now. Any thread; once.
   void request(job* j);
+  /// Gives the cores to others while the task sleeps in a wait. The task's thread; with take_back
+  /// after it, which does not wait: for a moment more cores may be in use than there are.
+  void lend() noexcept;
+  void take_back() noexcept;
   /// Gives the cores back; lets others through. Any thread; harmless when nothing is held.
   void release() noexcept;
 
  private:
   friend struct core_gate;
-  enum class stage : std::uint8_t { idle, queued, held };
+  enum class stage : std::uint8_t { idle, queued, held, lent };
 
   job* job_ = nullptr;
   core_claim* next_ = nullptr;

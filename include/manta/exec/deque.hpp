@@ -35,10 +35,12 @@
 //      have to have started from a top at or after t with bottom > b, which is older than the
 //      write.
 //   4. Slots hold no null. A thief that reads null read a buffer that was given up: it tries again.
-// Limit: 2^48 pushes. Memory: grows by doubling; `shrink` returns the pages of a large buffer that
-// is empty. The pages of a buffer that was outgrown are returned at once, its addresses when the
-// deque ends, since a slow thief may still read it: together they are smaller than the present one.
-// Tests: against a model, four threads stress, thread sanitizer.
+// Limits: 2^48 pushes; a thief that sleeps between its two steps while the owner changes the tag an
+// exact multiple of 65,536 times without any entry taken from the top would be deceived. Memory:
+// grows by doubling; `shrink` returns the pages of a large buffer that is empty. The pages of a
+// buffer that was outgrown are returned at once, its addresses when the deque ends, since a slow
+// thief may still read it: together they are smaller than the present one. Tests: against a model,
+// four threads stress, thread sanitizer.
 
 namespace manta::inline v0::exec {
 
@@ -85,6 +87,16 @@ class MANTA_API deque {
   /// Takes the oldest entries, up to `batch` when there are many. Returns how many; `lost` is set
   /// when somebody else was faster, so that trying again makes sense.
   std::size_t steal(loot& into, bool& lost) noexcept;
+
+  /// The two steps of steal, so that a test can stand between them. plan reads what could be taken;
+  /// take has it, unless the deque changed in a way that makes the plan void.
+  struct plan_of_theft {
+    std::uint64_t top = 0;
+    std::size_t count = 0;
+    loot entries;
+  };
+  bool plan(plan_of_theft& theft) const noexcept;  // false: reread, an old buffer was seen
+  bool take(plan_of_theft& theft) noexcept;
 
   /// Exact for the owner; for others what was true a moment ago.
   bool is_empty() const noexcept { return size() <= 0; }
