@@ -62,7 +62,8 @@ T original(const manta::future<int>& f) {
   } catch (const manta::task_error& e) {
     try {
       std::rethrow_if_nested(e);
-    } catch (T inner) {  // by value: Clang 14 gives null for a thrown pointer caught by reference
+    } catch (std::conditional_t<std::is_pointer_v<T>, T, const T&> inner) {
+      // Clang 14 gives null for a thrown pointer that is caught by reference.
       return inner;
     }
   }
