@@ -50,10 +50,7 @@ void start_job(exec::job* j) {
   }
 }
 
-call_options checked_options(const options& asked) {
-  spec::check(asked, exec::executor::global().target());
-  return {asked.name, asked.cpus ? exec::core_claim(*asked.cpus) : exec::core_claim()};
-}
+void check_options(const options& asked) { spec::check(asked, exec::executor::global().target()); }
 
 void check_actor_options(const actor_options& asked) { spec::check(asked); }
 

@@ -80,7 +80,7 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
     return bits;
   }
   // The call took a handle when it was made, so the actor is there whatever other threads do.
-  static void ready(exec::job* j) noexcept { self(j)->core->arguments_ready(self(j)->caller); }
+  static void ready(exec::job* j) noexcept { self(j)->core->arguments_ready(j, self(j)->caller); }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
   static exec::call_origin origin(exec::job* j) noexcept {

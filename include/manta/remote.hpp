@@ -25,7 +25,8 @@ struct constant_callee {
   static constexpr const char* name() noexcept { return base::spelled_function<F>(); }
 };
 
-MANTA_API call_options checked_options(const options& asked);
+/// Throws for options that can't be.
+MANTA_API void check_options(const options& asked);
 
 template <auto F, class Options, class... Args>
 auto call_function(Options&& with, Args&&... args) {
@@ -54,7 +55,12 @@ class remote_with_options {
     static_assert(!std::is_member_function_pointer_v<decltype(F)>,
                   "manta::remote: options belong to tasks; an actor's are given to spawn");
     exec::executor::require();
-    return detail::call_function<F>(detail::checked_options(with_), std::forward<Args>(args)...);
+    detail::check_options(with_);
+    detail::named_options named{with_.name};
+    if (!with_.cpus) return detail::call_function<F>(std::move(named), std::forward<Args>(args)...);
+    return detail::call_function<F>(
+        detail::counted_options{std::move(named), exec::core_claim(*with_.cpus)},
+        std::forward<Args>(args)...);
   }
 
  private:

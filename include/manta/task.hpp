@@ -98,9 +98,11 @@ struct delegation<true> {
   exec::alias_node alias;
 };
 
-/// What only calls with options have.
-struct call_options {
+/// What only calls with options have; counted_options when they ask for cores.
+struct named_options {
   std::optional<std::string> name;
+};
+struct counted_options : named_options {
   exec::core_claim cores;
 };
 struct no_options {};
@@ -121,6 +123,7 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
   ~task() {}
 
   static constexpr bool has_options = !std::is_same_v<Options, no_options>;
+  static constexpr bool counts = std::is_same_v<Options, counted_options>;
 
   static task* self(exec::job* j) noexcept { return static_cast<task*>(j); }
 
@@ -133,10 +136,8 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
 
   void drop_inputs() noexcept {
     arguments.drop();
-    if constexpr (has_options) {
-      options.cores.release();
-      std::destroy_at(&options);
-    }
+    if constexpr (counts) options.cores.release();
+    if constexpr (has_options) std::destroy_at(&options);
     std::destroy_at(&callee);
   }
 
@@ -151,14 +152,22 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
-    if constexpr (has_options) exec::this_thread.current->cores = &t->options.cores;
+    if constexpr (counts) exec::this_thread.current->cores = &t->options.cores;
     bits = store_outcome<R>(j, t->shown_name(),
                             [t]() -> decltype(auto) { return t->arguments.call(t->callee); });
-    if constexpr (has_options) exec::this_thread.current->cores = nullptr;
+    if constexpr (counts) exec::this_thread.current->cores = nullptr;
     t->drop_inputs();
     return bits;
   }
-  static void ready(exec::job* j) noexcept { exec::executor::resume(j); }
+  // Cores are asked for when nothing else is missing: a task that waits must not keep them from the
+  // tasks it waits for.
+  static void ready(exec::job* j) noexcept {
+    if constexpr (counts) {
+      exec::core_claim& cores = self(j)->options.cores;
+      if (exec::executor::is_running() && !cores.is_settled() && !cores.request(j)) return;
+    }
+    exec::executor::resume(j);
+  }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->drop_inputs(); }
   static exec::alias_node* alias(exec::job* j) noexcept {
@@ -188,7 +197,7 @@ const exec::job_ops task<Callee, R, Pack, Options>::ops = {
     .origin = nullptr,
     .size = sizeof(task),
     .front = 0,
-    .in_place = true,
+    .in_place = !counts,  // a waiter has a thread to give, not cores
     .function = Callee::name(),
     .function_hash = base::hash_name(Callee::name()),
 };
@@ -204,14 +213,16 @@ future<flat_t<R>> start_task(Args&&... args) {
   Task* const t = make_job<Task>(std::forward<Args>(args)...);
   exec::name_child(t);
   future<flat_t<R>> out = access::make<flat_t<R>>(t);
-  constexpr bool counts = Task::has_options;
   using pack = decltype(Task::arguments);
-  if constexpr (pack::is_linked || counts) {
+  if constexpr (pack::is_linked) {
     t->needs.store(1,
                    std::memory_order_relaxed);  // ours, so that it can't start before all is linked
-    if constexpr (pack::is_linked) t->arguments.link(t);
-    if constexpr (counts) t->options.cores.request(t);
+    t->arguments.link(t);
     if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) return out;
+  }
+  if constexpr (Task::counts) {
+    Task::ready(t);
+    return out;
   }
   start_job(t);
   return out;

@@ -50,9 +50,10 @@ void close_gap(std::vector<future<T>>& futures, std::size_t first, std::size_t l
 /// are; all others are in `pending`. Runs nothing on this thread; a worker lends its core while it
 /// waits.
 ///
-/// Throws invalid_argument for a count above the number of futures, for an empty future and for one
-/// that is listed twice. Any thread. Cost: linear in the number of futures looked at; pass an
-/// rvalue to move the futures instead of counting them.
+/// Throws self_wait for a wait of an actor for itself that can't end, and invalid_argument for a
+/// count above the number of futures (an empty list is answered at once), for an empty future and
+/// for one that is listed twice. Any thread. Cost: linear in the number of futures looked at; pass
+/// an rvalue to move the futures instead of counting them.
 template <class T>
 wait_result<T> wait(std::vector<future<T>>&& futures, const wait_options& how = {}) {
   const exec::ready_prefix found =

@@ -22,6 +22,8 @@ alignas(job) char marks[2];
 job* const idle = reinterpret_cast<job*>(&marks[0]);
 job* const closed = reinterpret_cast<job*>(&marks[1]);
 
+// job::needs of a held call that may be sent.
+constexpr std::int32_t released = -1;
 // Calls an actor runs before it lets the worker's other jobs go first.
 constexpr int calls_per_turn = 256;
 // Looks at an empty inbox before the actor goes idle: about as long as a caller that got its answer
@@ -120,7 +122,7 @@ void actor_core::free_block_of_core() noexcept {
 
 void actor_core::drop_handle() noexcept {
   if (handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  push(this);
+  push(this);  // a thread that is new here joins in resume
   free_block_of_core();
 }
 
@@ -195,6 +197,7 @@ void actor_core::send(job* call, std::uint64_t caller) noexcept {
     call->link() = nullptr;
     refuse(call);
   } else {
+    call->needs.store(released, std::memory_order_relaxed);
     hold_back(call, caller);
   }
 }
@@ -211,6 +214,7 @@ void actor_core::send_linked(job* call, std::uint64_t caller) noexcept {
 // Behind the caller's other held calls; goes on at once when there are none and it is ready.
 void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   held_calls& held = *held_.load(std::memory_order_acquire);
+  add_handle();  // ours: the call that has the sender's may be run, and end the actor, meanwhile
   std::unique_lock lock(held.mutex);
   call->link() = nullptr;
   held_calls::list& list = held.of(caller);
@@ -222,13 +226,15 @@ void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   lock.unlock();
   if (sent.has_first) executor::resume(this);
   refuse(sent.refused);
+  drop_handle();
 }
 
-void actor_core::arguments_ready(std::uint64_t caller) noexcept {
+void actor_core::arguments_ready(job* call, std::uint64_t caller) noexcept {
   flushed sent;
   {
     held_calls& held = *held_.load(std::memory_order_acquire);
     const std::lock_guard lock(held.mutex);
+    call->needs.store(released, std::memory_order_relaxed);
     sent = flush_held(caller);
   }
   if (sent.has_first) executor::resume(this);
@@ -251,7 +257,7 @@ actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
       before = call;
       continue;
     }
-    if (call->needs.load(std::memory_order_acquire) != 0) break;
+    if (call->needs.load(std::memory_order_relaxed) != released) break;
     (before == nullptr ? list.first : before->link()) = at;
     if (list.last == call) list.last = before;
     const arrival how = insert(call);

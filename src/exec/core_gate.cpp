@@ -58,19 +58,35 @@ struct core_gate {
   }
 };
 
-void core_claim::request(job* j) {
-  if (thousandths_ == 0) return;
+bool core_claim::request(job* j) {
+  if (thousandths_ == 0) return true;
   core_gate& gate = core_gate::global();
   const std::lock_guard lock(gate.mutex);
   job_ = j;
   if (gate.first == nullptr && thousandths_ <= gate.free) {
     gate.free -= thousandths_;
     stage_ = stage::held;
-    return;
+    return true;
   }
   j->needs.fetch_add(1, std::memory_order_relaxed);
   stage_ = stage::queued;
   gate.append(this);
+  return false;
+}
+
+void core_claim::cancel_waiting(const error& reason) noexcept {
+  core_gate& gate = core_gate::global();
+  for (;;) {
+    job* j = nullptr;
+    {
+      const std::lock_guard lock(gate.mutex);
+      if (gate.first == nullptr) return;
+      j = gate.first->job_;
+      gate.first->stage_ = stage::idle;
+      gate.remove(gate.first);
+    }
+    j->ops->cancel(j, reason);
+  }
 }
 
 void core_claim::lend() noexcept {

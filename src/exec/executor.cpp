@@ -13,6 +13,7 @@
 #include <manta/base/machine.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/core_gate.hpp>
 
 #include "executor_state.hpp"
 
@@ -77,6 +78,7 @@ executor& executor::global() {
 bool executor::start(const executor_settings& settings) {
   const std::unique_lock lock(state_->mutex);
   if (state_->is_started) return false;
+  reset_core_gate(settings.workers);
   state_->settings = settings;
   state_->spin_us.store(settings.spin_us, std::memory_order_relaxed);
   state_->is_stopping.store(false, std::memory_order_relaxed);
@@ -115,8 +117,12 @@ bool executor::start_thread(bool beyond_limit) noexcept {
         "--manta-extra-threads\n",
         s.thread_count.load());
   }
+  for (auto& w : s.ended) w->thread.join();  // they have nothing left to do
+  s.left.fetch_sub(static_cast<int>(s.ended.size()));
+  s.ended.clear();
   idle_word_.fetch_add(one_active + one_searching);
   try {
+    s.parked.reserve(s.workers.size() + 1);  // so that parking needs no memory
     auto made = std::make_unique<worker>();
     worker* const w = made.get();
     w->owner = this;
@@ -217,6 +223,7 @@ void executor::stop() noexcept {
   }
   heavy_barrier();
   join_workers();
+  core_claim::cancel_waiting(ended_error());
   cancel_queued();  // an actor's entry must be gone before the actor is
   actor_core::close_all(ended_error());
   cancel_queued();
@@ -238,6 +245,7 @@ void executor::join_workers() noexcept {
   parker nap;
   while (s.left.load() < all) {
     cancel_queued();
+    core_claim::cancel_waiting(ended_error());
     nap.park_until(base::now() + std::chrono::microseconds(100));
   }
   for (auto& w : s.workers) w->thread.join();
@@ -266,7 +274,19 @@ void executor::cancel_queued() noexcept {
   }
 }
 
+// A thread may bring the engine work before it ever called it: the last handle to an actor dies
+// there.
+void executor::join_if_new() noexcept {
+  if (this_thread.is_worker || !is_running()) return;
+  try {
+    require();
+  } catch (...) {
+    // It ended meanwhile, or there is no memory: resume goes on without.
+  }
+}
+
 void executor::resume(job* j) noexcept {
+  if (this_thread.generation != live_generation_.load()) join_if_new();
   if (this_thread.generation != 0 && this_thread.generation == live_generation_.load()) {
     try {
       submit(j);
@@ -295,12 +315,12 @@ void executor::resume(job* j) noexcept {
 void executor::yield(job* j) noexcept {
   deque& jobs = this_thread.queue->jobs;
   void* const next = jobs.pop();
+  resume(j);
+  if (next == nullptr) return;
   try {
-    submit(j);
-    if (next != nullptr) jobs.push(next);  // the room it had is still there
+    jobs.push(next);
   } catch (const std::bad_alloc&) {
-    j->ops->cancel(j, error::out_of_memory());
-    if (next != nullptr) resume(static_cast<job*>(next));
+    static_cast<job*>(next)->ops->cancel(static_cast<job*>(next), error::out_of_memory());
   }
 }
 
@@ -323,7 +343,7 @@ executor_counts executor::counts() {
     sum.run_in_place += c.run_in_place.load(std::memory_order_relaxed);
     sum.stolen += c.stolen.load(std::memory_order_relaxed);
     sum.actor_calls += c.actor_calls.load(std::memory_order_relaxed);
-    if (!q->is_worker) continue;
+    if (!q->is_worker || (!q->is_owned && c.run.load(std::memory_order_relaxed) == 0)) continue;
     sum.workers.push_back({c.run.load(std::memory_order_relaxed),
                            1e-9 * static_cast<double>(c.busy_ns.load(std::memory_order_relaxed))});
   }

@@ -24,8 +24,8 @@ struct executor::worker {
   std::thread thread;
   int number = 0;
   bool is_searching = false;
-  bool took_lone_task = false;  // the last theft
-  bool is_parked = false;       // under the executor's mutex
+  bool took_stale = false;  // the last look found an entry that its submitter runs
+  bool is_parked = false;   // under the executor's mutex
   std::uint32_t random = 0;
   std::uint32_t ticks = 0;
   base::time_point busy_since{};

@@ -47,26 +47,33 @@ void job::lock() noexcept {
 void job::finish_slow(std::uint64_t bits, unsigned drops) noexcept {
   lock();
   waiter* list = std::exchange(waiters_, nullptr);
-  // Sets `bits`, clears locked and waiters in one step: both sets of bits are known to be as
-  // assumed.
+  // One step: sets `bits`, clears locked and waiters, and gives up the caller's hold, so that who
+  // is told and finds the value ready does not count the worker as one who uses it.
   std::uint64_t old = word_.load(std::memory_order_relaxed);
-  while (!word_.compare_exchange_weak(old, (old | bits) & ~(job_bits::locked | job_bits::waiters),
-                                      std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  std::uint64_t next = 0;
+  do {
+    next = ((old | bits) & ~(job_bits::locked | job_bits::waiters)) - drops * job_bits::holder;
+  } while (!word_.compare_exchange_weak(old, next, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed));
+  // From here on only the waiters are touched: each of them has a hold, so with none left the list
+  // is empty.
+  if (next >> 32U == 0) {
+    destroy();
+    return;
   }
   // The list is newest first; those who came first are told first.
   waiter* ordered = nullptr;
   while (list != nullptr) {
-    waiter* next = list->next;
+    waiter* const then = list->next;
     list->next = ordered;
     ordered = list;
-    list = next;
+    list = then;
   }
   while (ordered != nullptr) {
-    waiter* next = ordered->next;
+    waiter* const then = ordered->next;
     ordered->fire(ordered);
-    ordered = next;
+    ordered = then;
   }
-  if (drops != 0) drop();
 }
 
 void job::fail(error reason, unsigned drops) noexcept {

@@ -30,24 +30,28 @@ constexpr std::uint32_t max_depth = 4096;
 constexpr int pauses_before_look = 6;
 
 // Drops entries at the queue's own end that somebody claimed otherwise. Live ones in between are
-// put back in order; at most a batch of them is looked at.
+// put back in order; at most a batch of them is looked at. Dropping may run users' destructors, so
+// it comes last, when the queue is whole again.
 void sweep_stale(deque& jobs) {
   std::array<void*, deque::batch> live;
+  std::array<job*, 2 * stale_before_sweep> dead;
   std::size_t kept = 0;
-  while (kept < live.size()) {
+  std::size_t dropped = 0;
+  while (kept < live.size() && dropped < dead.size()) {
     void* const e = jobs.pop();
     if (e == nullptr) break;
     job* const j = static_cast<job*>(e);
     if (j->is_claimed()) {
-      j->drop_entry();
+      dead[dropped++] = j;
     } else {
       live[kept++] = e;
     }
   }
   this_thread.stale = 0;
-  if (kept == 0) return;
+  const bool has_live = kept > 0;
   while (kept > 0) jobs.push(live[--kept]);  // never grows: they were in there before
-  executor::notify();                        // a worker may have looked while they were out
+  if (has_live) executor::notify();          // a worker may have looked while they were out
+  for (std::size_t i = 0; i < dropped; ++i) dead[i]->drop_entry();
 }
 
 class waiting_thread : public waiter {
@@ -73,15 +77,6 @@ class lent_cores {
     }
   }
 };
-
-void refuse_self_wait(job* j) {
-  if (j->ops->origin == nullptr) return;
-  const actor_core* const of = j->ops->origin(j).actor;
-  if (this_thread.current == nullptr || this_thread.current->actor != of) return;
-  raise(errc::self_wait,
-        "an actor's method waits for another call of the same actor, which can't begin before the "
-        "method ends; return the future instead, or call the method directly");
-}
 
 }  // namespace
 
@@ -128,10 +123,27 @@ bool executor::run_here(job* j) {
     if (drops != 0) j->drop_entry();
     return false;
   }
-  if (drops == 0 && ++self.stale >= stale_before_sweep) sweep_stale(jobs);
   work_counters::add<std::uint64_t>(self.queue->counters.run_in_place, 1);
   run_claimed(j, {.drops = drops, .is_last = false});
+  if (drops == 0 && ++self.stale >= stale_before_sweep) sweep_stale(jobs);
   return true;
+}
+
+// An actor on this thread's stack can't begin another call before the present one ends.
+bool executor::is_self_wait(job* j) noexcept {
+  const job_ref end(j->awaited());
+  if (end->ops->origin == nullptr || end->is_ready()) return false;
+  const actor_core* const of = end->ops->origin(end.get()).actor;
+  for (context* c = this_thread.current; c != nullptr; c = c->outer) {
+    if (c->actor == of) return true;
+  }
+  return false;
+}
+
+void executor::raise_self_wait() {
+  raise(errc::self_wait,
+        "an actor's method waits for another call of the same actor, which can't begin before the "
+        "method ends; return the future instead, or call the method directly");
 }
 
 bool executor::wait(job* j, const base::deadline& deadline) {
@@ -146,7 +158,7 @@ bool executor::wait(job* j, const base::deadline& deadline) {
     const job_ref end(j->awaited());
     if (!end->is_ready() && (end->is_claimed() || !run_here(end.get()))) break;
   }
-  refuse_self_wait(j);
+  if (is_self_wait(j)) raise_self_wait();
   if (spin_for(j, deadline)) return true;
   waiting_thread me;
   if (!j->add_waiter(&me)) return true;

@@ -155,7 +155,12 @@ ready_prefix wait_many(job* const* jobs, std::size_t n, std::size_t wanted,
   ready_prefix found = look(jobs, n, wanted);
   if (found.count >= wanted || (timeout && *timeout <= duration::zero())) return found;
   base::deadline deadline;
-  if (timeout) deadline = base::after(*timeout);
+  if (timeout) {
+    deadline = base::after(*timeout);
+  } else if (this_thread.current != nullptr && this_thread.current->running != nullptr) {
+    const auto never = std::count_if(jobs, jobs + n, executor::is_self_wait);
+    if (n - static_cast<std::size_t>(never) < wanted) executor::raise_self_wait();
+  }
   wait_group group(n, static_cast<std::int64_t>(wanted));
   for (std::size_t i = 0; i < n; ++i) group.add(i, jobs[i]);
   group.sleep(deadline);

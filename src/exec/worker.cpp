@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 // A worker's own queue goes first; every so often the others are asked, so that a task which keeps
 // making tasks does not starve what other threads submitted. A prime, to fall in step with nothing.
 constexpr std::uint32_t fairness_period = 61;
+// So few entries that a batch fits without growing.
+constexpr std::int64_t roomy = 128;
 // How long a searcher stays that is one too many: hand-overs make short overlaps.
 constexpr auto over_budget_grace = 2us;
 // Looks at the queues in quick succession before a searcher slows down; about 2 us.
@@ -42,8 +44,11 @@ job* executor::next_job(worker& w) {
   const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
   const bool is_surplus = active(word) > target(word);
   if (!w.is_searching && !is_surplus && !state_->is_stopping.load(std::memory_order_relaxed)) {
-    if (++w.ticks % fairness_period == 0) {
-      if (job* j = steal_round(w)) return j;
+    if (++w.ticks % fairness_period == 0 && w.queue->jobs.size() < roomy) {
+      if (job* j = steal_round(w)) {
+        notify();  // a batch was out of sight while it moved
+        return j;
+      }
     }
     if (void* e = w.queue->jobs.pop()) return static_cast<job*>(e);
   }
@@ -85,12 +90,14 @@ job* executor::found(worker& w, job* j) {
 // would make that thread pay for a wake (13 us on a virtual machine) each time.
 class executor::search_pace {
  public:
-  search_pace(const state& s, bool is_lone) noexcept
+  explicit search_pace(const state& s) noexcept
       : state_(s),
         spin_(s.spin_us.load(std::memory_order_relaxed)),
         until_(base::now() + spin_),
-        submitted_(submissions()),
-        round_(is_lone ? quick_rounds : 0) {}
+        submitted_(submissions()) {}
+
+  /// Somebody submits what he runs himself: no need to hurry.
+  void slow_down() noexcept { round_ = std::max(round_, quick_rounds); }
 
   /// Pauses before the next look. False when the search should end.
   bool next(bool is_over_budget) noexcept {
@@ -128,7 +135,7 @@ class executor::search_pace {
   base::time_point until_;
   base::time_point over_since_{};
   std::uint64_t submitted_;
-  std::uint32_t round_;
+  std::uint32_t round_ = 0;
   bool is_extended_ = false;
 };
 
@@ -140,16 +147,17 @@ job* executor::search(worker& w) {
     w.busy_since = {};
   }
   for (;;) {
-    // The last one was a lone task that its submitter was about to run itself, most likely.
-    search_pace pace(*state_, std::exchange(w.took_lone_task, false));
+    search_pace pace(*state_);
     do {
       if (state_->is_stopping.load(std::memory_order_relaxed)) {
+        w.is_searching = false;
         idle_word_.fetch_sub(one_active + one_searching);
         return nullptr;
       }
       const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
       if (active(word) > target(word)) break;  // one too many: make room at once
       if (job* j = look(w)) return found(w, j);
+      if (std::exchange(w.took_stale, false)) pace.slow_down();
     } while (pace.next(is_over_budget()));
     if (!park(w)) return nullptr;
   }
@@ -168,6 +176,7 @@ job* executor::look(worker& w) {
   if (j == nullptr || !is_stale(j)) return j;
   j->drop_entry();  // its submitter runs it: the search goes on, and nobody has to be woken
   begin_search(w);  // a destructor that ran ended it
+  w.took_stale = true;
   return nullptr;
 }
 
@@ -192,11 +201,10 @@ job* executor::steal_round(worker& w) {
     bool lost = false;
     const std::size_t n = victim->jobs.steal(loot, lost);
     if (n == 0) continue;
-    // Oldest first: the own end is last in, first out. A batch always fits without growing.
+    // Oldest first: the own end is last in, first out. The caller saw that a batch fits.
     for (std::size_t k = n; k-- > 1;) w.queue->jobs.push(loot[k]);
     work_counters::add<std::uint64_t>(w.queue->counters.stolen, n);
     job* const first = static_cast<job*>(loot[0]);
-    w.took_lone_task = n == 1 && first->ops->in_place;
     return first;
   }
   return nullptr;

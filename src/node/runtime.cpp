@@ -7,7 +7,6 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/base/machine.hpp>
-#include <manta/exec/core_gate.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
@@ -44,7 +43,6 @@ runtime::runtime(const config& settings) {
 }
 
 void runtime::start(const config& settings) {
-  exec::reset_core_gate(settings.workers);
   exec::executor_settings with;
   with.workers = settings.workers;
   with.spin_us = settings.spin_us;

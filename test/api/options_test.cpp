@@ -120,7 +120,8 @@ namespace {
 std::atomic<int> inside{0};
 std::atomic<int> peak{0};
 
-// Holds its worker, and with it its cores, until three are inside: a wait of manta's would lend them.
+// Holds its worker, and with it its cores, until three are inside: a wait of manta's would lend
+// them.
 int hold_until_three(int) {
   const int now_inside = ++inside;
   int seen = peak;

@@ -36,6 +36,10 @@
 // The end: when the last handle goes, the core itself is pushed as a mail behind all calls; the
 // worker that finds it destroys the object and frees the block. A held call counts as a handle.
 //
+// A held call is released by its needs becoming -1, under the lock, by who found its arguments
+// complete (and reads it last): needs 0 alone would let another thread send it, and it would be
+// gone.
+//
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
@@ -69,8 +73,8 @@ class MANTA_API actor_core : public job {
   /// of its own, which is dropped by who finds the arguments complete. Takes over one hold of the
   /// call.
   void send_linked(job* call, std::uint64_t caller) noexcept;
-  /// job_ops::ready of a linked call.
-  void arguments_ready(std::uint64_t caller) noexcept;
+  /// job_ops::ready of a linked call: from here on it may be sent, and be gone.
+  void arguments_ready(job* call, std::uint64_t caller) noexcept;
 
   /// Shown in errors instead of the type. Before the construction starts; null for none.
   void set_name(std::unique_ptr<std::string> name) noexcept { name_ = std::move(name); }

@@ -17,8 +17,14 @@ class MANTA_API core_claim {
   core_claim() noexcept = default;
   explicit core_claim(double cores) noexcept : thousandths_(std::llround(cores * 1000.0)) {}
 
-  /// Adds one need to `j` unless the cores are free now. Any thread; once.
-  void request(job* j);
+  /// Asks for `j`, which needs nothing else any more: true when the cores are its own now.
+  /// Otherwise it gets one more need and waits in the gate, and j may be gone on return:
+  /// job_ops::ready is called when the cores are its own. Any thread; once.
+  bool request(job* j);
+  /// Whether there is nothing to ask for any more.
+  bool is_settled() const noexcept { return thousandths_ == 0 || stage_ == stage::held; }
+  /// Ends the jobs that wait in the gate.
+  static void cancel_waiting(const error& reason) noexcept;
   /// Gives the cores to others while the task sleeps in a wait. The task's thread; with take_back
   /// after it, which does not wait: for a moment more cores may be in use than there are.
   void lend() noexcept;

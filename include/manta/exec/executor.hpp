@@ -130,11 +130,22 @@ class MANTA_API executor {
   /// Looks whether a worker has to be woken for what was just queued.
   static void notify() {
     light_barrier();
-    if (wants_worker(idle_word_.load(std::memory_order_relaxed))) global().wake_one(true);
+    std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
+    if (active(word) >= target(word)) return;
+    if (searching(word) != 0) {
+      // The searcher may be about to stop and to look at the queues for the last time: either it
+      // sees what was queued, or we see that it stopped.
+      detail::full_barrier();
+      word = idle_word_.load(std::memory_order_relaxed);
+    }
+    if (wants_worker(word)) global().wake_one(true);
   }
 
   /// Returns when `j` is ready, or false at the deadline. Runs it here when it may.
   static bool wait(job* j, const base::deadline& deadline);
+  /// Whether `j` waits for a call of an actor whose method runs on this thread: it would for ever.
+  static bool is_self_wait(job* j) noexcept;
+  [[noreturn]] static void raise_self_wait();
   /// Sleeps until `p` is signalled (true) or the deadline; a worker lends its core meanwhile.
   static bool sleep(parker& p, const base::deadline& deadline);
 
@@ -143,7 +154,7 @@ class MANTA_API executor {
   base::time_point started() const noexcept { return started_; }
   executor_counts counts();
 
-  /// Queues `j` on the calling worker so that what it has queued already goes first.
+  /// Queues `j` on the calling worker so that the newest entry of its queue goes first.
   static void yield(job* j) noexcept;
 
   /// Worker threads alive now, those that stand in for blocked ones included.
@@ -177,6 +188,7 @@ class MANTA_API executor {
   executor();
 
   static void join_thread();
+  static void join_if_new() noexcept;
   static bool run_here(job* j);
   static bool spin_for(job* j, const base::deadline& deadline);
   void leave_thread(work_queue* queue) noexcept;

@@ -29,6 +29,7 @@ struct runtime_stats {
   std::uint64_t wakes = 0;         ///< sleeping workers that had to be woken
   std::uint64_t threads_lent = 0;  ///< threads started to stand in for blocked ones
   double uptime_seconds = 0;
+  /// Each worker that is there, and those that stood in for blocked ones and ran something.
   std::vector<worker_stats> workers;
 };
 

@@ -15,9 +15,9 @@ namespace manta::inline v0 {
 
 /// Options of one task: `remote<f>.with({.cpus = 2, .name = "fit"})(x)`.
 struct options {
-  /// Cores the task needs, fractions allowed. Tasks that say so run only while their sum fits the
-  /// runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or more;
-  /// more than the runtime has throws manta::infeasible, since no other node can give them.
+  /// Cores the task needs to run, fractions allowed. Tasks that say so run only while their sum
+  /// fits the runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or
+  /// more; more than the runtime has throws manta::infeasible, since no other node can give them.
   std::optional<double> cpus = std::nullopt;
   /// GPUs the task needs: 0, a fraction below 1, or a whole number.
   double gpus = 0;

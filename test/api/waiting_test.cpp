@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread that waits may count on: whose value it is, whose cores, and which waits never end.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/support.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+std::unique_ptr<int> make_owned(int x) { return std::make_unique<int>(x); }
+int plus_one(int x) { return x + 1; }
+int with_inner_cores(int x) { return manta::remote<plus_one>.with({.cpus = 2})(x).get(); }
+
+struct selfish {
+  manta::actor<selfish> me;
+  void know(manta::actor<selfish> self) { me = std::move(self); }
+  int value() { return 7; }
+  int wait_for_own_call() {
+    auto [ready, pending] =
+        manta::wait(std::vector{manta::remote<&selfish::value>(me)}, {.count = 1});
+    return static_cast<int>(ready.size());
+  }
+  manta::future<int> start(std::shared_ptr<std::atomic<bool>> go) {
+    return manta::async([go] {
+      while (!*go) std::this_thread::yield();
+      return 7;
+    });
+  }
+  int get_of(const std::vector<manta::future<int>>& f, std::shared_ptr<std::atomic<bool>> go) {
+    std::thread opener([go] { *go = true; });
+    const int x = f[0].get();
+    opener.join();
+    return x;
+  }
+};
+
+struct tells_its_end {
+  std::shared_ptr<std::atomic<bool>> ended;
+  explicit tells_its_end(std::shared_ptr<std::atomic<bool>> e) : ended(std::move(e)) {}
+  ~tells_its_end() { *ended = true; }
+  int one() { return 1; }
+};
+
+bool becomes_true(const std::atomic<bool>& flag) {
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (!flag && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return flag;
+}
+
+}  // namespace
+
+// The waiter was told while the worker still held the job: the value seemed shared, and was not
+// moved.
+TEST_CASE("a waiter that slept moves the value out like any other", "[wait][value]") {
+  manta::config sleepy;
+  sleepy.workers = 2;
+  sleepy.spin_us = 0;
+  const manta::runtime rt(sleepy);
+  int moved = 0;
+  for (int i = 0; i < 2000; ++i) {
+    auto f = manta::remote<make_owned>(i);
+    static_cast<void>(f.try_get(1ns));  // so that it runs elsewhere
+    moved += *std::move(f).get() == i ? 1 : 0;
+  }
+  CHECK(moved == 2000);
+}
+
+// Cores taken at the call, while arguments are still made, were kept from the tasks that make them.
+TEST_CASE("a task that waits for its arguments does not hold the cores it will need", "[options]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::remote<with_inner_cores>(1);
+  const auto b = manta::remote<plus_one>.with({.cpus = 2})(a);
+  CHECK(b.get(test::patience) == 3);
+}
+
+TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle]") {
+  std::vector<manta::future<int>> waiting;
+  {
+    const manta::runtime rt(test::two_workers());
+    for (int i = 0; i < 100; ++i) {
+      waiting.push_back(manta::remote<with_inner_cores>.with({.cpus = 2})(i));
+    }
+  }
+  int ended = 0;
+  for (const auto& f : waiting) ended += f.is_ready() ? 1 : 0;
+  CHECK(ended == 100);
+}
+
+TEST_CASE("an actor that waits for its own call gets self_wait from wait, too", "[actor]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::spawn<selfish>();
+  manta::remote<&selfish::know>(a, a).get();
+  try {
+    manta::remote<&selfish::wait_for_own_call>(a).get();
+    FAIL("it answered");
+  } catch (const manta::self_wait&) {
+  }
+  manta::remote<&selfish::know>(a, manta::actor<selfish>()).get();
+}
+
+TEST_CASE("an actor may wait for what its earlier call delegated to a task", "[actor]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::spawn<selfish>();
+  const auto go = std::make_shared<std::atomic<bool>>(false);
+  const auto started = manta::remote<&selfish::start>(a, go);
+  while (!started.is_ready() && manta::remote<&selfish::value>(a).get() != 7) {
+  }
+  const auto answer = manta::remote<&selfish::get_of>(a, std::vector{started, started}, go);
+  CHECK(answer.get(test::patience) == 7);
+}
+
+// A thread that manta had never seen counted as one that comes after the end: the actor stayed.
+TEST_CASE("an actor ends when its last handle goes on a thread that is new here", "[actor]") {
+  const manta::runtime rt(test::two_workers());
+  const auto ended = std::make_shared<std::atomic<bool>>(false);
+  auto last = manta::spawn<tells_its_end>(ended);
+  CHECK(manta::remote<&tells_its_end::one>(last).get() == 1);
+  std::thread([handle = std::move(last)]() mutable { handle = {}; }).join();
+  CHECK(becomes_true(*ended));
+}
+
+TEST_CASE("a second runtime that is refused changes nothing of the first", "[lifecycle]") {
+  const manta::runtime rt(test::two_workers());
+  static std::atomic<bool> inside{false};
+  static std::atomic<bool> go{false};
+  inside = go = false;
+  constexpr auto hold = [](int x) {
+    inside = true;
+    while (!go) std::this_thread::yield();
+    return x;
+  };
+  const auto first = manta::remote<hold>.with({.cpus = 2})(1);
+  REQUIRE(becomes_true(inside));
+  CHECK_THROWS_AS(manta::runtime(test::two_workers()), manta::invalid_argument);
+  const auto second = manta::remote<plus_one>.with({.cpus = 2})(1);
+  CHECK_THROWS_AS(second.get(20ms), manta::timed_out);
+  go = true;
+  CHECK(second.get(test::patience) == 2);
+  CHECK(first.get() == 1);
+}
