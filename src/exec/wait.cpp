@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <manta/base/pause.hpp>
 #include <manta/exec/actor_core.hpp>
@@ -171,9 +172,12 @@ bool executor::wait(job* j, const base::deadline& deadline) {
 // Polls for a short while; longer when no other thread needs the core.
 bool executor::spin_for(job* j, const base::deadline& deadline) {
   state& s = *global().state_;
+  thread_state& self = this_thread;
   const base::time_point start = base::now();
   if (deadline && start >= *deadline) return j->is_ready();
-  const auto spin = std::chrono::microseconds(s.spin_us.load(std::memory_order_relaxed));
+  // A worker that this thread woke needs about one spin to come, so this waits for two.
+  const auto spin = std::chrono::microseconds(s.spin_us.load(std::memory_order_relaxed)) *
+                    (std::exchange(self.has_woken, false) ? 2 : 1);
   if (spin.count() == 0 || s.cores < 2) return j->is_ready();
   s.spinning_waiters.fetch_add(1, std::memory_order_relaxed);
   bool ready = false;

@@ -297,7 +297,10 @@ void executor::wake_one(bool may_exceed) noexcept {
       if (start_thread(beyond)) ++s.lent;
     }
   }
-  if (chosen != nullptr) chosen->sleep.signal();
+  if (chosen != nullptr) {
+    chosen->sleep.signal();
+    this_thread.has_woken = true;
+  }
   if (has_ended) cancel_queued();
 }
 

@@ -43,6 +43,8 @@ struct thread_state {
   /// Jobs now running on this thread's stack, one in the other.
   std::uint32_t depth = 0;
   bool is_worker = false;
+  /// This thread woke a worker since it last waited: that takes a while to come.
+  bool has_woken = false;
   /// Below this stack address nothing more is run in place.
   const char* stack_limit = nullptr;
   /// Queue entries left behind by jobs that were claimed elsewhere than from the queue.
