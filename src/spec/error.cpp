@@ -35,11 +35,9 @@ std::string compose(const task_failure& failure) {
 std::string demangled(const std::type_info* type) {
   if (type == nullptr) return "unknown";
   int status = 0;
-  char* text = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
-  if (text == nullptr) return type->name();
-  std::string name = text;
-  std::free(text);
-  return name;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
+  return text == nullptr ? type->name() : text.get();
 }
 
 template <class Exception>

@@ -41,6 +41,22 @@ void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*form*/) noexcept {
+  try {
+    return allocate(bytes, alignof(std::max_align_t));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+// The array forms of the library call these; the sanitizers' own do not.
+void* operator new[](std::size_t bytes) { return operator new(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& form) noexcept {
+  return operator new(bytes, form);
+}
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t /*bytes*/) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t& /*form*/) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t& /*form*/) noexcept { std::free(p); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t /*bytes*/) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t /*alignment*/) noexcept { std::free(p); }
