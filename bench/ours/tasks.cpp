@@ -202,6 +202,7 @@ contestant our_idle() {
     return [=](const turn&) {
       keep(rt);
       check(call_and_get<std::uint64_t>(10000) == payload_sum(10000), "sum of results");
+      // What is measured is the time in which nothing happens: there is no event to wait for.
       std::this_thread::sleep_for(pause);
       const double start = now_s();
       const double cpu = process_cpu_s();
