@@ -55,14 +55,6 @@ void sweep_stale(deque& jobs) {
   for (std::size_t i = 0; i < dropped; ++i) dead[i]->drop_entry();
 }
 
-class waiting_thread : public waiter {
- public:
-  waiting_thread() noexcept {
-    fire = [](waiter* self) noexcept { static_cast<waiting_thread*>(self)->sleep.signal(); };
-  }
-  parker sleep;
-};
-
 // While a thread sleeps in a wait, the cores that its tasks asked for are free for others.
 class lent_cores {
  public:
@@ -87,6 +79,7 @@ void run_claimed(job* j, const run_options& how) noexcept {
     context ctx;
     ctx.running = j;
     ctx.actor = how.actor;
+    ctx.drops = how.drops;
     const context_scope scope(ctx);
     bits = j->ops->run(j);
   }
@@ -95,6 +88,8 @@ void run_claimed(job* j, const run_options& how) noexcept {
   if (bits == job_bits::aliased) [[unlikely]] {
     if (how.drops == 0) j->hold();
     make_alias(j);
+  } else if (bits == 0) [[unlikely]] {
+    // Suspended: it may have gone on, and be gone, already.
   } else {
     j->finish(bits | job_bits::claimed, how.drops);
   }
@@ -161,7 +156,7 @@ bool executor::wait(job* j, const base::deadline& deadline) {
   }
   if (is_self_wait(j)) raise_self_wait();
   if (spin_for(j, deadline)) return true;
-  waiting_thread me;
+  thread_waiter me;
   if (!j->add_waiter(&me)) return true;
   if (sleep(me.sleep, deadline)) return true;
   if (j->remove_waiter(&me)) return false;

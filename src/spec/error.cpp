@@ -18,11 +18,12 @@ namespace manta::inline v0 {
 
 namespace {
 
-constexpr std::array<const char*, 16> names = {
-    "task_error", "worker_lost",   "node_lost",        "object_lost",
-    "actor_lost", "timed_out",     "cancelled",        "store_full",
-    "infeasible", "decode_failed", "invalid_argument", "invalid_config",
-    "no_runtime", "not_unique",    "self_wait",        "out_of_memory",
+constexpr std::array<const char*, 21> names = {
+    "task_error",       "worker_lost",    "node_lost",    "object_lost",    "actor_lost",
+    "timed_out",        "cancelled",      "store_full",   "infeasible",     "decode_failed",
+    "invalid_argument", "invalid_config", "no_runtime",   "not_unique",     "self_wait",
+    "out_of_memory",    "name_taken",     "mailbox_full", "channel_closed", "group_removed",
+    "unsupported",
 };
 
 std::string compose(const task_failure& failure) {
@@ -142,6 +143,16 @@ void error::raise() const {
       throw_as<manta::self_wait>(*this);
     case errc::out_of_memory:
       throw_as<manta::out_of_memory>(*this);
+    case errc::name_taken:
+      throw_as<manta::name_taken>(*this);
+    case errc::mailbox_full:
+      throw_as<manta::mailbox_full>(*this);
+    case errc::channel_closed:
+      throw_as<manta::channel_closed>(*this);
+    case errc::group_removed:
+      throw_as<manta::group_removed>(*this);
+    case errc::unsupported:
+      throw_as<manta::unsupported>(*this);
   }
   throw_as<manta::exception>(*this);
 }

@@ -28,6 +28,9 @@ struct context {
   context* outer = nullptr;
   /// Calls made so far: the next child's index.
   std::uint32_t calls = 0;
+  /// Holds of `running` that its runner gives up when it is finished (0 when it runs in place). A job
+  /// that suspends itself takes a hold first when this is 0, and owns that one from then on.
+  unsigned drops = 1;
   /// Told apart from every other caller of the process; 0 until it is needed.
   std::uint64_t serial = 0;
   /// This caller's own id; computed at its first call (see name_child).

@@ -221,6 +221,16 @@ class MANTA_API executor {
   base::time_point started_{};
 };
 
+/// A thread that waits to be told; executor::sleep(sleep, deadline) lends its core meanwhile. It
+/// must be removed from where it was added, or have fired, before it goes.
+class thread_waiter : public waiter {
+ public:
+  thread_waiter() noexcept {
+    fire = [](waiter* self) noexcept { static_cast<thread_waiter*>(self)->sleep.signal(); };
+  }
+  parker sleep;
+};
+
 /// How run_claimed runs a job.
 struct run_options {
   unsigned drops = 1;           ///< as in job::finish

@@ -88,7 +88,8 @@ struct job_ops {
   /// Runs a job that was taken from a queue; the entry's hold goes with it.
   void (*execute)(job* self) noexcept;
   /// Runs a claimed job: fills the slot, drops the arguments, returns the bits to complete with
-  /// (ready, ready|failed, or aliased with the target in the slot).
+  /// (ready, ready|failed, or aliased with the target in the slot). 0: not finished, it is suspended
+  /// and goes on later; who finishes it then has one hold to give up.
   std::uint64_t (*run)(job* self) noexcept;
   /// Everything it needs is there (needs went to 0): puts it where it will be run from.
   void (*ready)(job* self) noexcept;

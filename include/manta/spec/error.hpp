@@ -32,6 +32,11 @@ enum class errc {
   not_unique,        ///< a move-only value was to be moved out while others still hold it
   self_wait,         ///< an actor waits for itself
   out_of_memory,     ///< an allocation of the engine failed
+  name_taken,        ///< an actor of that name is alive already
+  mailbox_full,      ///< the actor's mailbox is at its cap
+  channel_closed,    ///< nothing more can be sent, or is left to be received
+  group_removed,     ///< the placement group was removed or is gone
+  unsupported,       ///< this way of running cannot do what was asked; the message says which can
 };
 
 /// "timed_out" and so on; static storage.
@@ -150,6 +155,21 @@ class MANTA_API self_wait : public exception {
   using exception::exception;
 };
 class MANTA_API out_of_memory : public exception {
+  using exception::exception;
+};
+class MANTA_API name_taken : public exception {
+  using exception::exception;
+};
+class MANTA_API mailbox_full : public exception {
+  using exception::exception;
+};
+class MANTA_API channel_closed : public exception {
+  using exception::exception;
+};
+class MANTA_API group_removed : public exception {
+  using exception::exception;
+};
+class MANTA_API unsupported : public exception {
   using exception::exception;
 };
 
