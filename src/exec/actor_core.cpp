@@ -365,6 +365,28 @@ void actor_core::drain() noexcept {
   }
 }
 
+// The actor's end is never among the mails up to `call`: a call is sent while there are handles.
+bool actor_core::run_until(const job* call) noexcept {
+  if (inbox_.load(std::memory_order_relaxed) != call) return false;
+  job* list = std::exchange(backlog_, nullptr);
+  for (bool has_run = false; !has_run;) {
+    if (list == nullptr) list = in_order(inbox_.exchange(nullptr, std::memory_order_acq_rel));
+    job* const next = list->link();
+    has_run = list == call;
+    run_call(list, false);
+    list = next;
+  }
+  job* expected = nullptr;
+  // Release: as in take_new.
+  if (list == nullptr &&
+      inbox_.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) {
+    return true;
+  }
+  backlog_ = list;
+  executor::resume(this);
+  return true;
+}
+
 void actor_core::finish_life() noexcept {
   registry::global().remove(this);
   if (has_object_) kind_->destroy(this);

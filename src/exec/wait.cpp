@@ -103,16 +103,35 @@ void execute_task(job* j) noexcept {
   }
 }
 
+// Runs an idle actor's next call: the actor's entry is the newest of this thread's queue, and `call`
+// the newest in its mailbox. (Who has more calls under way gains more by going on meanwhile.)
+bool executor::run_actor_here(job* call) {
+  deque& jobs = this_thread.queue->jobs;
+  // Only an address until it was popped: the entry may be stolen, the actor run, ended, and freed.
+  actor_core* const of = call->ops->origin(call).actor;
+  if (jobs.newest() != of || jobs.pop() != of) return false;
+  if (of->run_until(call)) {
+    work_counters::add<std::uint64_t>(this_thread.queue->counters.run_in_place, 1);
+    return true;
+  }
+  jobs.push(of);  // never grows: it was in there before
+  notify();       // a worker may have looked while it was out
+  return false;
+}
+
 // Claims and runs `j` on this thread's stack. False: it has begun elsewhere, or can't run here.
 bool executor::run_here(job* j) {
   thread_state& self = this_thread;
-  if (!j->ops->in_place || j->needs.load(std::memory_order_acquire) != 0) return false;
+  const bool is_call = j->ops->origin != nullptr;
+  if (!is_call && !j->ops->in_place) return false;
   const char here = 0;
   if (&here < self.stack_limit || self.depth >= max_depth) return false;
   if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
     return false;
   }
   deque& jobs = self.queue->jobs;
+  if (is_call) return run_actor_here(j);
+  if (j->needs.load(std::memory_order_acquire) != 0) return false;
   unsigned drops = 0;
   if (jobs.newest() == j && jobs.pop() == j) drops = 1;
   if (drops != 0 ? !j->try_claim() : !j->try_claim_in_place()) {

@@ -115,6 +115,68 @@ TEST_CASE("an actor may wait for what its earlier call delegated to a task", "[a
   CHECK(answer.get(test::patience) == 7);
 }
 
+namespace {
+
+struct where {
+  int calls = 0;
+  std::thread::id on() {
+    ++calls;
+    return std::this_thread::get_id();
+  }
+  int count() const { return calls; }
+  int count_of(const manta::actor<where>& other) {
+    return manta::remote<&where::count>(other).get();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
+  const manta::runtime rt(test::workers(1));
+  const auto a = manta::spawn<where>();
+  const auto b = manta::spawn<where>();
+  CHECK(manta::remote<&where::on>(a).get(test::patience) != std::this_thread::get_id());
+  CHECK(manta::remote<&where::count>(b).get(test::patience) == 0);
+  std::atomic<bool> go{false};
+  std::atomic<bool> inside{false};
+  const auto busy = manta::async([&] {
+    inside = true;
+    while (!go) std::this_thread::yield();
+  });
+  REQUIRE(becomes_true(inside));  // the only worker is taken; nobody else can run a call
+  CHECK(manta::remote<&where::on>(a).get() == std::this_thread::get_id());
+  CHECK(manta::remote<&where::on>(a).get() == std::this_thread::get_id());
+  // A method's call of another actor, too.
+  CHECK(manta::remote<&where::count_of>(b, a).get() == 3);
+  // A timed get runs nothing; nor does one whose call is not the latest.
+  const auto timed = manta::remote<&where::on>(a);
+  CHECK_THROWS_AS(timed.get(1ms), manta::timed_out);
+  const auto latest = manta::remote<&where::on>(a);
+  CHECK_THROWS_AS(timed.get(1ms), manta::timed_out);
+  CHECK(latest.get() == std::this_thread::get_id());
+  CHECK(timed.is_ready());
+  go = true;
+  busy.get();
+}
+
+// What could break: a call that comes while the waiter leaves the actor is seen by nobody.
+TEST_CASE("callers that run an actor in turn lose no call", "[actor][wait]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::spawn<where>();
+  constexpr int rounds = test::is_sanitized ? 2000 : 30000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([a, t] {
+      for (int i = 0; i < rounds; ++i) {
+        auto f = manta::remote<&where::on>(a);
+        if (t != 0 || i % 16 == 0) f.get();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  CHECK(manta::remote<&where::count>(a).get(test::patience) == 3 * rounds);
+}
+
 // A thread that manta had never seen counted as one that comes after the end: the actor stayed.
 TEST_CASE("an actor ends when its last handle goes on a thread that is new here", "[actor]") {
   const manta::runtime rt(test::two_workers());

@@ -83,6 +83,10 @@ class MANTA_API actor_core : public job {
   void begin(const error* reason) noexcept;
   /// The actor's turn, or its construction, is not to be: the calls that wait fail with `reason`.
   void abandon(const error& reason) noexcept;
+  /// Runs the mails up to `call` on this thread, which has taken the scheduled entry, as the caller
+  /// who waits for it; what comes later is left to a worker. False, and nothing done: `call` is not
+  /// the newest mail.
+  bool run_until(const job* call) noexcept;
   /// What calls fail with; null while the actor lives. Read by the worker that runs it.
   const error* lost() const noexcept { return lost_; }
   const actor_ops& kind() const noexcept { return *kind_; }

@@ -190,6 +190,7 @@ class MANTA_API executor {
   static void join_thread();
   static void join_if_new() noexcept;
   static bool run_here(job* j);
+  static bool run_actor_here(job* call);
   static bool spin_for(job* j, const base::deadline& deadline);
   void leave_thread(work_queue* queue) noexcept;
   work_queue* adopt_queue(bool is_worker);
