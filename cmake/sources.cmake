@@ -6,11 +6,13 @@ set(manta_sources
   src/base/machine.cpp
   src/exec/actor_core.cpp
   src/exec/block_pool.cpp
+  src/exec/completion_queue.cpp
   src/exec/core_gate.cpp
   src/exec/deque.cpp
   src/exec/executor.cpp
   src/exec/job.cpp
   src/exec/parker.cpp
+  src/exec/repeats.cpp
   src/exec/slab_pool.cpp
   src/exec/wait.cpp
   src/exec/wait_many.cpp

@@ -5,8 +5,11 @@
 
 #include <manta/actor.hpp>
 #include <manta/future.hpp>
+#include <manta/pending.hpp>
 #include <manta/remote.hpp>
+#include <manta/split.hpp>
 #include <manta/task.hpp>
+#include <manta/wait.hpp>
 
 // The compiled part of the public front: what needs no template.
 
@@ -33,6 +36,19 @@ void raise_not_unique(const char* type) {
                   readable_name(type)));
 }
 
+error abandoned_error() {
+  return error(errc::cancelled,
+               "cancelled: the task that was to make this value was dropped before it ran; the "
+               "runtime ended, or it was cancelled");
+}
+
+error wrong_size_error(std::size_t asked, std::size_t found) {
+  return error(errc::invalid_argument,
+               fmt::format("split: asked for {} parts, the vector has {} elements; ask for as many "
+                           "as the task returns",
+                           asked, found));
+}
+
 error timed_out_error(duration timeout) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
   return error(errc::timed_out,
@@ -40,6 +56,13 @@ error timed_out_error(duration timeout) {
 }
 
 void raise_timed_out(duration timeout) { timed_out_error(timeout).raise(); }
+
+std::optional<std::size_t> first_ready(exec::job* const* jobs, std::size_t n,
+                                       const std::optional<duration>& timeout) {
+  const exec::ready_prefix found = exec::wait_many(jobs, n, 1, timeout);
+  if (found.count == 0) return std::nullopt;
+  return found.end - 1;  // the search stops behind the first
+}
 
 void start_job(exec::job* j) {
   try {

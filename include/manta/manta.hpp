@@ -4,12 +4,15 @@
 // The whole public interface: tasks, futures, actors and the runtime. See README.md for a tour.
 
 #include <manta/actor.hpp>
+#include <manta/as_completed.hpp>
 #include <manta/async.hpp>
 #include <manta/base/version.hpp>
 #include <manta/future.hpp>
 #include <manta/node/runtime.hpp>
 #include <manta/object.hpp>
+#include <manta/on_ready.hpp>
 #include <manta/remote.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
+#include <manta/split.hpp>
 #include <manta/wait.hpp>

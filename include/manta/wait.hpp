@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,10 @@ struct wait_result {
 };
 
 namespace detail {
+
+/// The position of the first job that is ready, when one is within the timeout.
+[[nodiscard]] MANTA_API std::optional<std::size_t> first_ready(
+    exec::job* const* jobs, std::size_t n, const std::optional<duration>& timeout);
 
 template <class T>
 exec::job* const* jobs_of(const std::vector<future<T>>& futures) noexcept {
@@ -81,6 +87,24 @@ wait_result<T> wait(std::vector<future<T>>&& futures, const wait_options& how = 
 template <class T>
 wait_result<T> wait(const std::vector<future<T>>& futures, const wait_options& how = {}) {
   return wait(std::vector<future<T>>(futures), how);
+}
+
+/// Returns as soon as one of the futures, whose types may differ, has ended (with a value or an
+/// error): its position, the lowest one if several have. Runs nothing on this thread; a worker
+/// lends its core while it waits. Throws as wait does. Any thread. Cost: linear in the number of
+/// futures.
+template <class... T>
+std::size_t wait_any(const future<T>&... futures) {
+  static_assert(sizeof...(T) > 0, "manta::wait_any: pass at least one future");
+  const std::array<exec::job*, sizeof...(T)> jobs{detail::access::job(futures)...};
+  return *detail::first_ready(jobs.data(), jobs.size(), std::nullopt);
+}
+/// The same with a limit: empty when none had ended after `timeout`. Zero asks without waiting.
+template <class... T>
+std::optional<std::size_t> wait_any(duration timeout, const future<T>&... futures) {
+  static_assert(sizeof...(T) > 0, "manta::wait_any: pass at least one future");
+  const std::array<exec::job*, sizeof...(T)> jobs{detail::access::job(futures)...};
+  return detail::first_ready(jobs.data(), jobs.size(), timeout);
 }
 
 /// The values of all futures, in their order. Throws the error of the first one that failed. Copies

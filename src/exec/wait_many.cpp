@@ -2,7 +2,6 @@
 #include <manta/exec/wait_many.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -11,6 +10,8 @@
 
 #include <manta/base/pause.hpp>
 #include <manta/exec/executor.hpp>
+
+#include "repeats.hpp"
 
 namespace manta::inline v0::exec {
 
@@ -66,60 +67,6 @@ class wait_group {
   parker parker_;
 };
 
-using address = std::uintptr_t;
-
-// Whether a job is listed twice; exact, in linear time: a flag for each place where a job can lie,
-// in pages of addresses. Jobs come from few slabs, so there are few pages; a list that has more is
-// sorted. A loop over `wait` on a shrinking list spends most of its time here, hence: flags and not
-// bits (neighbours would wait for each other's stores), no branch on them, all in registers.
-class place_map {
- public:
-  bool has_repeats(job* const* jobs, std::size_t n) {
-    unsigned repeats = 0;
-    for (std::size_t i = 0; i < n;) {
-      const address number = place_of(jobs[i]) / page_places;
-      page* const flags = find(number);
-      if (flags == nullptr) return has_repeats_sorted(jobs, n);
-      for (; i < n; ++i) {
-        const address at = place_of(jobs[i]);
-        if (at / page_places != number) break;
-        flag& seen = (*flags)[at % page_places];
-        repeats |= seen;
-        seen = 1;
-      }
-    }
-    return repeats != 0;
-  }
-
- private:
-  using flag = std::uint16_t;  // not a character type: those may alias everything
-  static constexpr std::size_t page_places = 1024;
-  static constexpr std::size_t most_pages = 64;
-  using page = std::array<flag, page_places>;
-
-  static address place_of(job* j) noexcept { return reinterpret_cast<address>(j) / 64; }
-
-  page* find(address number) noexcept {
-    std::size_t i = 0;
-    while (i < count_ && numbers_[i] != number) ++i;
-    if (i == most_pages) return nullptr;
-    if (i == count_) {
-      numbers_[count_++] = number;
-      pages_[i].fill(0);
-    }
-    return &pages_[i];
-  }
-  static bool has_repeats_sorted(job* const* jobs, std::size_t n) {
-    std::vector<job*> sorted(jobs, jobs + n);
-    std::sort(sorted.begin(), sorted.end());
-    return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  }
-
-  std::size_t count_ = 0;
-  std::array<address, most_pages> numbers_;
-  std::array<page, most_pages> pages_;  // each is cleared when it is first used
-};
-
 void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
   for (std::size_t i = 0; i < n; ++i) {
     if (jobs[i] != nullptr) continue;
@@ -131,8 +78,7 @@ void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
           fmt::format("wait: asked for {} of {} futures; ask for at most as many as there are",
                       wanted, n));
   }
-  place_map map;
-  if (n > 1 && map.has_repeats(jobs, n)) {
+  if (has_repeats(jobs, n)) {
     raise(errc::invalid_argument,
           fmt::format("wait: a future is listed twice among {}; list each once", n));
   }

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "repeats.hpp"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+// Whether a job is listed twice; exact, in linear time: a flag for each place where a job can lie,
+// in pages of addresses. Jobs come from few slabs, so there are few pages. A loop over `wait` on a
+// shrinking list spends most of its time here, hence the first form: flags and not bits (neighbours
+// would wait for each other's stores), no branch on them, all in registers. A list that has more
+// pages goes to the second form: a hash table of pages, each a map of bits, which grows.
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+using address = std::uintptr_t;
+constexpr std::size_t page_places = 1024;
+
+address place_of(job* j) noexcept { return reinterpret_cast<address>(j) / 64; }
+
+// The first form. `done` is how many jobs it looked at before it ran out of pages.
+class near_map {
+ public:
+  bool has_repeats(job* const* jobs, std::size_t n) {
+    unsigned repeats = 0;
+    while (done < n) {
+      const address number = place_of(jobs[done]) / page_places;
+      page* const flags = find(number);
+      if (flags == nullptr) break;
+      for (; done < n; ++done) {
+        const address at = place_of(jobs[done]);
+        if (at / page_places != number) break;
+        flag& seen = (*flags)[at % page_places];
+        repeats |= seen;
+        seen = 1;
+      }
+    }
+    return repeats != 0;
+  }
+
+  std::size_t done = 0;
+
+ private:
+  using flag = std::uint16_t;  // not a character type: those may alias everything
+  static constexpr std::size_t most_pages = 64;
+  using page = std::array<flag, page_places>;
+
+  page* find(address number) noexcept {
+    std::size_t i = 0;
+    while (i < count_ && numbers_[i] != number) ++i;
+    if (i == most_pages) return nullptr;
+    if (i == count_) {
+      numbers_[count_++] = number;
+      pages_[i].fill(0);
+    }
+    return &pages_[i];
+  }
+
+  std::size_t count_ = 0;
+  std::array<address, most_pages> numbers_;
+  std::array<page, most_pages> pages_;  // each is cleared when it is first used
+};
+
+// The second form. Memory: 128 bytes for each 64 KiB of addresses that hold a job of the list.
+class far_map {
+ public:
+  far_map() : table_(1024, empty) {}
+
+  bool has_repeats(job* const* jobs, std::size_t n) {
+    for (std::size_t i = 0; i < n;) {
+      const address number = place_of(jobs[i]) / page_places;
+      const std::size_t page = find(number);
+      for (; i < n; ++i) {
+        const address at = place_of(jobs[i]);
+        if (at / page_places != number) break;
+        std::uint64_t& word = bits_[page][at % page_places / 64];
+        const std::uint64_t bit = std::uint64_t{1} << at % 64;
+        if ((word & bit) != 0) return true;
+        word |= bit;
+      }
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint32_t empty = ~std::uint32_t{0};
+
+  std::size_t slot_of(address number) const noexcept {
+    const std::uint64_t mixed = std::uint64_t{number} * 0x9e3779b97f4a7c15U;
+    std::size_t at = static_cast<std::size_t>(mixed >> 32U) & (table_.size() - 1);
+    while (table_[at] != empty && numbers_[table_[at]] != number) {
+      at = (at + 1) & (table_.size() - 1);
+    }
+    return at;
+  }
+  std::size_t find(address number) {
+    std::size_t at = slot_of(number);
+    if (table_[at] != empty) return table_[at];
+    if (2 * (numbers_.size() + 1) > table_.size()) {
+      table_.assign(2 * table_.size(), empty);
+      for (std::size_t i = 0; i < numbers_.size(); ++i) {
+        table_[slot_of(numbers_[i])] = static_cast<std::uint32_t>(i);
+      }
+      at = slot_of(number);
+    }
+    table_[at] = static_cast<std::uint32_t>(numbers_.size());
+    numbers_.push_back(number);
+    bits_.push_back({});
+    return numbers_.size() - 1;
+  }
+
+  std::vector<std::uint32_t> table_;  // of positions in the two below
+  std::vector<address> numbers_;
+  std::vector<std::array<std::uint64_t, page_places / 64>> bits_;
+};
+
+}  // namespace
+
+bool has_repeats(job* const* jobs, std::size_t n) {
+  if (n < 2) return false;
+  near_map near;
+  if (near.has_repeats(jobs, n)) return true;
+  return near.done < n && far_map().has_repeats(jobs, n);
+}
+
+}  // namespace manta::inline v0::exec
