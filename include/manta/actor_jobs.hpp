@@ -71,7 +71,9 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
     }
     const std::uint64_t bits = store_outcome<R>(j, name(), [c]() -> decltype(auto) {
       // Not through c->core: that is another cache line of the caller's.
-      T& object = actor_block<T>::object_of(exec::this_thread.current->actor);
+      // As the class that has the method: through a derived one GCC warns of aliasing.
+      typename signature<decltype(F)>::object& object =
+          actor_block<T>::object_of(exec::this_thread.current->actor);
       return c->arguments.call([&object](auto&&... args) -> decltype(auto) {
         return (object.*F)(std::forward<decltype(args)>(args)...);
       });
