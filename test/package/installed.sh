@@ -58,8 +58,8 @@ if command -v pkg-config >/dev/null; then
   LD_LIBRARY_PATH=$libdir runs "$work/pkg/consumer"
 fi
 
-for example in hello evolution_strategies; do
-  [ -e "$source_dir/examples/$example/CMakeLists.txt" ] || continue
+for list in "$source_dir"/examples/*/CMakeLists.txt; do
+  example=$(basename "$(dirname "$list")")
   configure "$source_dir/examples/$example" "$work/$example" -DCMAKE_PREFIX_PATH="$prefix"
   build "$work/$example"
   echo "ok: examples/$example builds from the package"
