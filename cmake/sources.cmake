@@ -6,6 +6,7 @@ set(manta_sources
   src/base/machine.cpp
   src/exec/actor_core.cpp
   src/exec/block_pool.cpp
+  src/exec/channel_core.cpp
   src/exec/completion_queue.cpp
   src/exec/core_gate.cpp
   src/exec/deque.cpp

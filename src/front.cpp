@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include <manta/actor.hpp>
+#include <manta/channel.hpp>
 #include <manta/future.hpp>
 #include <manta/pending.hpp>
 #include <manta/remote.hpp>
@@ -56,6 +58,19 @@ error timed_out_error(duration timeout) {
 }
 
 void raise_timed_out(duration timeout) { timed_out_error(timeout).raise(); }
+
+std::size_t check_capacity(std::size_t capacity) {
+  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
+  if (capacity >= 1 && capacity <= most) return capacity;
+  raise(errc::invalid_argument, fmt::format("channel: asked for a capacity of {}, allowed 1 to {}",
+                                            static_cast<std::ptrdiff_t>(capacity), most));
+}
+
+void raise_empty_channel() {
+  raise(errc::invalid_argument,
+        "an empty channel handle was used; it was default-made or moved from; make one with "
+        "channel<T>(capacity)");
+}
 
 std::optional<std::size_t> first_ready(exec::job* const* jobs, std::size_t n,
                                        const std::optional<duration>& timeout) {

@@ -7,11 +7,13 @@
 #include <manta/as_completed.hpp>
 #include <manta/async.hpp>
 #include <manta/base/version.hpp>
+#include <manta/channel.hpp>
 #include <manta/future.hpp>
 #include <manta/node/runtime.hpp>
 #include <manta/object.hpp>
 #include <manta/on_ready.hpp>
 #include <manta/remote.hpp>
+#include <manta/select.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/split.hpp>

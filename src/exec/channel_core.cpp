@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/channel_core.hpp>
+
+#include <manta/base/pause.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/spec/error.hpp>
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+// About 2 us: what is under way on another core comes sooner than a thread falls asleep.
+constexpr int looks_before_sleep = 64;
+
+// True when `me` was told before the deadline.
+bool await_telling(thread_waiter& me, const base::deadline& deadline) {
+  for (int i = 0; i < looks_before_sleep; ++i) {
+    if (me.sleep.is_signalled()) return true;
+    base::pause();
+  }
+  return executor::sleep(me.sleep, deadline);
+}
+
+bool is_over(const base::deadline& deadline) noexcept {
+  return deadline && *deadline <= base::now();
+}
+
+}  // namespace
+
+bool channel_core::is_possible(const wish& w) const noexcept {
+  return w.is_send ? !is_closed_ && size_ < capacity_ : size_ > 0;
+}
+
+// Requires is_possible.
+void channel_core::act(const wish& w) {
+  w.move(items_, w.value);
+  w.is_send ? ++size_ : --size_;
+}
+
+// Meets a wish whose group the caller has claimed. Nothing of it is touched after the telling.
+void channel_core::serve(wish* w) noexcept {
+  try {
+    act(*w);
+  } catch (...) {
+    w->failure = std::current_exception();
+  }
+  w->state = wish_state::met;
+  waiter* const tell = w->group->tell;
+  tell->fire(tell);
+}
+
+void channel_core::find_closed(wish* w) noexcept {
+  w->state = wish_state::closed;
+  wish_group* const group = w->group;
+  if (group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && group->claim()) {
+    group->tell->fire(group->tell);
+  }
+}
+
+// The oldest wish of the list that nobody claimed, claimed; those before it are of no use any more.
+wish* channel_core::first_free(linked_list<wish>& list) noexcept {
+  for (;;) {
+    wish* const w = list.pop_front();
+    if (w == nullptr || w->group->claim()) return w;
+  }
+}
+
+void channel_core::settle() noexcept {
+  for (;;) {
+    wish* next = nullptr;
+    if (size_ > 0) next = first_free(receivers_);
+    if (next == nullptr && size_ < capacity_ && !is_closed_) next = first_free(senders_);
+    if (next == nullptr) return;
+    serve(next);
+  }
+}
+
+wish_state channel_core::attempt(const wish& w) {
+  const std::lock_guard lock(mutex_);
+  if (is_possible(w)) {
+    act(w);
+    if ((w.is_send ? receivers_ : senders_).front() != nullptr) settle();
+    return wish_state::met;
+  }
+  return is_closed_ ? wish_state::closed : wish_state::open;
+}
+
+wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
+  const wish_state now = attempt(w);
+  if (now != wish_state::open || is_over(deadline)) return now;
+  thread_waiter me;
+  wish_group group;
+  group.tell = &me;
+  w.group = &group;
+  w.state = wish_state::open;
+  enlist(w);
+  if (!await_telling(me, deadline)) withdraw(w);
+  if (w.failure) std::rethrow_exception(w.failure);
+  return w.state;
+}
+
+void channel_core::enlist(wish& w) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (is_possible(w)) {
+    if (!w.group->claim()) return;
+    serve(&w);
+    settle();
+  } else if (is_closed_) {
+    find_closed(&w);
+  } else {
+    (w.is_send ? senders_ : receivers_).push_back(&w);
+  }
+}
+
+bool channel_core::withdraw(wish& w) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!w.is_listed) return false;
+  (w.is_send ? senders_ : receivers_).remove(&w);
+  return true;
+}
+
+bool channel_core::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) return false;
+  is_closed_ = true;
+  while (wish* const w = senders_.pop_front()) find_closed(w);
+  while (wish* const w = receivers_.pop_front()) find_closed(w);
+  return true;
+}
+
+std::size_t channel_core::size() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return size_;
+}
+
+bool channel_core::is_closed() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return is_closed_;
+}
+
+std::optional<std::size_t> select_one(select_case* cases, std::size_t n,
+                                      const base::deadline& deadline) {
+  thread_local std::size_t turn = 0;  // where to start, so that no case is always the last
+  const std::size_t start = n == 0 ? 0 : turn++ % n;
+  const auto nth = [&](std::size_t i) { return start + i < n ? start + i : start + i - n; };
+  std::size_t closed = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const wish_state found = cases[nth(i)].on->attempt(cases[nth(i)].want);
+    if (found == wish_state::met) return nth(i);
+    if (found == wish_state::closed) ++closed;
+  }
+  if (closed == n) raise_channel_closed(n > 0 && cases[0].want.is_send);
+  if (is_over(deadline)) return std::nullopt;
+
+  thread_waiter me;
+  wish_group group;
+  group.tell = &me;
+  group.open.store(n, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < n; ++i) {
+    wish& w = cases[nth(i)].want;
+    w.group = &group;
+    cases[nth(i)].on->enlist(w);
+  }
+  // Who is late and claims the group himself has made sure that nothing happens any more.
+  if (!await_telling(me, deadline) && !group.claim()) me.sleep.park();
+  for (std::size_t i = 0; i < n; ++i) cases[i].on->withdraw(cases[i].want);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (cases[i].want.state != wish_state::met) continue;
+    if (cases[i].want.failure) std::rethrow_exception(cases[i].want.failure);
+    return i;
+  }
+  if (group.open.load(std::memory_order_relaxed) == 0) {
+    raise_channel_closed(cases[0].want.is_send);
+  }
+  return std::nullopt;
+}
+
+void raise_channel_closed(bool is_send) {
+  raise(errc::channel_closed,
+        is_send ? "send: the channel is closed; close it when nobody sends any more"
+                : "receive: the channel is closed and empty; end the loop here, or use next()");
+}
+
+}  // namespace manta::inline v0::exec

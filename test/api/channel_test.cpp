@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <manta/exec/channel_core.hpp>
+
+#include "support.hpp"
+
+// channel<T> and select.
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// What a call answered, so that a thread or task need not assert.
+template <class F>
+std::string outcome(F&& f) {
+  try {
+    f();
+  } catch (const manta::exception& e) {
+    return manta::to_string(e.code());
+  }
+  return "done";
+}
+
+struct relay {
+  long forward(manta::channel<int> from, manta::channel<int> to) {
+    long sum = 0;
+    for (int& i : from) {
+      to.send(i);
+      sum += i;
+    }
+    return sum;
+  }
+};
+
+// Moving it throws when told so.
+struct touchy {
+  int value = 0;
+  bool bites = false;
+  touchy(int v, bool b) : value(v), bites(b) {}
+  touchy(const touchy&) = default;
+  touchy(touchy&& other) : value(other.value), bites(other.bites) {
+    if (bites) throw std::runtime_error("bitten");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a channel gives items in order and says when it is full or empty", "[channel]") {
+  const manta::channel<int> c(3);
+  CHECK(c.capacity() == 3);
+  CHECK_FALSE(c.try_receive());
+  CHECK_FALSE(c.receive(1ms));
+  c.send(1);
+  CHECK(c.try_send(2));
+  CHECK(c.send(3, 1s));
+  CHECK_FALSE(c.try_send(4));
+  CHECK_FALSE(c.send(4, 1ms));
+  CHECK(c.size() == 3);
+  CHECK(c.receive() == 1);
+  CHECK(c.try_receive().value() == 2);
+  CHECK(c.receive(1s).value() == 3);
+  CHECK(c.size() == 0);
+}
+
+TEST_CASE("a channel's capacity and its handles are checked", "[channel]") {
+  CHECK_THROWS_AS(manta::channel<int>(0), manta::invalid_argument);
+  const auto said = test::message_of<manta::invalid_argument>(
+      [] { const manta::channel<int> c(static_cast<std::size_t>(-1)); });
+  CHECK(said.find("asked for a capacity of -1, allowed 1 to") != std::string::npos);
+  const manta::channel<int> none;
+  CHECK_FALSE(none.valid());
+  CHECK_THROWS_AS(none.send(1), manta::invalid_argument);
+  CHECK_THROWS_AS(none.close(), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::select(manta::on_receive(none, [](int) {})), manta::invalid_argument);
+}
+
+TEST_CASE("a closed channel gives what it has, then the typed end", "[channel]") {
+  const manta::channel<int> c(4);
+  c.send(1);
+  c.send(2);
+  c.send(3);
+  CHECK(c.close());
+  CHECK_FALSE(c.close());
+  CHECK(c.is_closed());
+  CHECK_THROWS_AS(c.send(4), manta::channel_closed);
+  CHECK_THROWS_AS(c.try_send(4), manta::channel_closed);
+  CHECK_THROWS_AS(c.send(4, 1ms), manta::channel_closed);
+  CHECK(c.receive() == 1);
+  CHECK(c.next().value() == 2);
+  CHECK(c.receive(0s).value() == 3);
+  CHECK_THROWS_AS(c.receive(), manta::channel_closed);
+  CHECK_THROWS_AS(c.receive(1ms), manta::channel_closed);
+  CHECK_THROWS_AS(c.try_receive(), manta::channel_closed);
+  CHECK_FALSE(c.next());
+  int left = 0;
+  for (int& i : c) left += i;
+  CHECK(left == 0);
+}
+
+TEST_CASE("an item that was refused is still the caller's", "[channel]") {
+  const manta::channel<std::unique_ptr<int>> c(1);
+  auto first = std::make_unique<int>(1);
+  auto second = std::make_unique<int>(2);
+  CHECK(c.try_send(std::move(first)));
+  CHECK_FALSE(c.try_send(std::move(second)));
+  CHECK_FALSE(c.send(std::move(second), 1ms));
+  REQUIRE(second);
+  CHECK(*c.receive() == 1);
+  CHECK(c.send(std::move(second), 1s));
+  CHECK(*c.receive() == 2);
+}
+
+TEST_CASE("closing wakes everybody who waits, typed", "[channel]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::channel<int> empty(1);
+  const manta::channel<int> full(1);
+  full.send(0);
+  // Tasks and threads alike; more tasks than workers, so their cores have to be lent.
+  std::vector<manta::future<std::string>> waiting;
+  for (int i = 0; i < 8; ++i) {
+    waiting.push_back(
+        manta::async([=] { return outcome([&] { static_cast<void>(empty.receive()); }); }));
+    waiting.push_back(manta::async(
+        [=] { return outcome([&] { static_cast<void>(empty.receive(test::patience)); }); }));
+    waiting.push_back(manta::async([=] { return outcome([&] { full.send(1); }); }));
+  }
+  const auto ended = manta::async([=] { return !empty.next(); });
+  CHECK_FALSE(manta::wait_any(1ms, waiting[0], waiting[1], waiting[2]));
+  CHECK(manta::async([] { return 5; }).get(test::patience) == 5);
+  empty.close();
+  full.close();
+  for (auto& w : waiting) CHECK(w.get(test::patience) == "channel_closed");
+  CHECK(ended.get(test::patience));
+  CHECK(full.receive() == 0);
+}
+
+TEST_CASE("many producers and consumers move each item once, in each producer's order",
+          "[channel]") {
+  const manta::runtime rt(test::workers(4));
+  constexpr int producers = 4;
+  constexpr int consumers = 3;
+  constexpr int each = 5000;
+  const manta::channel<std::pair<int, int>> c(16);
+  std::vector<manta::future<void>> senders;
+  for (int p = 0; p < producers; ++p) {
+    senders.push_back(manta::async([c, p] {
+      for (int i = 0; i < each; ++i) c.send({p, i});
+    }));
+  }
+  std::vector<manta::future<std::vector<std::pair<int, int>>>> receivers;
+  for (int r = 0; r < consumers; ++r) {
+    receivers.push_back(manta::async([c] {
+      std::vector<std::pair<int, int>> got;
+      for (auto& item : c) got.push_back(item);
+      return got;
+    }));
+  }
+  manta::get(senders);
+  c.close();
+  std::vector<int> seen(producers * each);
+  bool in_order = true;
+  for (auto& r : receivers) {
+    std::vector<int> last(producers, -1);
+    for (const auto& [p, i] : r.get()) {
+      ++seen[static_cast<std::size_t>(p * each + i)];
+      in_order &= i > last[static_cast<std::size_t>(p)];
+      last[static_cast<std::size_t>(p)] = i;
+    }
+  }
+  CHECK(in_order);
+  CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+}
+
+TEST_CASE("channels are passed into actors and tasks", "[channel]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::channel<int> in(2);
+  const manta::channel<int> out(2);
+  const auto a = manta::spawn<relay>();
+  const auto sum = manta::remote<&relay::forward>(a, in, out);
+  long received = 0;
+  for (int i = 1; i <= 100; ++i) {
+    in.send(i);
+    received += out.receive();
+  }
+  in.close();
+  CHECK(received == 5050);
+  CHECK(sum.get(test::patience) == 5050);
+}
+
+TEST_CASE("who waits longest is served first", "[channel]") {
+  // Two wishes are listed one after the other at the level below, where that can be seen.
+  std::deque<int> items;
+  manta::exec::channel_core core(1, &items);
+  struct listener : manta::exec::waiter {
+    int told = 0;
+    listener() {
+      fire = [](manta::exec::waiter* w) noexcept { ++static_cast<listener*>(w)->told; };
+    }
+  };
+  const auto take = [](void* from, void* to) {
+    auto& all = *static_cast<std::deque<int>*>(from);
+    *static_cast<int*>(to) = all.front();
+    all.pop_front();
+  };
+  const auto put = [](void* to, void* from) {
+    static_cast<std::deque<int>*>(to)->push_back(*static_cast<int*>(from));
+  };
+  std::vector<listener> told(3);
+  std::vector<manta::exec::wish_group> groups(3);
+  std::vector<int> got(3);
+  std::vector<manta::exec::wish> wishes(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    groups[i].tell = &told[i];
+    wishes[i].move = take;
+    wishes[i].value = &got[i];
+    wishes[i].group = &groups[i];
+    core.enlist(wishes[i]);
+  }
+  CHECK(core.withdraw(wishes[1]));
+  CHECK_FALSE(core.withdraw(wishes[1]));
+  for (int value : {7, 8}) {
+    CHECK(core.attempt({.move = put, .value = &value, .is_send = true}) ==
+          manta::exec::wish_state::met);
+  }
+  CHECK(got == std::vector<int>{7, 0, 8});
+  CHECK(told[0].told == 1);
+  CHECK(told[1].told == 0);
+  CHECK(told[2].told == 1);
+  CHECK_FALSE(core.withdraw(wishes[0]));
+  CHECK(core.size() == 0);
+}
+
+TEST_CASE("an item that can't be moved arrives as an exception and is not lost", "[channel]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::channel<touchy> c(2);
+  const touchy item(5, true);
+  CHECK(c.try_send(item));  // copied
+  CHECK_THROWS_WITH(c.receive(), "bitten");
+  CHECK(c.size() == 1);
+  CHECK_THROWS_WITH(c.send(item), "bitten");
+  // One that is moved for a waiter by the sender: the waiter gets the exception.
+  const manta::channel<touchy> d(1);
+  const auto waiter = manta::async([d] {
+    try {
+      static_cast<void>(d.receive(test::patience));
+    } catch (const std::runtime_error& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  });
+  CHECK(d.try_send(item));
+  CHECK(waiter.get(test::patience) == "bitten");
+  CHECK(d.size() == 1);
+}
+
+TEST_CASE("a channel's items go with its last handle", "[channel]") {
+  const int before = test::tracked::alive;
+  {
+    const manta::channel<test::tracked> c(4);
+    c.send(test::tracked(1));
+    c.send(test::tracked(2));
+    const auto copy = c;
+    CHECK(copy == c);
+    CHECK(test::tracked::alive == before + 2);
+  }
+  CHECK(test::tracked::alive == before);
+}
+
+TEST_CASE("a channel behaves as its model under random calls", "[channel]") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t capacity = 1 + random() % 8;
+    const manta::channel<int> c(capacity);
+    std::deque<int> model;
+    bool is_closed = false;
+    bool agrees = true;
+    for (int step = 0; step < 300; ++step) {
+      const int value = static_cast<int>(random());
+      std::string found;
+      std::string wanted = "done";
+      switch (random() % 40) {
+        case 0:
+          agrees &= c.close() == !is_closed;
+          is_closed = true;
+          break;
+        case 1:
+          agrees &= c.size() == model.size() && c.is_closed() == is_closed;
+          break;
+        default:
+          if (random() % 2 == 0) {
+            bool sent = false;
+            found =
+                outcome([&] { sent = random() % 2 == 0 ? c.try_send(value) : c.send(value, 0s); });
+            if (is_closed) wanted = "channel_closed";
+            agrees &= found == wanted && sent == (!is_closed && model.size() < capacity);
+            if (sent) model.push_back(value);
+          } else {
+            std::optional<int> got;
+            found = outcome([&] { got = random() % 2 == 0 ? c.try_receive() : c.receive(0s); });
+            if (is_closed && model.empty()) wanted = "channel_closed";
+            agrees &= found == wanted && got.has_value() == !model.empty();
+            if (got) {
+              agrees &= *got == model.front();
+              model.pop_front();
+            }
+          }
+      }
+    }
+    CHECK(agrees);
+  }
+}
+
+TEST_CASE("select takes the one case that can happen", "[select]") {
+  const manta::channel<int> numbers(1);
+  const manta::channel<std::string> texts(1);
+  int number = 0;
+  std::string text;
+  const auto one = [&](manta::duration limit) {
+    return manta::select(limit, manta::on_receive(numbers, [&](int n) { number = n; }),
+                         manta::on_receive(texts, [&](std::string s) { text = std::move(s); }));
+  };
+  CHECK_FALSE(one(0s));
+  CHECK_FALSE(one(1ms));
+  texts.send("word");
+  CHECK(one(0s).value() == 1);
+  CHECK(text == "word");
+  numbers.send(5);
+  CHECK(one(test::patience).value() == 0);
+  CHECK(number == 5);
+
+  numbers.send(6);
+  bool was_sent = false;
+  const auto chosen = manta::select(manta::on_send(numbers, 7),
+                                    manta::on_send(texts, "more", [&] { was_sent = true; }));
+  CHECK(chosen == 1);
+  CHECK(was_sent);
+  CHECK(numbers.size() == 1);
+  CHECK(texts.receive() == "more");
+}
+
+TEST_CASE("select is fair to cases that can always happen", "[select]") {
+  const manta::channel<int> a(1);
+  const manta::channel<int> b(1);
+  const manta::channel<int> c(1);
+  std::vector<int> taken(3);
+  const auto count = [&taken](int which) {
+    return [&taken, which](int) { ++taken[static_cast<std::size_t>(which)]; };
+  };
+  for (int i = 0; i < 300; ++i) {
+    for (const auto& each : {a, b, c}) each.try_send(i);
+    manta::select(manta::on_receive(a, count(0)), manta::on_receive(b, count(1)),
+                  manta::on_receive(c, count(2)));
+  }
+  CHECK(taken == std::vector<int>{100, 100, 100});
+}
+
+TEST_CASE("select passes over closed channels and ends typed when all are", "[select]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::channel<int> a(1);
+  const manta::channel<int> b(1);
+  int got = 0;
+  const auto one = [a, b, &got] {
+    manta::select(manta::on_receive(a, [&got](int n) { got = n; }),
+                  manta::on_receive(b, [&got](int n) { got = n; }));
+  };
+  a.close();
+  b.send(3);
+  one();
+  CHECK(got == 3);
+  // Closed while it waits: first one, which changes nothing, then the other.
+  const manta::channel<int> c(1);
+  const auto waiting = manta::async([b, c] {
+    return outcome(
+        [&] { manta::select(manta::on_receive(b, [](int) {}), manta::on_receive(c, [](int) {})); });
+  });
+  c.close();
+  CHECK_FALSE(manta::wait_any(1ms, waiting));
+  b.close();
+  CHECK(waiting.get(test::patience) == "channel_closed");
+  CHECK_THROWS_AS(one(), manta::channel_closed);
+  CHECK_THROWS_AS(manta::select(0s, manta::on_send(b, 1)), manta::channel_closed);
+}
+
+TEST_CASE("select may name a channel twice, as source and as target", "[select]") {
+  const manta::channel<int> c(1);
+  int received = 0;
+  int sent = 0;
+  for (int i = 0; i < 10; ++i) {
+    manta::select(manta::on_receive(c, [&](int) { ++received; }),
+                  manta::on_send(c, i, [&] { ++sent; }));
+  }
+  CHECK(sent == 5);
+  CHECK(received == 5);
+}
+
+TEST_CASE("of the cases of many selects at once each item takes exactly one", "[select]") {
+  // Two channels served by different threads at the same time: a select that both serve would lose
+  // an item, one that neither does would hang.
+  const manta::runtime rt(test::workers(4));
+  constexpr int each = 4000;
+  const manta::channel<int> a(1);
+  const manta::channel<int> b(2);
+  const manta::channel<int> out(3);
+  const auto produce = [](manta::channel<int> to, int first) {
+    for (int i = 0; i < each; ++i) to.send(first + i);
+    to.close();
+  };
+  const auto pa = manta::async([=] { produce(a, 0); });
+  const auto pb = manta::async([=] { produce(b, each); });
+  // Selectors that receive from either, and pass on by a select with a second target that is full.
+  const manta::channel<int> full(1);
+  full.send(-1);
+  std::vector<manta::future<int>> selectors;
+  for (int s = 0; s < 3; ++s) {
+    selectors.push_back(manta::async([=] {
+      int moved = 0;
+      const auto forward = [&](int item) {
+        manta::select(manta::on_send(full, item), manta::on_send(out, item));
+        ++moved;
+      };
+      static_cast<void>(outcome([&] {
+        for (;;) {
+          const auto limit = s == 0 ? manta::duration(20us) : manta::duration(test::patience);
+          manta::select(limit, manta::on_receive(a, forward), manta::on_receive(b, forward));
+        }
+      }));
+      return moved;
+    }));
+  }
+  std::vector<int> seen(2 * each);
+  for (int i = 0; i < 2 * each; ++i) {
+    const auto item = out.receive(test::patience);
+    REQUIRE(item);
+    ++seen[static_cast<std::size_t>(*item)];
+  }
+  int moved = 0;
+  for (auto& s : selectors) moved += s.get(test::patience);
+  CHECK(moved == 2 * each);
+  CHECK_FALSE(out.try_receive());
+  CHECK(full.size() == 1);
+  CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+}
+
+TEST_CASE("random sends, receives, selects and a close lose and double nothing", "[select]") {
+  const manta::runtime rt(test::workers(4));
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<manta::channel<int>> channels;
+    for (std::size_t k = 1; k <= 3; ++k) channels.emplace_back(k);
+    std::atomic<int> next{0};
+    // Each worker sends numbers nobody else does, or receives; both ways, or by select.
+    std::vector<manta::future<std::pair<std::vector<int>, std::vector<int>>>> workers;
+    for (unsigned w = 0; w < 4; ++w) {
+      workers.push_back(manta::async([=, &next] {
+        std::mt19937 random(seed + 4 * static_cast<unsigned>(round) + w);
+        std::vector<int> sent;
+        std::vector<int> got;
+        for (int step = 0; step < 300; ++step) {
+          const auto& c = channels[random() % 3];
+          const auto& d = channels[random() % 3];
+          const manta::duration limit = random() % 3 * 20us;
+          const int value = next++;
+          static_cast<void>(outcome([&] {
+            switch (random() % 4) {
+              case 0:
+                if (c.send(value, limit)) sent.push_back(value);
+                break;
+              case 1:
+                if (const auto item = c.receive(limit)) got.push_back(*item);
+                break;
+              case 2:
+                manta::select(limit, manta::on_receive(c, [&](int i) { got.push_back(i); }),
+                              manta::on_receive(d, [&](int i) { got.push_back(i); }));
+                break;
+              default:
+                manta::select(limit, manta::on_send(c, value, [&] { sent.push_back(value); }),
+                              manta::on_receive(d, [&](int i) { got.push_back(i); }));
+            }
+          }));
+          if (step == 290 && w == 0) channels[random() % 3].close();
+        }
+        return std::pair(sent, got);
+      }));
+    }
+    std::vector<int> sent;
+    std::vector<int> got;
+    for (auto& w : workers) {
+      const auto& [s, g] = w.get(test::patience);
+      sent.insert(sent.end(), s.begin(), s.end());
+      got.insert(got.end(), g.begin(), g.end());
+    }
+    for (const auto& c : channels) {
+      c.close();
+      for (int& item : c) got.push_back(item);
+    }
+    std::sort(sent.begin(), sent.end());
+    std::sort(got.begin(), got.end());
+    CHECK(sent == got);
+  }
+}
