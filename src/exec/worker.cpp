@@ -43,14 +43,19 @@ job* executor::next_job(worker& w) {
   // More are active than there should be (one came back from a wait): this one stands down.
   const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
   const bool is_surplus = active(word) > target(word);
-  if (!w.is_searching && !is_surplus && !state_->is_stopping.load(std::memory_order_relaxed)) {
+  if (!is_surplus && !state_->is_stopping.load(std::memory_order_relaxed)) {
     if (++w.ticks % fairness_period == 0 && w.queue->jobs.size() < roomy) {
       if (job* j = steal_round(w)) {
+        if (w.is_searching) retract_search();
         notify();  // a batch was out of sight while it moved
         return j;
       }
     }
-    if (void* e = w.queue->jobs.pop()) return static_cast<job*>(e);
+    if (void* e = w.queue->jobs.pop()) {
+      // It announced a search, and then its own result set this job free: in a chain, each time.
+      if (w.is_searching) retract_search();
+      return static_cast<job*>(e);
+    }
   }
   return search(w);
 }
