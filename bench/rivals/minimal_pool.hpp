@@ -98,6 +98,20 @@ class minimal_pool {
     return minimal_future<R>(made);
   }
 
+  // Without a future: the job frees itself.
+  template <class F>
+  void post(F function) {
+    struct task final : minimal_job {
+      explicit task(F f) : minimal_job(&task::invoke), function(std::move(f)) {}
+      static void invoke(minimal_job* job) {
+        const std::unique_ptr<task> self(static_cast<task*>(job));
+        self->function();
+      }
+      F function;
+    };
+    push(new task(std::move(function)));
+  }
+
  private:
   void lock() {
     while (locked_.exchange(true, std::memory_order_acquire)) {

@@ -91,5 +91,8 @@ void add_caf_actors(suite& s);              // CAF
 void add_our_tasks(suite& s);               // manta
 void add_our_actors(suite& s);
 void add_our_ray_rows(suite& s);
+void add_plain_graphs(suite& s);  // one thread; the minimal pool
+void add_tbb_graphs(suite& s);
+void add_our_graphs(suite& s);
 
 }  // namespace bench
