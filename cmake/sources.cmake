@@ -20,7 +20,12 @@ set(manta_sources
   src/exec/worker.cpp
   src/front.cpp
   src/node/runtime.cpp
+  src/sched/groups.cpp
+  src/sched/ledger.cpp
+  src/sched/line.cpp
+  src/sched/pool.cpp
   src/spec/config.cpp
   src/spec/error.cpp
   src/spec/options.cpp
+  src/spec/resources.cpp
 )

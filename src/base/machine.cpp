@@ -3,8 +3,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -36,39 +39,57 @@ int read_v1(const std::string& folder) {
   return cores_of(quota, period);
 }
 
+std::int64_t read_bytes(const std::string& file_name) {
+  std::ifstream file(file_name);
+  std::int64_t bytes = 0;
+  // "max" is no number, and v1 says "no limit" with one of more than any machine has.
+  if (!(file >> bytes) || bytes <= 0 || bytes > (std::int64_t{1} << 56)) return 0;
+  return bytes;
+}
+
+std::int64_t read_memory_v2(const std::string& folder) {
+  return read_bytes(folder + "/memory.max");
+}
+std::int64_t read_memory_v1(const std::string& folder) {
+  return read_bytes(folder + "/memory.limit_in_bytes");
+}
+
 // The smallest limit on the way from `path` up to the root: a parent's quota binds its children.
 template <class Read>
-int smallest_on_path(const std::string& mount, std::string path, Read read) {
-  int smallest = 0;
+auto smallest_on_path(const std::string& mount, std::string path, Read read) {
+  decltype(read(mount)) smallest = 0;
   for (;;) {
-    const int found = read(mount + path);
+    const auto found = read(mount + path);
     if (found > 0 && (smallest == 0 || found < smallest)) smallest = found;
     if (path.empty() || path == "/") return smallest;
     path.erase(path.find_last_of('/'));
   }
 }
 
-int smaller_limit(int a, int b) {
+template <class T>
+T smaller_limit(T a, T b) {
   if (a == 0) return b;
   if (b == 0) return a;
   return std::min(a, b);
 }
 
-bool lists_cpu(std::string_view controllers) {
+bool lists(std::string_view controllers, std::string_view wanted) {
   std::string_view rest = controllers;
   while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
-    if (rest.substr(0, comma) == "cpu") return true;
+    if (rest.substr(0, comma) == wanted) return true;
     if (comma == std::string_view::npos) return false;
     rest.remove_prefix(comma + 1);
   }
   return false;
 }
 
-}  // namespace
-
-int quota_cores(const std::string& root, const std::string& membership) {
-  int limit = 0;
+// The limit for a process whose /proc/self/cgroup text is `membership`, by the readers of v2 and
+// v1; `controller` is v1's folder.
+template <class Read>
+auto limit_of(const std::string& root, const std::string& membership, const std::string& controller,
+              Read v2, Read v1) {
+  decltype(v2(root)) limit = 0;
   std::istringstream lines(membership);
   for (std::string line; std::getline(lines, line);) {
     // hierarchy:controllers:path
@@ -78,24 +99,72 @@ int quota_cores(const std::string& root, const std::string& membership) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string path = line.substr(second + 1);
     if (controllers.empty()) {
-      limit = smaller_limit(limit, smallest_on_path(root, path, read_v2));
-    } else if (lists_cpu(controllers)) {
-      limit = smaller_limit(limit, smallest_on_path(root + "/" + controllers, path, read_v1));
-      limit = smaller_limit(limit, smallest_on_path(root + "/cpu", path, read_v1));
+      limit = smaller_limit(limit, smallest_on_path(root, path, v2));
+    } else if (lists(controllers, controller)) {
+      limit = smaller_limit(limit, smallest_on_path(root + "/" + controllers, path, v1));
+      limit = smaller_limit(limit, smallest_on_path(root + "/" + controller, path, v1));
     }
   }
   return limit;
 }
+
+std::string own_membership() {
+  std::ifstream file("/proc/self/cgroup");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool is_device_file(std::string_view name) {
+  constexpr std::string_view prefix = "nvidia";
+  return name.size() > prefix.size() && name.starts_with(prefix) &&
+         name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
+}
+
+}  // namespace
+
+int quota_cores(const std::string& root, const std::string& membership) {
+  return limit_of(root, membership, "cpu", read_v2, read_v1);
+}
+
+std::int64_t limit_memory(const std::string& root, const std::string& membership) {
+  return limit_of(root, membership, "memory", read_memory_v2, read_memory_v1);
+}
+
+std::int64_t usable_memory() {
+  const std::int64_t machine =
+      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return smaller_limit(machine, limit_memory("/sys/fs/cgroup", own_membership()));
+}
+
+int count_gpus(const char* visible, const std::string& devices) {
+  int count = 0;
+  if (visible != nullptr) {
+    for (std::string_view rest = visible;;) {
+      const std::size_t comma = rest.find(',');
+      const std::string_view entry = rest.substr(0, comma);
+      if (entry.empty() || entry.front() == '-' || entry == "NoDevFiles") break;
+      ++count;
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+    return count;
+  }
+  std::error_code ignored;  // no folder: no devices
+  for (const auto& entry : std::filesystem::directory_iterator(devices, ignored)) {
+    if (is_device_file(entry.path().filename().string())) ++count;
+  }
+  return count;
+}
+
+int usable_gpus() { return count_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), "/dev"); }
 
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   int cores = 1;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = std::max(1, CPU_COUNT(&set));
-  std::ifstream file("/proc/self/cgroup");
-  std::ostringstream membership;
-  membership << file.rdbuf();
-  const int quota = quota_cores("/sys/fs/cgroup", membership.str());
+  const int quota = quota_cores("/sys/fs/cgroup", own_membership());
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 

@@ -16,7 +16,8 @@ namespace manta::inline v0 {
 namespace {
 
 result<config> settle(const config& given, const std::vector<spec::setting>& arguments) {
-  return spec::complete(given, arguments, spec::settings_from_environment(), base::usable_cores());
+  return spec::complete(given, arguments, spec::settings_from_environment(),
+                        {base::usable_cores(), base::usable_gpus(), base::usable_memory()});
 }
 
 // A wrong setting is the user's to mend: one line, no stack of exceptions.

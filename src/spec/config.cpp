@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/spec/config.hpp>
 
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -13,68 +12,146 @@ namespace manta::inline v0::spec {
 
 namespace {
 
-struct known_key {
+struct number_key {
   const char* name;
   const char* variable;
   int config::*field;
   int low;
   int high;
-  int fallback;  // -1: the number of cores
+  int grants::*fallback;  // null: `otherwise`
+  int otherwise;
 };
 
-constexpr std::array<known_key, 3> keys = {{
-    {"workers", "MANTA_WORKERS", &config::workers, 1, 1024, -1},
-    {"spin-us", "MANTA_SPIN_US", &config::spin_us, 0, 10000, 50},
-    {"extra-threads", "MANTA_EXTRA_THREADS", &config::extra_threads, 0, 100000, 256},
-}};
+constexpr number_key numbers[] = {
+    {"workers", "MANTA_WORKERS", &config::workers, 1, 1024, &grants::cores, 0},
+    {"spin-us", "MANTA_SPIN_US", &config::spin_us, 0, 10000, nullptr, 50},
+    {"extra-threads", "MANTA_EXTRA_THREADS", &config::extra_threads, 0, 100000, nullptr, 256},
+    {"gpus", "MANTA_GPUS", &config::gpus, 0, 1024, &grants::gpus, 0},
+};
 
-const known_key* find_key(std::string_view name) {
-  for (const known_key& key : keys) {
+constexpr std::int64_t most_memory = (std::int64_t{1} << 53) - 1;
+
+// A setting whose text is more than a number: how it is read, and how a config takes it from
+// another when it has none of its own.
+struct text_key {
+  const char* name;
+  const char* variable;
+  std::optional<std::string> (*read)(config& into,
+                                     std::string_view text);  // what is wrong, or none
+  void (*inherit)(config& into, config& from);
+};
+
+template <class T>
+std::optional<std::string> keep(T& into, result<std::int64_t> parsed) {
+  if (!parsed) return parsed.error().message();
+  into = *parsed;
+  return std::nullopt;
+}
+template <class T>
+std::optional<std::string> keep(std::optional<T>& into, result<T> parsed) {
+  if (!parsed) return parsed.error().message();
+  into = *std::move(parsed);
+  return std::nullopt;
+}
+
+constexpr text_key texts[] = {
+    {"memory", "MANTA_MEMORY",
+     [](config& into, std::string_view text) { return keep(into.memory_bytes, parse_bytes(text)); },
+     [](config& into, config& from) {
+       if (into.memory_bytes == -1) into.memory_bytes = from.memory_bytes;
+     }},
+    {"resources", "MANTA_RESOURCES",
+     [](config& into, std::string_view text) {
+       return keep(into.resources, parse_resources(text));
+     },
+     [](config& into, config& from) {
+       if (!into.resources) into.resources = std::move(from.resources);
+     }},
+    {"labels", "MANTA_LABELS",
+     [](config& into, std::string_view text) { return keep(into.labels, parse_labels(text)); },
+     [](config& into, config& from) {
+       if (!into.labels) into.labels = std::move(from.labels);
+     }},
+};
+
+template <class Keys>
+auto find_key(const Keys& keys, std::string_view name) -> decltype(&keys[0]) {
+  for (const auto& key : keys) {
     if (name == key.name) return &key;
   }
   return nullptr;
 }
 
 std::string known_names() {
-  std::string text;
-  for (const known_key& key : keys) {
-    if (!text.empty()) text += ", ";
-    text += key.name;
-  }
-  return text;
+  std::string list;
+  const auto add = [&list](const char* name) {
+    if (!list.empty()) list += ", ";
+    list += name;
+  };
+  for (const number_key& key : numbers) add(key.name);
+  for (const text_key& key : texts) add(key.name);
+  return list;
 }
 
-error refuse(const known_key& key, std::string_view origin, std::string_view value) {
-  return error(errc::invalid_config,
-               fmt::format("{}: found \"{}\", allowed are whole numbers from {} to {}", origin,
-                           value, key.low, key.high));
+error bad(std::string message) { return {errc::invalid_config, std::move(message)}; }
+
+error refuse(const number_key& key, std::string_view origin, std::string_view value) {
+  return bad(fmt::format("{}: found \"{}\", allowed are whole numbers from {} to {}", origin, value,
+                         key.low, key.high));
 }
 
-result<int> parse(const known_key& key, const setting& found) {
+std::optional<error> read(config& into, const number_key& key, const setting& found) {
   int value = 0;
   const char* end = found.value.data() + found.value.size();
   const auto [rest, status] = std::from_chars(found.value.data(), end, value);
   if (status != std::errc() || rest != end || value < key.low || value > key.high) {
     return refuse(key, found.origin, found.value);
   }
-  return value;
+  into.*(key.field) = value;
+  return std::nullopt;
+}
+
+std::optional<error> read(config& into, const setting& found) {
+  if (const number_key* key = find_key(numbers, found.key)) return read(into, *key, found);
+  if (const text_key* key = find_key(texts, found.key)) {
+    if (const auto wrong = key->read(into, found.value)) {
+      return bad(fmt::format("{}: {}", found.origin, *wrong));
+    }
+    return std::nullopt;
+  }
+  return bad(fmt::format("{}: no such setting; known are {}", found.origin, known_names()));
 }
 
 // The last of several settings of one key counts, as on every command line; each must be valid.
 std::optional<error> fill(config& into, const std::vector<setting>& settings) {
   config found;
   for (const setting& s : settings) {
-    const known_key* key = find_key(s.key);
-    if (key == nullptr) {
-      return error(errc::invalid_config,
-                   fmt::format("{}: no such setting; known are {}", s.origin, known_names()));
-    }
-    result<int> value = parse(*key, s);
-    if (!value) return value.error();
-    found.*(key->field) = *value;
+    if (auto wrong = read(found, s)) return wrong;
   }
-  for (const known_key& key : keys) {
+  for (const number_key& key : numbers) {
     if (into.*(key.field) == -1) into.*(key.field) = found.*(key.field);
+  }
+  for (const text_key& key : texts) key.inherit(into, found);
+  return std::nullopt;
+}
+
+// The fields that were set in the program.
+std::optional<error> fault(const config& given) {
+  for (const number_key& key : numbers) {
+    const int value = given.*(key.field);
+    if (value != -1 && (value < key.low || value > key.high)) {
+      return refuse(key, fmt::format("config {}", key.name), std::to_string(value));
+    }
+  }
+  if (given.memory_bytes < -1 || given.memory_bytes > most_memory) {
+    return bad(fmt::format("config memory_bytes: found {}, allowed are 0 to 2^53 - 1",
+                           given.memory_bytes));
+  }
+  try {
+    if (given.resources) check_resources("config resources", *given.resources);
+    if (given.labels) check_labels("config labels", *given.labels);
+  } catch (const exception& wrong) {
+    return bad(wrong.as_error().message());
   }
   return std::nullopt;
 }
@@ -99,26 +176,29 @@ std::vector<setting> settings_from_arguments(int argc, const char* const* argv) 
 
 std::vector<setting> settings_from_environment() {
   std::vector<setting> found;
-  for (const known_key& key : keys) {
-    const char* value = std::getenv(key.variable);
-    if (value != nullptr) found.push_back({key.name, value, key.variable});
-  }
+  const auto look = [&found](const auto& keys) {
+    for (const auto& key : keys) {
+      const char* value = std::getenv(key.variable);
+      if (value != nullptr) found.push_back({key.name, value, key.variable});
+    }
+  };
+  look(numbers);
+  look(texts);
   return found;
 }
 
 result<config> complete(config base, const std::vector<setting>& arguments,
-                        const std::vector<setting>& environment, int cores) {
-  for (const known_key& key : keys) {
-    const int value = base.*(key.field);
-    if (value != -1 && (value < key.low || value > key.high)) {
-      return refuse(key, fmt::format("config {}", key.name), std::to_string(value));
-    }
+                        const std::vector<setting>& environment, const grants& machine) {
+  if (auto wrong = fault(base)) return *std::move(wrong);
+  if (auto wrong = fill(base, arguments)) return *std::move(wrong);
+  if (auto wrong = fill(base, environment)) return *std::move(wrong);
+  for (const number_key& key : numbers) {
+    if (base.*(key.field) != -1) continue;
+    base.*(key.field) = key.fallback == nullptr ? key.otherwise : machine.*(key.fallback);
   }
-  if (auto bad = fill(base, arguments)) return *std::move(bad);
-  if (auto bad = fill(base, environment)) return *std::move(bad);
-  for (const known_key& key : keys) {
-    if (base.*(key.field) == -1) base.*(key.field) = key.fallback == -1 ? cores : key.fallback;
-  }
+  if (base.memory_bytes == -1) base.memory_bytes = machine.memory_bytes;
+  if (!base.resources) base.resources.emplace();
+  if (!base.labels) base.labels.emplace();
   return base;
 }
 

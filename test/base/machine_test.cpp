@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,8 @@
 
 namespace {
 
+using manta::base::count_gpus;
+using manta::base::limit_memory;
 using manta::base::quota_cores;
 
 // A folder that looks like /sys/fs/cgroup.
@@ -35,6 +38,10 @@ class cgroup_tree {
     std::ofstream(path) << text << '\n';
   }
   int cores(const std::string& membership) const { return quota_cores(root_, membership); }
+  std::int64_t memory(const std::string& membership) const {
+    return limit_memory(root_, membership);
+  }
+  int gpus(const char* visible) const { return count_gpus(visible, root_); }
 
  private:
   std::string root_;
@@ -145,4 +152,37 @@ TEST_CASE("the stack's floor lies below this frame", "[machine]") {
   const char* const floor = manta::base::stack_floor();
   REQUIRE(floor != nullptr);
   CHECK(floor < &here);
+}
+
+TEST_CASE("the smallest memory limit on the way up binds, of v2 and v1", "[machine]") {
+  const cgroup_tree tree;
+  CHECK(tree.memory("0::/user/app\n") == 0);
+  tree.write("/memory.max", "max");
+  tree.write("/user/memory.max", "2000");
+  tree.write("/user/app/memory.max", "3000");
+  CHECK(tree.memory("0::/user/app\n") == 2000);
+  tree.write("/memory/x/memory.limit_in_bytes", "9223372036854771712");
+  CHECK(tree.memory("5:memory:/x\n") == 0);
+  tree.write("/memory/x/memory.limit_in_bytes", "1000");
+  CHECK(tree.memory("5:memory:/x\n") == 1000);
+  CHECK(tree.memory("5:memory:/x\n0::/user/app\n") == 1000);
+}
+
+TEST_CASE("the machine has memory", "[machine]") { CHECK(manta::base::usable_memory() > 1 << 20); }
+
+TEST_CASE("gpus are what the variable lists, or else the device files", "[machine]") {
+  const cgroup_tree tree;
+  CHECK(tree.gpus(nullptr) == 0);
+  for (const char* file : {"/nvidia0", "/nvidia1", "/nvidia12", "/nvidiactl", "/nvidia-uvm", "/sda",
+                           "/nvidia", "/nvidia2x"}) {
+    tree.write(file, "");
+  }
+  CHECK(tree.gpus(nullptr) == 3);
+  CHECK(tree.gpus("") == 0);
+  CHECK(tree.gpus("0") == 1);
+  CHECK(tree.gpus("3,GPU-8932f937,1") == 3);
+  CHECK(tree.gpus("0,-1,1") == 1);
+  CHECK(tree.gpus("0,,1") == 1);
+  CHECK(tree.gpus("NoDevFiles") == 0);
+  CHECK(count_gpus(nullptr, "/no/such/folder") == 0);
 }

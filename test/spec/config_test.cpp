@@ -162,7 +162,8 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   const auto done = complete({}, arguments({"--manta-wrokers=2"}), {}, 1);
   REQUIRE_FALSE(done);
   CHECK(done.error().message() ==
-        "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads");
+        "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
+        "memory, resources, labels");
 }
 
 TEST_CASE("a bad field of the struct is named as such", "[config]") {
@@ -172,4 +173,53 @@ TEST_CASE("a bad field of the struct is named as such", "[config]") {
   REQUIRE_FALSE(done);
   CHECK(done.error().message() ==
         "config spin-us: found \"10001\", allowed are whole numbers from 0 to 10000");
+}
+
+TEST_CASE("gpus, memory, resources and labels come from text or from the machine", "[config]") {
+  const auto done = complete({}, arguments({"--manta-gpus=2", "--manta-resources=license:3"}),
+                             {{"memory", "8GiB", "MANTA_MEMORY"},
+                              {"gpus", "7", "MANTA_GPUS"},
+                              {"labels", "zone=a", "MANTA_LABELS"}},
+                             {1, 5, 100});
+  REQUIRE(done);
+  CHECK(done->gpus == 2);
+  CHECK(done->memory_bytes == std::int64_t{8} << 30U);
+  CHECK(*done->resources == manta::resource_list{{"license", 3}});
+  CHECK(*done->labels == manta::label_list{{"zone", "a"}});
+  const auto plain = complete({}, {}, {}, {1, 5, 100});
+  REQUIRE(plain);
+  CHECK(plain->gpus == 5);
+  CHECK(plain->memory_bytes == 100);
+  CHECK(plain->resources->empty());
+  CHECK(plain->labels->empty());
+  config given;
+  given.resources = manta::resource_list{{"own", 1}};
+  const auto own = complete(given, arguments({"--manta-resources=license:3"}), {}, 1);
+  REQUIRE(own);
+  CHECK(*own->resources == manta::resource_list{{"own", 1}});
+}
+
+TEST_CASE("bad gpus, memory, resources and labels are one clear line", "[config]") {
+  for (const char* text : {"--manta-gpus=-1", "--manta-gpus=1025", "--manta-memory=8G",
+                           "--manta-memory=", "--manta-resources=a", "--manta-labels=a:b"}) {
+    CAPTURE(text);
+    const auto refused = complete({}, arguments({text}), {}, 1);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code() == manta::errc::invalid_config);
+    const std::string said = refused.error().message();
+    CHECK(said.find(std::string(text).substr(0, 9)) == 0);
+    CHECK(said.find('\n') == std::string::npos);
+  }
+  config given;
+  given.memory_bytes = -2;
+  CHECK_FALSE(complete(given, {}, {}, 1));
+  given = {};
+  given.resources = manta::resource_list{{"cpus", 1}};
+  CHECK_FALSE(complete(given, {}, {}, 1));
+  given = {};
+  given.labels = manta::label_list{{"zone", "a b"}};
+  const auto refused = complete(given, {}, {}, 1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code() == manta::errc::invalid_config);
+  CHECK(refused.error().message().find("config labels") == 0);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <manta/base/export.hpp>
@@ -17,6 +18,22 @@ MANTA_API int usable_cores();
 /// The quota in whole cores (rounded up) from cgroup files below `root`, for a process whose
 /// /proc/self/cgroup text is `membership`; 0 when there is none. Split out for its tests.
 MANTA_API int quota_cores(const std::string& root, const std::string& membership);
+
+/// Bytes of memory that this process may use: the machine's, cut by the cgroup's limit (v1 and v2,
+/// this group and its parents). Reads a few files; call it at start.
+MANTA_API std::int64_t usable_memory();
+
+/// The limit in bytes, found as in quota_cores; 0 when there is none.
+MANTA_API std::int64_t limit_memory(const std::string& root, const std::string& membership);
+
+/// GPUs that this process may use: the entries of CUDA_VISIBLE_DEVICES when that is set, else the
+/// device files. Touches no driver.
+MANTA_API int usable_gpus();
+
+/// The same for `visible`, the variable's text (null when it is not set), and device files like
+/// nvidia0 in the folder `devices`. CUDA ignores what follows the first entry that is no device
+/// ("-1", an empty one), so that ends the count here, too.
+MANTA_API int count_gpus(const char* visible, const std::string& devices);
 
 /// The lowest address of the calling thread's stack, or null when it can't be told.
 MANTA_API const char* stack_floor() noexcept;

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <manta/base/export.hpp>
 #include <manta/spec/error.hpp>
+#include <manta/spec/resources.hpp>
 
 // The settings of a runtime. Where one comes from, strongest first: a field of `config` that is
 // set, `--manta-KEY=VALUE` on the command line, the variable MANTA_KEY, the default.
 
 namespace manta::inline v0 {
 
-/// Settings of a manta::runtime. A field left at -1 is taken from the next weaker source.
+/// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// Worker threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota allow.
   int workers = -1;
@@ -22,6 +25,18 @@ struct config {
   /// Threads beyond `workers` that may stand in for blocked ones before growth slows down and a
   /// warning is printed. 0 to 100000, default 256. Never a hard limit: that could deadlock.
   int extra_threads = -1;
+  /// GPUs that tasks may ask for; a task is told which by this_task::gpus(), as indices from 0. 0
+  /// to 1024. Default: those that CUDA_VISIBLE_DEVICES lists when it is set (index 0 is its first
+  /// entry), else the number of /dev/nvidia0, /dev/nvidia1, ...
+  int gpus = -1;
+  /// Memory that tasks may ask for, in bytes; text may say 8GiB, 512MiB. 0 to 2^53 - 1. Default:
+  /// what the cgroup or else the machine grants. It is accounted, not enforced.
+  std::int64_t memory_bytes = -1;
+  /// Amounts under names of your own, which tasks may ask for. As text: license:3,disk:0.5.
+  /// Default: none.
+  std::optional<resource_list> resources = std::nullopt;
+  /// What this node is, for with_labels. As text: zone=a,kind=big. Default: none.
+  std::optional<label_list> labels = std::nullopt;
 };
 
 namespace spec {
@@ -39,10 +54,19 @@ MANTA_API std::vector<setting> settings_from_arguments(int argc, const char* con
 /// The MANTA_* variables of the environment that name a known key.
 MANTA_API std::vector<setting> settings_from_environment();
 
-/// `base` with the settings filled in where it has none and then with the defaults; `cores` is the
-/// default for workers. Errors: invalid_config with key, value and allowed range.
+/// What the machine grants: the defaults of a config.
+struct grants {
+  grants(int usable_cores, int visible_gpus = 0, std::int64_t usable_memory = 0) noexcept
+      : cores(usable_cores), gpus(visible_gpus), memory_bytes(usable_memory) {}
+  int cores;
+  int gpus;
+  std::int64_t memory_bytes;
+};
+
+/// `base` with the settings filled in where it has none and then with the defaults, `machine` being
+/// those for workers, gpus and memory. Errors: invalid_config with key, value and what is allowed.
 MANTA_API result<config> complete(config base, const std::vector<setting>& arguments,
-                                  const std::vector<setting>& environment, int cores);
+                                  const std::vector<setting>& environment, const grants& machine);
 
 }  // namespace spec
 }  // namespace manta::inline v0

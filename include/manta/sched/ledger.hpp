@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <manta/base/export.hpp>
+#include <manta/sched/pool.hpp>
+#include <manta/spec/resources.hpp>
+
+// The ledger: which node has what, who holds it, and which part of it is set aside for a group.
+//
+// Problem. Tasks and actors ask for fractions of cores, for gpus (and must be told which), for
+// memory and for things only the user knows; groups want several such sets at once or none. What
+// was given must come back to the last thousandth.
+//
+// Idea. Everything is a pool (pool.hpp). A node is a pool; a bundle of a placed group is a smaller
+// pool, taken from its node like a task's demand is:
+//
+//      node pool   [############........................]
+//                    |  task's grant     free
+//                    +- bundle's pool [####......]
+//                                       |  grant of a task in the group
+//
+// A group that is removed is absorbed: the free part of each bundle goes back to its node at once,
+// and a grant that is still held inside gives to the node when it ends.
+//
+// Invariants
+//   1. free + held = total in each pool and each gpu; free < 0 only for cpus, and only between a
+//      lend and the return of whoever got them (take_back never waits).
+//   2. a gpu's shares never exceed 1; a whole gpu is shared with nobody.
+//   3. a group has all its bundles or none.
+//
+// Several nodes are supported; node 0 is the one that this process is, and the first choice.
+// Pure: no lock, no clock, no thread. Externally synchronised. take, give, lend, take_back, place
+// and remove allocate nothing.
+
+namespace manta::inline v0::sched {
+
+using node_id = std::uint32_t;
+using group_id = std::uint64_t;
+
+/// A placement group. Its address is stable.
+struct group {
+  struct place : pool {
+    node_id node = 0;
+  };
+  enum class state : std::uint8_t { waiting, placed, removed };
+
+  group_id id = 0;
+  strategy how = strategy::pack;
+  std::vector<need> bundles;
+  std::vector<spec::demand> shown;     ///< the bundles as they were asked for
+  std::vector<std::size_t> order;      ///< bundles, the hardest to place first
+  std::vector<place> places;           ///< one for each bundle
+  std::vector<std::vector<int>> gpus;  ///< the indices of each bundle
+  state now = state::waiting;
+  std::size_t users = 0;  ///< grants held inside
+};
+
+/// What somebody holds. Empty until take succeeds.
+struct grant {
+  static constexpr std::size_t no_bundle = static_cast<std::size_t>(-1);
+
+  bool is_held = false;
+  bool is_active = false;
+  bool is_lent = false;
+  node_id node = 0;
+  group* in = nullptr;  ///< the group whose bundle it is a part of
+  std::size_t bundle = no_bundle;
+  std::vector<int> gpus;  ///< indices on the node; needs room for gpu_count before take
+};
+
+class MANTA_API ledger {
+ public:
+  static constexpr std::size_t most_bundles = 1000;
+
+  /// A node that joins. gpus are whole. Its index is its id.
+  node_id add_node(std::string name, label_list labels, const spec::demand& capacity);
+  std::size_t node_count() const noexcept { return nodes_.size(); }
+  const std::string& node_name(node_id of) const noexcept { return nodes_[of].name; }
+
+  /// `asked` in the ledger's terms. Requires !infeasible (it drops what no node knows).
+  need translate(const spec::demand& asked) const;
+
+  /// Why no node can ever give `asked` at `where`; nothing when one can. A group that is unknown or
+  /// removed is not the ledger's to judge: see find_group.
+  std::optional<std::string> infeasible(const spec::demand& asked, const placement& where) const;
+  std::optional<std::string> infeasible(const std::vector<spec::demand>& bundles,
+                                        strategy how) const;
+
+  /// Whether `asked` can be given at `where`, by the amounts of `when`.
+  bool fits(const need& asked, const placement& where, horizon when) const noexcept;
+  /// Gives `asked` when it fits now. `is_active`: the holder runs and will end.
+  bool take(const need& asked, const placement& where, bool is_active, grant& into) noexcept;
+  /// Everything comes back; harmless when nothing is held.
+  void give(const need& asked, grant& held) noexcept;
+  /// The holder sleeps: its cpus are free for others, and nothing is expected of it.
+  void lend(const need& asked, grant& held) noexcept;
+  /// The holder is back: its cpus are its own at once, though others may hold them, too.
+  void take_back(const need& asked, grant& held) noexcept;
+
+  /// A group that waits for its place. Requires 1 to most_bundles bundles, !infeasible.
+  group& make_group(std::vector<spec::demand> bundles, strategy how);
+  /// Null when there is none of that id (any more).
+  group* find_group(group_id id) const noexcept;
+  /// Sets the bundles aside when all of them fit: all or none.
+  bool place(group& g) noexcept;
+  /// Whether it would have a place by the amounts of `when`. A search that grows too long says yes.
+  bool has_place(group& g, horizon when) const noexcept;
+  /// The group is gone for everybody; what is held inside stays held. The record goes with the last
+  /// grant, or now.
+  void remove(group& g) noexcept;
+
+  /// All there is, and what is free; gpus by index of node 0.
+  resource_report report() const;
+
+ private:
+  struct node {
+    std::string name;
+    label_list labels;
+    pool has;
+  };
+  enum class found : std::uint8_t { no, yes, unknown };
+
+  std::optional<kind> kind_of(const std::string& key) const noexcept;
+  spec::demand to_spec(const pool& of, bool free) const;
+  bool matches(const node& n, const placement& where) const noexcept;
+  bool is_bound(const need& asked, const placement& where) const noexcept;
+  pool* choose(const need& asked, const placement& where, horizon when, node_id& chosen) noexcept;
+  bool take_in_group(const need& asked, const placement& where, grant& into) noexcept;
+  pool& home(const grant& held) noexcept;
+  std::unique_ptr<group> make_record(std::vector<spec::demand> bundles, strategy how) const;
+  found search(group& g, horizon when) const noexcept;
+  found search_from(group& g, std::size_t done, int& steps) const noexcept;
+  found search_at(group& g, std::size_t done, std::size_t already, int& steps) const noexcept;
+  std::string describe_nodes() const;
+
+  std::vector<std::string> keys_;  // custom kinds, from first_custom_kind
+  std::vector<node> nodes_;
+  std::unordered_map<group_id, std::unique_ptr<group>> groups_;
+  group_id groups_made_ = 0;
+  // For trials: as many pools as nodes, with room for the same accounts.
+  mutable std::vector<pool> trial_;
+  mutable std::vector<std::size_t> on_node_;  // bundles of the group tried, by node
+};
+
+}  // namespace manta::inline v0::sched

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/sched/ledger.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/base/check.hpp>
+
+namespace manta::inline v0::sched {
+
+namespace {
+
+std::string describe(const placement& where) {
+  std::string text;
+  switch (where.by) {
+    case placement::rule::node:
+      text = fmt::format(" on node {}", where.node);
+      break;
+    case placement::rule::labels:
+      for (const auto& [key, value] : where.labels) {
+        text += fmt::format("{}{}={}", text.empty() ? " where " : ", ", key, value);
+      }
+      break;
+    case placement::rule::anywhere:
+    case placement::rule::spread:
+    case placement::rule::group:
+      break;
+  }
+  return text;
+}
+
+}  // namespace
+
+node_id ledger::add_node(std::string name, label_list labels, const spec::demand& capacity) {
+  for (const auto& [key, amount] : capacity.custom) {
+    if (!kind_of(key)) keys_.push_back(key);
+  }
+  node made{std::move(name), std::move(labels), {}};
+  made.has.add(cpu_kind, capacity.cpus);
+  made.has.add(memory_kind, capacity.memory_bytes);
+  for (const auto& [key, amount] : capacity.custom) made.has.add(*kind_of(key), amount);
+  for (int i = 0; i < static_cast<int>(capacity.gpus / 1000); ++i) made.has.add_gpu(i, 1000);
+  trial_.push_back(made.has);
+  on_node_.push_back(0);
+  nodes_.push_back(std::move(made));
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+std::optional<kind> ledger::kind_of(const std::string& key) const noexcept {
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (keys_[i] == key) return static_cast<kind>(first_custom_kind + i);
+  }
+  return std::nullopt;
+}
+
+need ledger::translate(const spec::demand& asked) const {
+  need out;
+  out.gpus = asked.gpus;
+  out.parts.reserve(2 + asked.custom.size());
+  if (asked.cpus != 0) out.parts.push_back({cpu_kind, asked.cpus});
+  if (asked.memory_bytes != 0) out.parts.push_back({memory_kind, asked.memory_bytes});
+  for (const auto& [key, amount] : asked.custom) {
+    if (const auto k = kind_of(key)) out.parts.push_back({*k, amount});
+  }
+  std::sort(out.parts.begin(), out.parts.end(),
+            [](const part& a, const part& b) { return a.of < b.of; });
+  return out;
+}
+
+// Whether the wish, taken as a condition, holds for the node.
+bool ledger::matches(const node& n, const placement& where) const noexcept {
+  switch (where.by) {
+    case placement::rule::node:
+      return n.name == where.node;
+    case placement::rule::labels:
+      return std::all_of(where.labels.begin(), where.labels.end(), [&n](const auto& wanted) {
+        return std::find(n.labels.begin(), n.labels.end(), wanted) != n.labels.end();
+      });
+    case placement::rule::anywhere:
+    case placement::rule::spread:
+    case placement::rule::group:
+      return true;
+  }
+  return true;
+}
+
+// A soft wish binds while some node can ever fulfil it.
+bool ledger::is_bound(const need& asked, const placement& where) const noexcept {
+  if (!where.is_soft) return true;
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const node& n) {
+    return matches(n, where) && n.has.fits(asked, horizon::ever);
+  });
+}
+
+// The node that gives `asked` by the amounts of `when`, or null.
+pool* ledger::choose(const need& asked, const placement& where, horizon when,
+                     node_id& chosen) noexcept {
+  const bool bound = is_bound(asked, where);
+  pool* best = nullptr;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    node& n = nodes_[i];
+    if ((bound && !matches(n, where)) || !n.has.fits(asked, when)) continue;
+    if (best != nullptr && n.has.load() >= best->load()) continue;
+    best = &n.has;
+    chosen = static_cast<node_id>(i);
+    if (where.by != placement::rule::spread) break;
+  }
+  return best;
+}
+
+bool ledger::fits(const need& asked, const placement& where, horizon when) const noexcept {
+  if (where.by == placement::rule::group) {
+    const group* const g = find_group(where.group);
+    if (g == nullptr || (g->now != group::state::placed && when != horizon::ever)) return false;
+    if (where.bundle >= 0)
+      return g->places[static_cast<std::size_t>(where.bundle)].fits(asked, when);
+    return std::any_of(g->places.begin(), g->places.end(),
+                       [&](const group::place& p) { return p.fits(asked, when); });
+  }
+  node_id ignored = 0;
+  return const_cast<ledger*>(this)->choose(asked, where, when, ignored) != nullptr;
+}
+
+bool ledger::take_in_group(const need& asked, const placement& where, grant& into) noexcept {
+  group* const g = find_group(where.group);
+  if (g == nullptr || g->now != group::state::placed) return false;
+  std::size_t at = 0;
+  if (where.bundle >= 0) {
+    at = static_cast<std::size_t>(where.bundle);
+    if (!g->places[at].fits(asked, horizon::now)) return false;
+  } else {
+    while (at < g->places.size() && !g->places[at].fits(asked, horizon::now)) ++at;
+    if (at == g->places.size()) return false;
+  }
+  g->places[at].take(asked, into.gpus);
+  ++g->users;
+  into.in = g;
+  into.bundle = at;
+  into.node = g->places[at].node;
+  return true;
+}
+
+bool ledger::take(const need& asked, const placement& where, bool is_active, grant& into) noexcept {
+  MANTA_CHECK(!into.is_held);
+  into.gpus.clear();
+  if (where.by == placement::rule::group) {
+    if (!take_in_group(asked, where, into)) return false;
+  } else {
+    pool* const from = choose(asked, where, horizon::now, into.node);
+    if (from == nullptr) return false;
+    from->take(asked, into.gpus);
+  }
+  into.is_held = true;
+  into.is_active = is_active;
+  into.is_lent = false;
+  if (is_active) home(into).count_active(asked, into.gpus, 1);
+  return true;
+}
+
+// Where a grant's amounts are counted now: its bundle while the group is there, else the node.
+pool& ledger::home(const grant& held) noexcept {
+  if (held.in != nullptr && held.in->now == group::state::placed) {
+    return held.in->places[held.bundle];
+  }
+  return nodes_[held.node].has;
+}
+
+void ledger::give(const need& asked, grant& held) noexcept {
+  if (!held.is_held) return;
+  if (held.is_lent) take_back(asked, held);
+  pool& from = home(held);
+  if (held.is_active) from.count_active(asked, held.gpus, -1);
+  from.give(asked, held.gpus);
+  held.is_held = false;
+  if (group* const g = std::exchange(held.in, nullptr)) {
+    if (--g->users == 0 && g->now == group::state::removed) groups_.erase(g->id);
+  }
+}
+
+void ledger::lend(const need& asked, grant& held) noexcept {
+  if (!held.is_held || held.is_lent) return;
+  held.is_lent = true;
+  pool& from = home(held);
+  if (held.is_active) from.count_active(asked, held.gpus, -1);
+  from.lend_cpus(asked, 1);
+}
+
+void ledger::take_back(const need& asked, grant& held) noexcept {
+  if (!held.is_held || !held.is_lent) return;
+  held.is_lent = false;
+  pool& from = home(held);
+  if (held.is_active) from.count_active(asked, held.gpus, 1);
+  from.lend_cpus(asked, -1);
+}
+
+std::string ledger::describe_nodes() const {
+  std::string text;
+  for (const node& n : nodes_) {
+    if (!text.empty()) text += "; ";
+    text += fmt::format("node {} has {}", n.name, spec::to_string(to_spec(n.has, false)));
+    for (const auto& [key, value] : n.labels) text += fmt::format(", {}={}", key, value);
+  }
+  return text;
+}
+
+std::optional<std::string> ledger::infeasible(const spec::demand& asked,
+                                              const placement& where) const {
+  const bool is_known = std::all_of(asked.custom.begin(), asked.custom.end(),
+                                    [this](const auto& c) { return kind_of(c.first).has_value(); });
+  if (where.by == placement::rule::group) {
+    const group* const g = find_group(where.group);
+    if (g == nullptr) return std::nullopt;
+    if (where.bundle >= static_cast<int>(g->bundles.size())) {
+      return fmt::format("asked bundle {} of a placement group of {}; indices start at 0",
+                         where.bundle, g->bundles.size());
+    }
+    if (is_known && fits(translate(asked), where, horizon::ever)) return std::nullopt;
+    std::string has;
+    for (std::size_t i = 0; i < g->shown.size(); ++i) {
+      if (where.bundle >= 0 && static_cast<std::size_t>(where.bundle) != i) continue;
+      has += fmt::format("{}bundle {} has {}", has.empty() ? "" : "; ", i,
+                         spec::to_string(g->shown[i]));
+    }
+    return fmt::format("asked {} in a placement group; {}; ask for less or make larger bundles",
+                       spec::to_string(asked), has);
+  }
+  if (is_known && fits(translate(asked), where, horizon::ever)) return std::nullopt;
+  return fmt::format("asked {}{}; {}; ask for less, or start the runtime with more",
+                     spec::to_string(asked), describe(where), describe_nodes());
+}
+
+std::optional<std::string> ledger::infeasible(const std::vector<spec::demand>& bundles,
+                                              strategy how) const {
+  std::string asked;
+  bool is_known = true;
+  for (const spec::demand& b : bundles) {
+    for (const auto& [key, amount] : b.custom) is_known = is_known && kind_of(key).has_value();
+  }
+  if (is_known) {
+    const std::unique_ptr<group> trial = make_record(bundles, how);
+    if (search(*trial, horizon::ever) != found::no) return std::nullopt;
+  }
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    if (i == 8) {
+      asked += fmt::format("; and {} more", bundles.size() - i);
+      break;
+    }
+    asked += fmt::format("{}bundle {} of {}", i == 0 ? "" : "; ", i, spec::to_string(bundles[i]));
+  }
+  return fmt::format(
+      "asked a {} placement group ({}), which can never fit at once; {}; ask for "
+      "less, or start the runtime with more",
+      manta::to_string(how), asked, describe_nodes());
+}
+
+spec::demand ledger::to_spec(const pool& of, bool free) const {
+  spec::demand out;
+  for (const pool::account& a : of.accounts()) {
+    const std::int64_t amount = free ? a.free : a.total;
+    if (a.of == cpu_kind) {
+      out.cpus = amount;
+    } else if (a.of == memory_kind) {
+      out.memory_bytes = amount;
+    } else {
+      out.custom.emplace_back(keys_[a.of - first_custom_kind], amount);
+    }
+  }
+  for (const pool::gpu& g : of.gpus()) out.gpus += free ? g.free : g.total;
+  return out;
+}
+
+resource_report ledger::report() const {
+  resource_report out;
+  const auto sum = [this](bool free) {
+    spec::demand all;
+    for (const node& n : nodes_) {
+      const spec::demand one = to_spec(n.has, free);
+      all.cpus += one.cpus;
+      all.gpus += one.gpus;
+      all.memory_bytes += one.memory_bytes;
+      for (const auto& [key, amount] : one.custom) {
+        const auto at = std::find_if(all.custom.begin(), all.custom.end(),
+                                     [&k = key](const auto& c) { return c.first == k; });
+        if (at == all.custom.end()) {
+          all.custom.emplace_back(key, amount);
+        } else {
+          at->second += amount;
+        }
+      }
+    }
+    return spec::to_bundle(all);
+  };
+  out.total = sum(false);
+  out.free = sum(true);
+  if (!nodes_.empty()) {
+    for (const pool::gpu& g : nodes_[0].has.gpus()) {
+      out.gpu_free.push_back(static_cast<double>(g.free) / 1000.0);
+    }
+  }
+  return out;
+}
+
+}  // namespace manta::inline v0::sched
