@@ -6,6 +6,8 @@ set(manta_sources
   src/base/machine.cpp
   src/exec/actor_core.cpp
   src/exec/block_pool.cpp
+  src/exec/call_extra.cpp
+  src/exec/cancellation.cpp
   src/exec/channel_core.cpp
   src/exec/completion_queue.cpp
   src/exec/core_gate.cpp
@@ -15,6 +17,7 @@ set(manta_sources
   src/exec/parker.cpp
   src/exec/repeats.cpp
   src/exec/slab_pool.cpp
+  src/exec/timer.cpp
   src/exec/wait.cpp
   src/exec/wait_many.cpp
   src/exec/worker.cpp

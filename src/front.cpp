@@ -88,7 +88,20 @@ void start_job(exec::job* j) {
   }
 }
 
-void check_options(const options& asked) { spec::check(asked, exec::executor::global().target()); }
+void start_job_with_extra(exec::job* j) {
+  exec::ready_task(j);
+  exec::watch_deadline(j);
+}
+
+void check_options(const options& asked, bool can_repeat) {
+  spec::check(asked, exec::executor::global().target());
+  if (can_repeat || !asked.retry_exceptions || asked.max_retries == 0) return;
+  raise(errc::invalid_argument,
+        "option retry_exceptions: an argument that the function takes by value can't be copied for "
+        "another run; take it by const reference, or leave the option unset");
+}
+
+void check_call_options(const call_options& asked) { spec::check(asked); }
 
 void check_actor_options(const actor_options& asked) { spec::check(asked); }
 

@@ -68,6 +68,7 @@ namespace detail {
 
 [[noreturn]] MANTA_API void raise_empty_actor();
 MANTA_API void check_actor_options(const actor_options& asked);
+MANTA_API void check_call_options(const call_options& asked);
 
 struct actor_access {
   template <class T>
@@ -87,7 +88,7 @@ template <class T>
 struct is_actor<actor<T>> : std::true_type {};
 
 template <auto F, class Handle, class... Args>
-auto call_method(Handle&& to, Args&&... args) {
+auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   using handle = std::remove_cvref_t<Handle>;
   static_assert(is_actor<handle>::value,
                 "manta::remote<&T::method>: the first argument must be a manta::actor<T>; make one "
@@ -106,7 +107,10 @@ auto call_method(Handle&& to, Args&&... args) {
   exec::executor::require();
   exec::actor_core* const core = actor_access::core(to);
   if constexpr (pack::is_linked) core->prepare_held();
-  call* const c = make_job<call, front_of_call<flat_t<R>>>(core, std::forward<Args>(args)...);
+  const exec::extra_source source{.call = with};
+  const bool has_extra = with != nullptr || exec::inherits_extra();
+  call* const c = make_job_with<call, front_of_call<flat_t<R>>>(has_extra ? &source : nullptr, core,
+                                                                std::forward<Args>(args)...);
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);
   if constexpr (pack::is_linked) {
@@ -117,6 +121,8 @@ auto call_method(Handle&& to, Args&&... args) {
   } else {
     core->send(c, c->caller);
   }
+  if (has_extra) [[unlikely]]
+    exec::watch_deadline(access::job(out));
   return out;
 }
 

@@ -69,7 +69,7 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
-    const std::uint64_t bits = store_outcome<R>(j, name(), [c]() -> decltype(auto) {
+    const std::uint64_t bits = store_outcome<R>(j, shown_name(j, name()), [c]() -> decltype(auto) {
       // Not through c->core: that is another cache line of the caller's.
       // As the class that has the method: through a derived one GCC warns of aliasing.
       typename signature<decltype(F)>::object& object =
@@ -152,7 +152,7 @@ struct construction : cell<void> {
   static void execute(exec::job* j) noexcept {
     exec::actor_core* const of = self(j)->core;
     j->try_claim();
-    exec::run_claimed(j, {.drops = 1, .actor = of, .is_last = false});
+    exec::run_claimed(j, {.drops = 1, .actor = of, .is_last = false, .follows_caller = false});
     const bool has_failed = (j->word() & exec::job_bits::failed) != 0;
     if (has_failed) {
       const error reason = j->failure();

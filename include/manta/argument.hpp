@@ -18,6 +18,26 @@
 //   failure()     after all is ready: the error that the job inherits, or null
 //   pass()        the argument for the function's parameter P
 
+namespace manta::inline v0 {
+
+/// Whether an argument of type T can be copied for another run of its task, see
+/// options::retry_exceptions. Specialise it as std::false_type for a copyable-looking type whose
+/// copy constructor does not compile (a struct with a vector of move-only elements).
+template <class T>
+struct is_repeatable : std::is_copy_constructible<T> {};
+template <class T>
+requires requires {
+  typename T::value_type;
+  typename T::allocator_type;
+}
+struct is_repeatable<T> : is_repeatable<typename T::value_type> {};
+template <class A, class B>
+struct is_repeatable<std::pair<A, B>>
+    : std::bool_constant<is_repeatable<std::remove_const_t<A>>::value && is_repeatable<B>::value> {
+};
+
+}  // namespace manta::inline v0
+
 namespace manta::inline v0::detail {
 
 /// Tells a job that one thing it needs is there.
@@ -51,8 +71,11 @@ struct value_argument {
   stored value;
 
   template <class A>
-  explicit value_argument(A&& a) : value(static_cast<stored>(std::forward<A>(a))) {}
+  requires(!std::is_same_v<std::remove_cvref_t<A>, value_argument>) explicit value_argument(A&& a)
+      : value(static_cast<stored>(std::forward<A>(a))) {}
   static constexpr bool is_linked = false;
+  static constexpr bool is_kept = std::is_lvalue_reference_v<P> || std::is_scalar_v<stored>;
+  static constexpr bool is_copyable = is_repeatable<stored>::value;
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
   decltype(auto) pass() noexcept {
@@ -70,7 +93,7 @@ struct span_argument {
   std::vector<E> values;
 
   template <class A>
-  explicit span_argument(A&& a) {
+  requires(!std::is_same_v<std::remove_cvref_t<A>, span_argument>) explicit span_argument(A&& a) {
     if constexpr (std::is_constructible_v<std::vector<E>, A&&>) {
       values = std::vector<E>(std::forward<A>(a));
     } else {
@@ -78,6 +101,8 @@ struct span_argument {
     }
   }
   static constexpr bool is_linked = false;
+  static constexpr bool is_kept = true;
+  static constexpr bool is_copyable = true;
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
   std::span<const E> pass() noexcept { return values; }
@@ -99,6 +124,8 @@ struct future_argument {
     if (!from.valid()) raise_empty_future();
   }
   static constexpr bool is_linked = true;
+  static constexpr bool is_kept = reads_in_place<P, U>;
+  static constexpr bool is_copyable = is_repeatable<U>::value;
   void link(exec::job* j) {
     exec::job* const on = access::job(from);
     if (!on->is_ready()) node.link(j, on);
@@ -158,6 +185,8 @@ struct gather_argument {
     }
   }
   static constexpr bool is_linked = true;
+  static constexpr bool is_kept = false;
+  static constexpr bool is_copyable = is_repeatable<U>::value;
   exec::job* const* begin() const noexcept {
     // A future is one pointer to its job.
     static_assert(sizeof(future<U>) == sizeof(exec::job*) && std::is_standard_layout_v<future<U>>);

@@ -34,8 +34,8 @@ auto async(F&& function) {
   static_assert(!std::is_reference_v<R>,
                 "manta::async: a task can't return a reference; return the value");
   using callee = detail::held_callee<stored>;
-  using job = detail::task<callee, R, detail::argument_pack<>, detail::no_options>;
-  return detail::start_task<R, job>(detail::no_options{}, callee{std::forward<F>(function)});
+  using job = detail::task<callee, R, detail::argument_pack<>, false>;
+  return detail::start_task<R, job>(nullptr, callee{std::forward<F>(function)});
 }
 
 }  // namespace manta::inline v0

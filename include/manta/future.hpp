@@ -10,6 +10,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/type_name.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/spec/error.hpp>
@@ -75,17 +76,31 @@ constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
   }
 }
 
-/// A new job of type Job, constructed from `args`, with Front bytes before it. Throws
-/// std::bad_alloc, or what Job's constructor does.
+/// A new job of type Job, constructed from `args`, with Front bytes before it, and before those the
+/// options in `with`, if there are any. Throws std::bad_alloc, or what Job's constructor does.
 template <class Job, std::size_t Front = 0, class... Args>
-Job* make_job(Args&&... args) {
-  auto* const block = static_cast<char*>(exec::allocate_block(Front + sizeof(Job)));
+Job* make_job_with(const exec::extra_source* with, Args&&... args) {
+  const std::size_t extra = with != nullptr ? exec::job::extra_size : 0;
+  auto* const block = static_cast<char*>(exec::allocate_block(extra + Front + sizeof(Job)));
+  bool has_extra = false;
   try {
-    return new (block + Front) Job(std::forward<Args>(args)...);
+    if (with != nullptr) {
+      exec::make_extra(block, *with);
+      has_extra = true;
+    }
+    Job* const made = new (block + extra + Front) Job(std::forward<Args>(args)...);
+    if (has_extra) made->has_extra();
+    return made;
   } catch (...) {
-    exec::free_block(block, Front + sizeof(Job));
+    if (has_extra) exec::drop_extra(block);
+    exec::free_block(block, extra + Front + sizeof(Job));
     throw;
   }
+}
+
+template <class Job, class... Args>
+Job* make_job(Args&&... args) {
+  return make_job_with<Job>(nullptr, std::forward<Args>(args)...);
 }
 
 [[noreturn]] MANTA_API void raise_empty_future();

@@ -107,7 +107,7 @@ struct named_callee {
 };
 
 template <class Callee, class R, class Pack>
-using plain_task = task<Callee, R, Pack, no_options>;
+using plain_task = task<Callee, R, Pack, false>;
 
 /// Runs `function(future<T>&&)` as a task when `f` has ended; the task's own handle is handed over,
 /// so that a value nobody else holds can be moved out.
@@ -116,7 +116,7 @@ auto after(future<T> f, F&& function) {
   using callee = named_callee<std::decay_t<F>>;
   using R = std::invoke_result_t<std::decay_t<F>&&, future<T>&&>;
   using job = plain_task<callee, R, argument_pack<ended_argument<T>>>;
-  return start_task<R, job>(no_options{}, callee{std::forward<F>(function)}, std::move(f));
+  return start_task<R, job>(nullptr, callee{std::forward<F>(function)}, std::move(f));
 }
 
 }  // namespace manta::inline v0::detail

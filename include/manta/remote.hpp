@@ -25,11 +25,11 @@ struct constant_callee {
   static constexpr const char* name() noexcept { return base::spelled_function<F>(); }
 };
 
-/// Throws for options that can't be.
-MANTA_API void check_options(const options& asked);
+/// Throws for options that can't be. `can_repeat`: the arguments can be kept for another run.
+MANTA_API void check_options(const options& asked, bool can_repeat);
 
-template <auto F, class Options, class... Args>
-auto call_function(Options&& with, Args&&... args) {
+template <auto F, bool HasOptions, class... Args>
+auto call_function(const options* with, Args&&... args) {
   using sig = signature<std::remove_cv_t<decltype(F)>>;
   static_assert(sig::is_known,
                 "manta::remote: F must be a function, a member function of an actor, or a lambda "
@@ -37,9 +37,15 @@ auto call_function(Options&& with, Args&&... args) {
   using R = typename sig::result;
   static_assert(check_result<R>() && check_parameters<true>(typename sig::parameters{}));
   using pack = typename pack_for<typename sig::parameters, Args...>::type;
-  using job = task<constant_callee<F>, R, pack, std::remove_cvref_t<Options>>;
-  return start_task<R, job>(std::forward<Options>(with), constant_callee<F>{},
-                            std::forward<Args>(args)...);
+  using job = task<constant_callee<F>, R, pack, HasOptions && pack::can_repeat>;
+  if constexpr (HasOptions) {
+    exec::executor::require();
+    check_options(*with, pack::can_repeat);
+    const exec::extra_source source{.task = with};
+    return start_task<R, job>(&source, constant_callee<F>{}, std::forward<Args>(args)...);
+  } else {
+    return start_task<R, job>(nullptr, constant_callee<F>{}, std::forward<Args>(args)...);
+  }
 }
 
 }  // namespace detail
@@ -50,26 +56,41 @@ class remote_with_options {
  public:
   explicit remote_with_options(options with) : with_(std::move(with)) {}
 
+  /// As remote<F>(args...). Throws invalid_argument for an option out of its range, infeasible for
+  /// what this runtime never has.
   template <class... Args>
   auto operator()(Args&&... args) const {
-    static_assert(!std::is_member_function_pointer_v<decltype(F)>,
-                  "manta::remote: options belong to tasks; an actor's are given to spawn");
-    exec::executor::require();
-    detail::check_options(with_);
-    detail::named_options named{with_.name};
-    if (!with_.cpus) return detail::call_function<F>(std::move(named), std::forward<Args>(args)...);
-    return detail::call_function<F>(
-        detail::counted_options{std::move(named), exec::core_claim(*with_.cpus)},
-        std::forward<Args>(args)...);
+    return detail::call_function<F, true>(&with_, std::forward<Args>(args)...);
   }
 
  private:
   options with_;
 };
 
+/// An actor's method with options; made by remote<&T::method>.with(...).
+template <auto F>
+class method_with_options {
+ public:
+  explicit method_with_options(call_options with) : with_(std::move(with)) {}
+
+  /// As remote<&T::method>(handle, args...). Throws invalid_argument for an option out of its
+  /// range.
+  template <class... Args>
+  auto operator()(Args&&... args) const {
+    exec::executor::require();
+    detail::check_call_options(with_);
+    return detail::call_method<F>(&with_, std::forward<Args>(args)...);
+  }
+
+ private:
+  call_options with_;
+};
+
 /// The callable type of remote<F>.
 template <auto F>
 struct remote_function {
+  static constexpr bool is_method = std::is_member_function_pointer_v<decltype(F)>;
+
   /// Calls F(args...) as a task and gives a future to its result at once. For a member function the
   /// first argument is the actor.
   ///
@@ -80,17 +101,25 @@ struct remote_function {
   /// Cost: one block of 64 bytes and up, one queue entry; a wake when a worker sleeps.
   template <class... Args>
   auto operator()(Args&&... args) const {
-    if constexpr (std::is_member_function_pointer_v<decltype(F)>) {
-      return detail::call_method<F>(std::forward<Args>(args)...);
+    if constexpr (is_method) {
+      return detail::call_method<F>(nullptr, std::forward<Args>(args)...);
     } else {
-      return detail::call_function<F>(detail::no_options{}, std::forward<Args>(args)...);
+      return detail::call_function<F, false>(nullptr, std::forward<Args>(args)...);
     }
   }
 
-  /// The same function with options: `remote<f>.with({.cpus = 2})(x)`. The options are checked at
-  /// the call; see options.hpp.
-  remote_with_options<F> with(options asked) const {
-    return remote_with_options<F>(std::move(asked));
+  /// What `with` takes: options for a task, call_options for an actor's method.
+  using options_type = std::conditional_t<is_method, call_options, options>;
+
+  /// The same function with options: `remote<f>.with({.cpus = 2})(x)`,
+  /// `remote<&T::m>.with({.timeout = 1s})(handle, x)`. The options are checked at the call; see
+  /// options.hpp.
+  auto with(options_type asked) const {
+    if constexpr (is_method) {
+      return method_with_options<F>(std::move(asked));
+    } else {
+      return remote_with_options<F>(std::move(asked));
+    }
   }
 };
 

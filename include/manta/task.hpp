@@ -11,7 +11,6 @@
 
 #include <manta/argument.hpp>
 #include <manta/base/type_name.hpp>
-#include <manta/exec/core_gate.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/future.hpp>
 #include <manta/spec/options.hpp>
@@ -46,7 +45,21 @@ class argument_pack {
   decltype(auto) call(F&& f) {
     return std::apply([&f](auto&... h) -> decltype(auto) { return f(h.pass()...); }, holders_);
   }
+  /// The same with copies of what the function would take out of the arguments.
+  template <class F>
+  decltype(auto) call_copied(F&& f) {
+    if constexpr (is_kept) {
+      return call(std::forward<F>(f));
+    } else {
+      std::tuple<Holders...> copies(holders_);
+      return std::apply([&f](auto&... h) -> decltype(auto) { return f(h.pass()...); }, copies);
+    }
+  }
   void drop() noexcept { std::destroy_at(&holders_); }
+
+  /// No parameter takes its argument away.
+  static constexpr bool is_kept = (Holders::is_kept && ... && true);
+  static constexpr bool can_repeat = is_kept || (Holders::is_copyable && ... && true);
 
  private:
   union {
@@ -90,6 +103,12 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
   }
 }
 
+/// The name that errors show: the option's, or the function's.
+inline const char* shown_name(const exec::job* j, const char* function) noexcept {
+  const exec::call_extra* const with = j->extra();
+  return with != nullptr && with->name != nullptr ? with->name->c_str() : function;
+}
+
 /// What only delegating tasks have: the node that waits for the future they returned.
 template <bool Delegates>
 struct delegation {};
@@ -98,46 +117,22 @@ struct delegation<true> {
   exec::alias_node alias;
 };
 
-/// What only calls with options have; counted_options when they ask for cores.
-struct named_options {
-  std::optional<std::string> name;
-};
-struct counted_options : named_options {
-  exec::core_claim cores;
-};
-struct no_options {};
-
-/// A plain task. `Callee` gives `static/const invoke(args...)` and the names.
-template <class Callee, class R, class Pack, class Options>
+/// A plain task. `Repeats`: its arguments can be kept for another run. `Callee` gives `static/const
+/// invoke(args...)` and the names.
+template <class Callee, class R, class Pack, bool Repeats>
 struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
-  [[no_unique_address]] Options options;
   [[no_unique_address]] Callee callee;
   [[no_unique_address]] Pack arguments;
 
   template <class... A>
-  task(Options o, Callee c, A&&... args)
-      : cell<flat_t<R>>(&ops, 2),
-        options(std::move(o)),
-        callee(std::move(c)),
-        arguments(std::forward<A>(args)...) {}
+  explicit task(Callee c, A&&... args)
+      : cell<flat_t<R>>(&ops, 2), callee(std::move(c)), arguments(std::forward<A>(args)...) {}
   ~task() {}
-
-  static constexpr bool has_options = !std::is_same_v<Options, no_options>;
-  static constexpr bool counts = std::is_same_v<Options, counted_options>;
 
   static task* self(exec::job* j) noexcept { return static_cast<task*>(j); }
 
-  const char* shown_name() const noexcept {
-    if constexpr (has_options) {
-      if (options.name) return options.name->c_str();
-    }
-    return Callee::name();
-  }
-
   void drop_inputs() noexcept {
     arguments.drop();
-    if constexpr (counts) options.cores.release();
-    if constexpr (has_options) std::destroy_at(&options);
     std::destroy_at(&callee);
   }
 
@@ -152,21 +147,27 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
-    if constexpr (counts) exec::this_thread.current->cores = &t->options.cores;
-    bits = store_outcome<R>(j, t->shown_name(),
+    if constexpr (Repeats) {
+      const exec::call_extra* const with = j->extra();
+      if (with != nullptr && with->may_repeat()) {
+        bits = run_kept(t);
+        if ((bits & exec::job_bits::failed) != 0 && exec::take_retry(j)) {
+          return exec::job_bits::again;
+        }
+        t->drop_inputs();
+        return bits;
+      }
+    }
+    bits = store_outcome<R>(j, shown_name(j, Callee::name()),
                             [t]() -> decltype(auto) { return t->arguments.call(t->callee); });
-    if constexpr (counts) exec::this_thread.current->cores = nullptr;
     t->drop_inputs();
     return bits;
   }
-  // Cores are asked for when nothing else is missing: a task that waits must not keep them from the
-  // tasks it waits for.
-  static void ready(exec::job* j) noexcept {
-    if constexpr (counts) {
-      exec::core_claim& cores = self(j)->options.cores;
-      if (exec::executor::is_running() && !cores.is_settled() && !cores.request(j)) return;
-    }
-    exec::executor::resume(j);
+  // A run after which another one may follow: what the function would use up is copied first.
+  static std::uint64_t run_kept(task* t) noexcept {
+    return store_outcome<R>(t, shown_name(t, Callee::name()), [t]() -> decltype(auto) {
+      return t->arguments.call_copied(t->callee);
+    });
   }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->drop_inputs(); }
@@ -185,11 +186,11 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
   static const exec::job_ops ops;
 };
 
-template <class Callee, class R, class Pack, class Options>
-const exec::job_ops task<Callee, R, Pack, Options>::ops = {
+template <class Callee, class R, class Pack, bool Repeats>
+const exec::job_ops task<Callee, R, Pack, Repeats>::ops = {
     .execute = exec::execute_task,
     .run = &task::run,
-    .ready = &task::ready,
+    .ready = exec::ready_task,
     .cancel = &task::cancel,
     .drop_arguments = &task::drop_arguments,
     .drop_value = value_dropper<flat_t<R>>(),
@@ -197,20 +198,25 @@ const exec::job_ops task<Callee, R, Pack, Options>::ops = {
     .origin = nullptr,
     .size = sizeof(task),
     .front = 0,
-    .in_place = !counts,  // a waiter has a thread to give, not cores
+    .in_place = true,
     .function = Callee::name(),
     .function_hash = base::hash_name(Callee::name()),
 };
 
-/// Puts a job whose needs may not be met yet on its way; takes over the queue's hold. When there is
-/// no memory for the queue entry, the job fails with out_of_memory and std::bad_alloc is thrown.
+/// Puts a job whose needs are met on its way; takes over the queue's hold. When there is no memory
+/// for the queue entry, the job fails with out_of_memory and std::bad_alloc is thrown.
 MANTA_API void start_job(exec::job* j);
+/// The same for a job with options.
+MANTA_API void start_job_with_extra(exec::job* j);
 
-/// Makes a task, queues it (now or when its arguments are there) and gives its future.
+/// Makes a task, queues it (now or when its arguments are there) and gives its future. `with` is
+/// null for a call without options.
 template <class R, class Task, class... Args>
-future<flat_t<R>> start_task(Args&&... args) {
+future<flat_t<R>> start_task(const exec::extra_source* with, Args&&... args) {
   exec::executor::require();
-  Task* const t = make_job<Task>(std::forward<Args>(args)...);
+  if (with == nullptr && exec::inherits_extra()) [[unlikely]]
+    with = &exec::inherited_extra;
+  Task* const t = make_job_with<Task>(with, std::forward<Args>(args)...);
   exec::name_child(t);
   future<flat_t<R>> out = access::make<flat_t<R>>(t);
   using pack = decltype(Task::arguments);
@@ -218,13 +224,16 @@ future<flat_t<R>> start_task(Args&&... args) {
     t->needs.store(1,
                    std::memory_order_relaxed);  // ours, so that it can't start before all is linked
     t->arguments.link(t);
-    if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) return out;
+    if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+      if (with != nullptr) exec::watch_deadline(t);
+      return out;
+    }
   }
-  if constexpr (Task::counts) {
-    Task::ready(t);
-    return out;
+  if (with != nullptr) [[unlikely]] {
+    start_job_with_extra(t);
+  } else {
+    start_job(t);
   }
-  start_job(t);
   return out;
 }
 

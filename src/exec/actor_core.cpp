@@ -11,6 +11,7 @@
 
 #include <manta/base/pause.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 
 namespace manta::inline v0::exec {
@@ -290,11 +291,27 @@ void actor_core::begin(const error* reason) noexcept {
   drain();
 }
 
+// Its canceller claimed it and ended it, or leaves that to the actor.
+void actor_core::drop_cancelled(job* call) noexcept {
+  if (call->try_claim()) {
+    call->fail(cancelled_error(), 1);
+    return;
+  }
+  call->ops->drop_arguments(call);
+  call->drop();
+}
+
 // No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed
 // when it is finished, which spares the caller's cache line a trip.
 void actor_core::run_call(job* call, bool is_last) noexcept {
   if (!has_object_) {
     call->fail(lost_ != nullptr ? *lost_ : error::out_of_memory(), 1);
+    return;
+  }
+  call->needs.store(job::begun, std::memory_order_relaxed);
+  light_barrier();  // pairs with the heavy one of who cancels it, see cancellation.hpp
+  if ((call->word() & job_bits::cancel) != 0) [[unlikely]] {
+    drop_cancelled(call);
     return;
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);

@@ -13,7 +13,10 @@
 #include <manta/base/machine.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/core_gate.hpp>
+#include <manta/exec/timer.hpp>
 
 #include "executor_state.hpp"
 
@@ -79,6 +82,7 @@ bool executor::start(const executor_settings& settings) {
   const std::unique_lock lock(state_->mutex);
   if (state_->is_started) return false;
   reset_core_gate(settings.workers);
+  reset_cancellation();
   state_->settings = settings;
   state_->spin_us.store(settings.spin_us, std::memory_order_relaxed);
   state_->is_stopping.store(false, std::memory_order_relaxed);
@@ -222,6 +226,7 @@ void executor::stop() noexcept {
     s.parked.clear();
   }
   heavy_barrier();
+  timer::stop();
   join_workers();
   core_claim::cancel_waiting(ended_error());
   cancel_queued();  // an actor's entry must be gone before the actor is
@@ -260,6 +265,12 @@ void executor::cancel_queued() noexcept {
   bool again = true;
   while (again) {
     again = false;
+    for (const priority level : {priority::high, priority::low}) {
+      while (job* const j = take_lane(level)) {
+        again = true;
+        j->ops->cancel(j, ended_error());
+      }
+    }
     for (int i = 0; i < state_->queue_count.load(std::memory_order_acquire); ++i) {
       work_queue* const q = state_->queues[static_cast<std::size_t>(i)].load();
       deque::loot loot;
@@ -289,7 +300,12 @@ void executor::resume(job* j) noexcept {
   if (this_thread.generation != live_generation_.load()) join_if_new();
   if (this_thread.generation != 0 && this_thread.generation == live_generation_.load()) {
     try {
-      submit(j);
+      const call_extra* const with = j->extra();
+      if (with != nullptr && with->level != priority::normal) {
+        submit_at(j, with->level);
+      } else {
+        submit(j);
+      }
     } catch (const std::bad_alloc&) {
       j->ops->cancel(j, error::out_of_memory());
     }
@@ -322,6 +338,12 @@ void executor::yield(job* j) noexcept {
   } catch (const std::bad_alloc&) {
     static_cast<job*>(next)->ops->cancel(static_cast<job*>(next), error::out_of_memory());
   }
+}
+
+work_queue* executor::queue_at(int i) noexcept {
+  const state& s = *global().state_;
+  if (i >= s.queue_count.load(std::memory_order_acquire)) return nullptr;
+  return s.queues[static_cast<std::size_t>(i)].load();
 }
 
 int executor::target() const noexcept {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -31,6 +32,13 @@ struct executor::worker {
   base::time_point busy_since{};
 };
 
+/// A queue common to all workers, for jobs of one priority other than normal. Any thread.
+struct priority_lane {
+  std::mutex mutex;
+  std::deque<job*> jobs;  // under the mutex
+  std::atomic<std::size_t> count{0};
+};
+
 struct executor::state {
   // More threads than this system calls for would need a taller table, not a different design.
   static constexpr int max_queues = 32768;
@@ -56,6 +64,8 @@ struct executor::state {
   std::atomic<int> left{0};  // worker threads that are about to end
   int cores = 1;
   alignas(64) std::atomic<int> spinning_waiters{0};
+  priority_lane low;
+  priority_lane high;
 };
 
 }  // namespace manta::inline v0::exec

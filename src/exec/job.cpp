@@ -3,12 +3,15 @@
 
 #include <sched.h>
 
+#include <memory>
 #include <mutex>
 #include <new>
 
 #include <manta/base/check.hpp>
 #include <manta/base/pause.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 
 namespace manta::inline v0::exec {
@@ -45,6 +48,30 @@ void job::lock() noexcept {
 }
 
 void job::finish_slow(std::uint64_t bits, unsigned drops) noexcept {
+  if (call_extra* const with = extra()) {
+    if (!settle()) {  // its time was over first
+      discard(bits);
+      if (drops != 0) drop();
+      return;
+    }
+    with->ended();
+  }
+  complete(bits, drops);
+}
+
+// Whatever the runner of a job left in the slot that nobody will read.
+void job::discard(std::uint64_t bits) noexcept {
+  if ((bits & job_bits::failed) != 0) {
+    static_cast<error*>(slot(1))->~error();
+  } else if ((word() & job_bits::aliased) != 0) {
+    target()->drop();
+  } else if (ops->drop_value != nullptr) {
+    executor::retract_search();
+    ops->drop_value(this);
+  }
+}
+
+void job::complete(std::uint64_t bits, unsigned drops) noexcept {
   lock();
   waiter* list = std::exchange(waiters_, nullptr);
   // One step: sets `bits`, clears locked and waiters, and gives up the caller's hold, so that who
@@ -90,6 +117,47 @@ void job::cancel_unclaimed(const error& reason) noexcept {
   }
 }
 
+bool job::withdraw(const error& reason) noexcept {
+  std::uint64_t old = word_.load(std::memory_order_relaxed);
+  do {
+    if ((old & job_bits::claimed) != 0) return false;
+  } while (!word_.compare_exchange_weak(
+      old, old | job_bits::claimed | job_bits::stale | job_bits::unclean, std::memory_order_acq_rel,
+      std::memory_order_relaxed));
+  new (slot(1)) error(reason);
+  finish(job_bits::ready | job_bits::failed, 0);
+  return true;
+}
+
+bool job::end_late(error reason) noexcept {
+  if (!settle()) return false;
+  extra()->failure.emplace(std::move(reason));
+  complete(job_bits::ready | job_bits::failed | job_bits::late, 0);
+  return true;
+}
+
+// What a queue's hold keeps beside the block: arguments of a withdrawn job, claims.
+void job::clean_entry() noexcept {
+  const std::uint64_t bits = word();
+  if ((bits & job_bits::unclean) != 0) {
+    executor::retract_search();  // users' destructors may take long
+    if (ops->drop_arguments != nullptr) ops->drop_arguments(this);
+    word_.fetch_and(~job_bits::unclean, std::memory_order_relaxed);
+  }
+  if ((bits & job_bits::extra) != 0) extra()->entry_dropped();
+}
+
+error& job::late_failure() noexcept { return *extra()->failure; }
+
+bool job::try_hold() noexcept {
+  std::uint64_t old = word_.load(std::memory_order_relaxed);
+  do {
+    if (old >> 32U == 0) return false;
+  } while (!word_.compare_exchange_weak(old, old + job_bits::holder, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed));
+  return true;
+}
+
 bool job::add_waiter(waiter* w) noexcept {
   lock();
   if ((word_.load(std::memory_order_relaxed) & job_bits::ready) != 0) {
@@ -129,7 +197,8 @@ job* job::awaited() noexcept {
 }
 
 void job::destroy() noexcept {
-  if (ops->drop_value == nullptr && (word() & (job_bits::failed | job_bits::aliased)) == 0) {
+  constexpr std::uint64_t has_more = job_bits::failed | job_bits::aliased | job_bits::extra;
+  if (ops->drop_value == nullptr && (word() & has_more) == 0) {
     release_block();
     return;
   }
@@ -147,7 +216,9 @@ void job::destroy() noexcept {
     job* const dying = next;
     const std::uint64_t bits = dying->word();
     MANTA_CHECK_VALUE((bits & job_bits::ready) != 0, bits);
-    if ((bits & job_bits::failed) != 0) {
+    if ((bits & job_bits::late) != 0) {
+      // The error goes with the extra; its runner has discarded what it made.
+    } else if ((bits & job_bits::failed) != 0) {
       dying->failure().~error();
     } else if ((bits & job_bits::aliased) != 0) {
       dying->target()->drop();
@@ -169,8 +240,13 @@ void job::destroy_doomed() noexcept {
 }
 
 void job::release_block() noexcept {
-  const std::size_t size = ops->size;
-  void* const block = reinterpret_cast<char*>(this) - ops->front;
+  std::size_t size = ops->size;
+  char* block = reinterpret_cast<char*>(this) - ops->front;
+  if (call_extra* const with = extra()) {
+    std::destroy_at(with);
+    size += extra_size;
+    block -= extra_size;
+  }
   this->~job();
   free_block(block, size);
 }
@@ -196,8 +272,7 @@ struct destroy_later {
 
 // The chain stays short: what waited on `from` as an alias moves on to from's target, and aliases
 // that nobody holds any more are dropped instead of moved, so a million tail calls need two jobs.
-void make_alias(job* from) noexcept {
-  const destroy_later after;
+job_ref job::link_alias(job* from) noexcept {
   const std::lock_guard guard(alias_mutex());
   job* const first = from->target();
   job* end = first->awaited();
@@ -215,7 +290,7 @@ void make_alias(job* from) noexcept {
         "delegation cycle: a task returned a future that waits for the task itself; return a value "
         "or a future of another task");
     from->finish(job_bits::claimed | job_bits::ready | job_bits::failed, 1);
-    return;
+    return job_ref();
   }
   alias_node* const node = from->ops->alias(from);
   node->self = from;
@@ -235,8 +310,14 @@ void make_alias(job* from) noexcept {
       link = &w->next;
     }
   }
-  from->word_.fetch_or(job_bits::aliased | job_bits::claimed, std::memory_order_release);
+  const std::uint64_t before =
+      from->word_.fetch_or(job_bits::aliased | job_bits::claimed, std::memory_order_acq_rel);
   from->unlock();
+  job_ref cancelled;
+  if ((before & job_bits::cancel) != 0) {
+    end->hold();
+    cancelled = job_ref(end);
+  }
 
   while (moved != nullptr) {
     waiter* const next = moved->next;
@@ -253,6 +334,14 @@ void make_alias(job* from) noexcept {
     moved = next;
   }
   if (!end->add_waiter(node)) from->finish(job_bits::ready, 1);
+  return cancelled;
+}
+
+void make_alias(job* from) noexcept {
+  const destroy_later after;
+  // It was cancelled while it ran; who cancels it from here on finds the alias.
+  const job_ref target = job::link_alias(from);
+  if (target) cancel_job(target.get(), true);
 }
 
 }  // namespace manta::inline v0::exec

@@ -8,6 +8,8 @@
 #include <manta/base/pause.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/core_gate.hpp>
 #include <manta/exec/executor.hpp>
 
@@ -73,6 +75,36 @@ class lent_cores {
 
 }  // namespace
 
+namespace {
+
+// Shows that the job runs, and says whether its caller was cancelled before that was seen.
+bool show_running(context& ctx) noexcept {
+  const job& j = *ctx.running;
+  const std::uint32_t depth = this_thread.depth;
+  if (depth < work_queue::most_places) [[likely]] {
+    ctx.place = &this_thread.queue->places[depth];
+    ctx.place->self.store(0, std::memory_order_relaxed);
+    ctx.place->caller.store(j.parent.low, std::memory_order_release);
+  }
+  light_barrier();
+  return may_be_cancelled(j.parent) && is_cancelled_caller(j.parent);
+}
+
+// Runs a job that failed once more: it is queued like a new one.
+void run_again(job* j) noexcept {
+  call_extra& with = *j->extra();
+  if (with.cores != nullptr) with.cores->release();
+  j->unclaim();
+  ready_task(j);
+}
+
+void enter_extra(context& ctx, const call_extra& with) noexcept {
+  ctx.deadline = with.deadline;
+  ctx.cores = with.cores.get();
+}
+
+}  // namespace
+
 void run_claimed(job* j, const run_options& how) noexcept {
   std::uint64_t bits = 0;
   {
@@ -80,19 +112,28 @@ void run_claimed(job* j, const run_options& how) noexcept {
     ctx.running = j;
     ctx.actor = how.actor;
     ctx.drops = how.drops;
+    if (show_running(ctx) && how.follows_caller) [[unlikely]] {
+      j->fail(cancelled_error(), how.drops);
+      return;
+    }
+    if (const call_extra* const with = j->extra()) [[unlikely]]
+      enter_extra(ctx, *with);
     const context_scope scope(ctx);
     bits = j->ops->run(j);
+    if (ctx.has_stop) [[unlikely]]
+      end_stop(ctx);
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.run, 1);
   if (how.is_last && executor::should_announce()) executor::announce_search();
-  if (bits == job_bits::aliased) [[unlikely]] {
+  if ((bits & job_bits::ready) != 0) [[likely]] {
+    j->finish(bits | job_bits::claimed, how.drops);
+  } else if (bits == job_bits::aliased) {
     if (how.drops == 0) j->hold();
     make_alias(j);
-  } else if (bits == 0) [[unlikely]] {
-    // Suspended: it may have gone on, and be gone, already.
-  } else {
-    j->finish(bits | job_bits::claimed, how.drops);
+  } else if (bits == job_bits::again) {
+    run_again(j);
   }
+  // Otherwise it is suspended: it may have gone on, and be gone, already.
 }
 
 void execute_task(job* j) noexcept {
@@ -128,6 +169,10 @@ bool executor::run_here(job* j) {
   if (&here < self.stack_limit || self.depth >= max_depth) return false;
   if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
     return false;
+  }
+  if (const call_extra* const with = j->extra()) {
+    // A waiter has a thread to give, not cores; and what may run again has to be in a queue.
+    if (with->cores != nullptr || with->may_repeat()) return false;
   }
   deque& jobs = self.queue->jobs;
   if (is_call) return run_actor_here(j);

@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 // A worker's own queue goes first; every so often the others are asked, so that a task which keeps
 // making tasks does not starve what other threads submitted. A prime, to fall in step with nothing.
 constexpr std::uint32_t fairness_period = 61;
+// So seldom a job of low priority goes before others, so that it is not starved for ever.
+constexpr std::uint32_t low_period = 1021;
 // So few entries that a batch fits without growing.
 constexpr std::int64_t roomy = 128;
 // How long a searcher stays that is one too many: hand-overs make short overlaps.
@@ -44,6 +46,10 @@ job* executor::next_job(worker& w) {
   const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
   const bool is_surplus = active(word) > target(word);
   if (!is_surplus && !state_->is_stopping.load(std::memory_order_relaxed)) {
+    if (job* j = next_lane(w, word)) {
+      if (w.is_searching) retract_search();
+      return j;
+    }
     if (++w.ticks % fairness_period == 0 && w.queue->jobs.size() < roomy) {
       if (job* j = steal_round(w)) {
         if (w.is_searching) retract_search();
@@ -176,8 +182,12 @@ void executor::begin_search(worker& w) noexcept {
 
 // One look at all queues.
 job* executor::look(worker& w) {
+  if ((idle_word_.load(std::memory_order_relaxed) & high_waits) != 0) {
+    if (job* j = take_lane(priority::high)) return j;
+  }
   if (void* e = w.queue->jobs.pop()) return static_cast<job*>(e);
-  job* const j = steal_round(w);
+  job* j = steal_round(w);
+  if (j == nullptr) j = take_lane(priority::low);
   if (j == nullptr || !is_stale(j)) return j;
   j->drop_entry();  // its submitter runs it: the search goes on, and nobody has to be woken
   begin_search(w);  // a destructor that ran ended it
@@ -215,7 +225,46 @@ job* executor::steal_round(worker& w) {
   return nullptr;
 }
 
+bool executor::has_lanes() const noexcept {
+  return state_->low.count.load(std::memory_order_relaxed) != 0 ||
+         state_->high.count.load(std::memory_order_relaxed) != 0;
+}
+
+// What goes before the worker's own jobs.
+job* executor::next_lane(const worker& w, std::uint64_t word) noexcept {
+  if ((word & high_waits) != 0) [[unlikely]] {
+    if (job* j = take_lane(priority::high)) return j;
+  }
+  return w.ticks % low_period == 0 ? take_lane(priority::low) : nullptr;
+}
+
+job* executor::take_lane(priority level) noexcept {
+  priority_lane& lane = level == priority::high ? state_->high : state_->low;
+  if (lane.count.load(std::memory_order_relaxed) == 0) return nullptr;
+  const std::lock_guard lock(lane.mutex);
+  if (lane.jobs.empty()) return nullptr;
+  job* const first = lane.jobs.front();
+  lane.jobs.pop_front();
+  lane.count.store(lane.jobs.size(), std::memory_order_relaxed);
+  if (level == priority::high && lane.jobs.empty()) idle_word_.fetch_and(~high_waits);
+  return first;
+}
+
+void executor::submit_at(job* j, priority level) {
+  state& s = *global().state_;
+  priority_lane& lane = level == priority::high ? s.high : s.low;
+  {
+    const std::lock_guard lock(lane.mutex);
+    lane.jobs.push_back(j);
+    lane.count.store(lane.jobs.size(), std::memory_order_relaxed);
+    if (level == priority::high) idle_word_.fetch_or(high_waits);
+  }
+  work_counters::add<std::uint64_t>(this_thread.queue->counters.submitted, 1);
+  notify();
+}
+
 bool executor::any_work() noexcept {
+  if (has_lanes()) return true;
   const int count = state_->queue_count.load(std::memory_order_acquire);
   for (int i = 0; i < count; ++i) {
     if (!state_->queues[static_cast<std::size_t>(i)]

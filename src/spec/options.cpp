@@ -49,12 +49,32 @@ void check_name(const std::optional<std::string>& name) {
   raise(errc::invalid_argument, "option name: asked an empty name; leave it unset for none");
 }
 
+void check_timeout(const std::optional<duration>& timeout) {
+  if (!timeout || *timeout > duration::zero()) return;
+  raise(errc::invalid_argument,
+        fmt::format("option timeout: asked {} ns, allowed more than 0; leave it unset for none",
+                    timeout->count()));
+}
+
+void check_priority(priority level) {
+  if (level <= priority::high) return;
+  raise(errc::invalid_argument, fmt::format("option priority: asked {}, allowed low, normal, high",
+                                            static_cast<int>(level)));
+}
+
 }  // namespace
 
 void check(const options& asked, int cores) {
   check_cpus(asked.cpus, cores);
   check_gpus(asked.gpus);
   check_count("max_retries", asked.max_retries);
+  check_timeout(asked.timeout);
+  check_priority(asked.priority);
+  check_name(asked.name);
+}
+
+void check(const call_options& asked) {
+  check_timeout(asked.timeout);
   check_name(asked.name);
 }
 

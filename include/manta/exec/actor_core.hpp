@@ -117,6 +117,7 @@ class MANTA_API actor_core : public job {
   bool run_mails(job* list, int& budget) noexcept;
   job* take_new() noexcept;
   void run_call(job* call, bool is_last) noexcept;
+  static void drop_cancelled(job* call) noexcept;
   void hold_back(job* call, std::uint64_t caller) noexcept;
   flushed flush_held(std::uint64_t caller) noexcept;
   static void refuse(job* list) noexcept;

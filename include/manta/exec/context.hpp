@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
+#include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/base/id.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/parker.hpp>
 
 // Who is calling: the execution context that names children and orders calls to actors, and what a
 // thread keeps for the engine.
@@ -15,6 +18,13 @@ namespace manta::inline v0::exec {
 class actor_core;
 class core_claim;
 struct work_queue;
+
+/// A running job as others see it, so that cancelling a task reaches its children: the id of who
+/// called it, and its own once it has called somebody. 0 for none.
+struct running_place {
+  std::atomic<std::uint64_t> caller{0};
+  std::atomic<std::uint64_t> self{0};
+};
 
 /// One caller: a running task, a running actor method, or a thread of the driver. Its thread only.
 struct context {
@@ -28,11 +38,17 @@ struct context {
   context* outer = nullptr;
   /// Calls made so far: the next child's index.
   std::uint32_t calls = 0;
-  /// Holds of `running` that its runner gives up when it is finished (0 when it runs in place). A job
-  /// that suspends itself takes a hold first when this is 0, and owns that one from then on.
+  /// Holds of `running` that its runner gives up when it is finished (0 when it runs in place). A
+  /// job that suspends itself takes a hold first when this is 0, and owns that one from then on.
   unsigned drops = 1;
   /// Told apart from every other caller of the process; 0 until it is needed.
   std::uint64_t serial = 0;
+  /// When its calls have to have ended; max for never.
+  base::time_point deadline = base::time_point::max();
+  /// Where others see that it runs; null for a thread's own context. See cancellation.hpp.
+  running_place* place = nullptr;
+  /// Somebody asked for its stop token.
+  bool has_stop = false;
   /// This caller's own id; computed at its first call (see name_child).
   base::id self;
 };
@@ -56,14 +72,34 @@ struct thread_state {
 
 extern MANTA_API constinit thread_local thread_state this_thread;
 
+/// Bit n is set when a cancelled caller's id has n as its low 6 bits. See cancellation.hpp.
+extern MANTA_API constinit std::atomic<std::uint64_t> cancelled_filter;
+
+/// Whether this caller may have been cancelled with its children; false is for sure. One load.
+inline bool may_be_cancelled(const base::id& caller) noexcept {
+  const std::uint64_t filter = cancelled_filter.load(std::memory_order_relaxed);
+  return (filter >> (caller.low & 63U) & 1U) != 0;
+}
+/// A caller that begins to call was perhaps cancelled with its own caller: then its children are.
+MANTA_API void follow_cancelled(const context& caller) noexcept;
+
+/// The id of a running caller, of which the first call makes use, and which it shows to others.
+inline void begin_calling(context& caller) noexcept {
+  const job& j = *caller.running;
+  caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
+  if (caller.place != nullptr) {
+    caller.place->self.store(caller.self.low, std::memory_order_release);
+  }
+  light_barrier();
+  if (may_be_cancelled(j.parent)) [[unlikely]]
+    follow_cancelled(caller);
+}
+
 /// Gives `child` its name: parent's id and call index. Two multiplications at a caller's first
 /// call.
 inline void name_child(job* child) noexcept {
   context& caller = *this_thread.current;
-  if (caller.calls == 0 && caller.running != nullptr) {
-    const job& j = *caller.running;
-    caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
-  }
+  if (caller.calls == 0 && caller.running != nullptr) begin_calling(caller);
   child->parent = caller.self;
   child->index = caller.calls++;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <manta/exec/deque.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/exec/parker.hpp>
+#include <manta/spec/options.hpp>
 
 // The executor: worker threads that run jobs, and the ways to wait for one.
 //
@@ -22,10 +24,11 @@
 // and is sharded by thread. All that a submitter has to know about the workers is one word:
 //
 //      63          48 47        32 31         16 15         0
-//      | (unused)    | target     | searching  | active    |     idle word
+//      | high waits  | target     | searching  | active    |     idle word
 //
 //   active     worker threads that run or search; target: how many there should be
 //   searching  of these, how many look for work, or will when their present job is published
+//   high waits bit 63: a job of high priority is queued
 //
 //   submit = push; light barrier; if (searching == 0 and active < target) wake or start a worker
 //
@@ -50,6 +53,10 @@
 // waited for is either claimed by a thread that runs it, or in a queue that some active worker will
 // reach, because while anything is queued active is kept at target; threads are added for that,
 // past the soft limit one a millisecond and only when every other one is blocked.
+//
+// Priorities. Jobs that are not of normal priority go through two queues common to all (lanes):
+// workers ask the high one before anything else (a bit of the idle word, which they read anyway),
+// the low one when nothing else is found and about once in 1,000 jobs.
 //
 // Shutdown: what runs finishes, what is queued ends with errc::cancelled, so every future ends.
 
@@ -80,8 +87,12 @@ struct work_counters {
 
 /// A thread's queue and counters. Outlives the thread: the next new thread takes it over.
 struct work_queue {
+  static constexpr std::size_t most_places = 256;
+
   deque jobs;
   work_counters counters;
+  /// What the thread runs now, by depth; deeper jobs are not shown.
+  std::array<running_place, most_places> places;
   bool is_worker = false;
   bool is_owned = false;  // under the executor's mutex
 };
@@ -125,6 +136,8 @@ class MANTA_API executor {
     work_counters::add<std::uint64_t>(this_thread.queue->counters.submitted, 1);
     notify();
   }
+  /// The same for a job whose options give it another priority than normal.
+  static void submit_at(job* j, priority level);
   /// The same from any thread, known or not, running or not: what the waiters' callbacks use.
   static void resume(job* j) noexcept;
   /// Looks whether a worker has to be woken for what was just queued.
@@ -148,6 +161,12 @@ class MANTA_API executor {
   [[noreturn]] static void raise_self_wait();
   /// Sleeps until `p` is signalled (true) or the deadline; a worker lends its core meanwhile.
   static bool sleep(parker& p, const base::deadline& deadline);
+
+  /// Calls `see` with every thread's queue there ever was. Any thread.
+  template <class F>
+  static void each_queue(F&& see) {
+    for (int i = 0; work_queue* const q = queue_at(i); ++i) see(*q);
+  }
 
   /// Number of workers it aims at; 0 when none runs.
   int target() const noexcept;
@@ -173,9 +192,15 @@ class MANTA_API executor {
   struct state;
   class search_pace;
 
+  static work_queue* queue_at(int i) noexcept;
+  job* next_lane(const worker& w, std::uint64_t word) noexcept;
+  job* take_lane(priority level) noexcept;
+  bool has_lanes() const noexcept;
+
   static constexpr std::uint64_t one_active = 1;
   static constexpr std::uint64_t one_searching = std::uint64_t{1} << 16U;
   static constexpr std::uint64_t one_target = std::uint64_t{1} << 32U;
+  static constexpr std::uint64_t high_waits = std::uint64_t{1} << 63U;
   static int active(std::uint64_t word) noexcept { return static_cast<int>(word & 0xffffU); }
   static int searching(std::uint64_t word) noexcept {
     return static_cast<int>(word >> 16U & 0xffffU);
@@ -237,6 +262,7 @@ struct run_options {
   unsigned drops = 1;           ///< as in job::finish
   actor_core* actor = nullptr;  ///< whose method it is
   bool is_last = true;          ///< the worker knows of nothing to run after it
+  bool follows_caller = true;   ///< it is cancelled when its caller was
 };
 
 /// Runs a claimed job on this thread and completes it.

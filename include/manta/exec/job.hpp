@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include <manta/base/export.hpp>
@@ -18,11 +19,16 @@
 //
 // Idea. One block, 64 bytes for a small task. All that is shared is one 64-bit word:
 //
-//   63           32 31   7  6      5        4       3        2       1      0
-//   | holders      |      | stale| waiters| locked| aliased| failed| ready| claimed |
+//   63           32 31  12 11  7  6      5        4       3        2       1      0
+//   | holders      |      |rare| | stale| waiters| locked| aliased| failed| ready| claimed |
 //
 //   block:  | ops | word | waiters | parent id | index, needs | slot: value or error | rest |
 //           0     8      16        24          40             48                     ...
+//
+// rare, bits 7 to 11: cancel (stop was asked for), extra (call_extra.hpp lies before the job),
+// unclean, settled, late. A call with options is the same job with more in front of it:
+//
+//   block:  | call_extra, 128 bytes | mailbox link of a method call | job ... |
 //
 // States (c = claimed, r = ready, f = failed, a = aliased; who may leave the state)
 //
@@ -30,7 +36,9 @@
 //   pending   0 0 0 0  empty              claimed: any thread, by try_claim, once needs is 0
 //   claimed   1 0 0 0  being made         done, failed, aliased: the claimer
 //   done      1 1 0 0  the value          (end) frozen; read by any holder
-//   failed    1 1 1 0  the error          (end) frozen. Cancelled is failed with errc::cancelled
+//   failed    1 1 1 0  the error          (end) frozen. Cancelled is failed with errc::cancelled.
+//                                         With late: the error is in call_extra, and the slot is
+//                                         still the runner's, who discards what it makes
 //   aliased   1 0 0 1  target job         resolved: whoever completes the target
 //   resolved  1 1 0 1  target job         (end) frozen; the target is done or failed
 //   escaped   the job runs elsewhere: claimed by the cluster tier (not built yet)
@@ -46,6 +54,11 @@
 //      entry is dropped: such a hold reads nothing, so it is no user of the value (is_unique).
 //   7. an alias's target is never itself unresolved-aliased: targets are followed when the alias is
 //      made and moved on when the target becomes an alias (chains have length one).
+//   8. a job that is withdrawn (cancelled before it ran) is ended at once, but it keeps its
+//      arguments, marked unclean: dependencies may still point into them. Who drops the queue's
+//      hold, which is after the last of them, drops them too.
+//   9. who ends a job with extra sets settled first. Only its runner and its deadline compete; the
+//      loser of that race touches neither value nor waiters.
 //
 // The lock is a bit, not a mutex: it is held for a few instructions and by at most a few threads.
 // Source: the split into claim and completion is that of work-first futures; the state drawing
@@ -55,7 +68,9 @@ namespace manta::inline v0::exec {
 
 class job;
 class actor_core;
+class job_ref;
 struct alias_node;
+struct call_extra;
 
 /// Something to tell when a job is ready. Lives where its owner wants; the list only links it.
 struct waiter {
@@ -80,6 +95,13 @@ struct job_bits {
   static constexpr std::uint64_t locked = 1U << 4U;
   static constexpr std::uint64_t waiters = 1U << 5U;
   static constexpr std::uint64_t stale = 1U << 6U;
+  static constexpr std::uint64_t cancel = 1U << 7U;
+  static constexpr std::uint64_t extra = 1U << 8U;
+  static constexpr std::uint64_t unclean = 1U << 9U;
+  static constexpr std::uint64_t settled = 1U << 10U;
+  static constexpr std::uint64_t late = 1U << 11U;
+  /// An answer of job_ops::run, never stored: it failed and is to run again.
+  static constexpr std::uint64_t again = 1U << 12U;
   static constexpr std::uint64_t holder = std::uint64_t{1} << 32U;
 };
 
@@ -88,8 +110,8 @@ struct job_ops {
   /// Runs a job that was taken from a queue; the entry's hold goes with it.
   void (*execute)(job* self) noexcept;
   /// Runs a claimed job: fills the slot, drops the arguments, returns the bits to complete with
-  /// (ready, ready|failed, or aliased with the target in the slot). 0: not finished, it is suspended
-  /// and goes on later; who finishes it then has one hold to give up.
+  /// (ready, ready|failed, again, or aliased with the target in the slot). 0: not finished, it is
+  /// suspended and goes on later; who finishes it then has one hold to give up.
   std::uint64_t (*run)(job* self) noexcept;
   /// Everything it needs is there (needs went to 0): puts it where it will be run from.
   void (*ready)(job* self) noexcept;
@@ -158,6 +180,8 @@ class MANTA_API job {
   /// Drops the hold of a queue entry whose job was claimed elsewhere.
   void drop_entry() noexcept {
     std::uint64_t old = word_.load(std::memory_order_relaxed);
+    if ((old & (job_bits::unclean | job_bits::extra)) != 0) [[unlikely]]
+      clean_entry();
     while (!word_.compare_exchange_weak(old, (old & ~job_bits::stale) - job_bits::holder,
                                         std::memory_order_acq_rel, std::memory_order_relaxed)) {
     }
@@ -172,7 +196,7 @@ class MANTA_API job {
   // Completion, by the claimer. `drops`: 1 when the caller's hold ends with it, else 0.
   void finish(std::uint64_t bits, unsigned drops) noexcept {
     std::uint64_t old = word_.load(std::memory_order_relaxed);
-    while ((old & (job_bits::locked | job_bits::waiters)) == 0) {
+    while ((old & (job_bits::locked | job_bits::waiters | job_bits::extra)) == 0) {
       const std::uint64_t next = (old | bits) - drops * job_bits::holder;
       if (word_.compare_exchange_weak(old, next, std::memory_order_acq_rel,
                                       std::memory_order_relaxed)) {
@@ -186,6 +210,38 @@ class MANTA_API job {
   void fail(error reason, unsigned drops) noexcept;
   /// Fails a job that nobody claimed yet and has not run (end of the runtime). Takes over one hold.
   void cancel_unclaimed(const error& reason) noexcept;
+  /// Ends a job that nobody claimed yet, wherever it waits or is queued, and leaves its arguments
+  /// to who drops the queue's hold. False: it is claimed. Any thread with a hold.
+  bool withdraw(const error& reason) noexcept;
+  /// Ends a claimed job that runs, or waits as an alias, because its time is over. Requires extra.
+  /// False: it has ended. Any thread with a hold.
+  bool end_late(error reason) noexcept;
+  /// Asks a claimed job to stop, see cancellation.hpp. True for the first who asks.
+  bool ask_to_stop() noexcept {
+    return (word_.fetch_or(job_bits::cancel, std::memory_order_acq_rel) & job_bits::cancel) == 0;
+  }
+  /// A job that ran and failed may be claimed once more. By its claimer; then it is queued again.
+  void unclaim() noexcept { word_.fetch_and(~job_bits::claimed, std::memory_order_acq_rel); }
+  /// A hold for who has none, unless the block is about to go. Requires that it can't be gone.
+  bool try_hold() noexcept;
+
+  /// `needs` of an actor's call whose actor has come to it.
+  static constexpr std::int32_t begun = std::numeric_limits<std::int32_t>::min();
+
+  // What only calls with options have.
+  static constexpr std::size_t extra_size = 128;
+  call_extra* extra() const noexcept {
+    if ((word_.load(std::memory_order_relaxed) & job_bits::extra) == 0) return nullptr;
+    return reinterpret_cast<call_extra*>(extra_place());
+  }
+  /// Where the extra of a job lies that has one. For who makes it, and then says so.
+  char* extra_place() const noexcept {
+    auto* const self = reinterpret_cast<char*>(const_cast<job*>(this));
+    return self - ops->front - extra_size;
+  }
+  void has_extra() noexcept {  // before others know the job
+    word_.store(word_.load(std::memory_order_relaxed) | job_bits::extra, std::memory_order_relaxed);
+  }
 
   // Waiters.
   /// False when the job is ready already: then nothing is registered. An aliased job that is not
@@ -202,11 +258,16 @@ class MANTA_API job {
     return reinterpret_cast<char*>(this) + slot_offset(alignment);
   }
   /// The error of a failed job. It sits at the header's end, whatever the value's alignment is.
-  error& failure() noexcept { return *static_cast<error*>(slot(1)); }
+  error& failure() noexcept {
+    if ((word_.load(std::memory_order_relaxed) & job_bits::late) != 0) [[unlikely]]
+      return late_failure();
+    return *static_cast<error*>(slot(1));
+  }
   job*& target() noexcept { return *static_cast<job**>(slot(1)); }
   /// The job that has the outcome: itself, or the target of a resolved alias. Requires is_ready().
   job* outcome() noexcept {
-    return (word_.load(std::memory_order_relaxed) & job_bits::aliased) != 0 ? target() : this;
+    const std::uint64_t bits = word_.load(std::memory_order_relaxed);
+    return (bits & (job_bits::aliased | job_bits::late)) == job_bits::aliased ? target() : this;
   }
   /// The link of a job that can be in a mailbox: the word before the job, in its block's front.
   job*& link() noexcept { return *(reinterpret_cast<job**>(this) - 1); }
@@ -223,10 +284,18 @@ class MANTA_API job {
 
   friend struct alias_node;
   friend void make_alias(job* from) noexcept;
+  static job_ref link_alias(job* from) noexcept;
 
   void lock() noexcept;
   void unlock() noexcept { word_.fetch_and(~job_bits::locked, std::memory_order_release); }
   void finish_slow(std::uint64_t bits, unsigned drops) noexcept;
+  void complete(std::uint64_t bits, unsigned drops) noexcept;
+  bool settle() noexcept {
+    return (word_.fetch_or(job_bits::settled, std::memory_order_acq_rel) & job_bits::settled) == 0;
+  }
+  void discard(std::uint64_t bits) noexcept;
+  void clean_entry() noexcept;
+  error& late_failure() noexcept;
   void destroy() noexcept;
   void release_block() noexcept;
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
@@ -13,6 +16,43 @@
 
 namespace manta::inline v0 {
 
+/// Where a task stands in the queues that all workers look at. See `options::priority`.
+enum class priority : std::uint8_t { low, normal, high };
+
+/// Which of a user's exceptions make a task run again: none (the default), any_exception(), or
+/// exceptions<E...>().
+struct exception_filter {
+  /// Null matches nothing.
+  bool (*test)(const std::exception_ptr& thrown) = nullptr;
+  explicit operator bool() const noexcept { return test != nullptr; }
+  /// Whether `thrown` is one of those.
+  bool matches(const std::exception_ptr& thrown) const { return test != nullptr && test(thrown); }
+};
+
+/// Every exception of the user's function.
+inline exception_filter any_exception() noexcept {
+  return {[](const std::exception_ptr& /*thrown*/) { return true; }};
+}
+
+/// Exceptions of the types E and what derives from them:
+/// `.retry_exceptions = manta::exceptions<std::range_error, my_error>()`.
+template <class... E>
+exception_filter exceptions() noexcept {
+  static_assert(sizeof...(E) > 0, "manta::exceptions<E...>: name at least one type");
+  return {[](const std::exception_ptr& thrown) {
+    const auto is_one = [&thrown]<class One>(std::type_identity<One>) {
+      try {
+        std::rethrow_exception(thrown);
+      } catch (const One&) {
+        return true;
+      } catch (...) {
+        return false;
+      }
+    };
+    return (is_one(std::type_identity<E>{}) || ...);
+  }};
+}
+
 /// Options of one task: `remote<f>.with({.cpus = 2, .name = "fit"})(x)`.
 struct options {
   /// Cores the task needs to run, fractions allowed. Tasks that say so run only while their sum
@@ -21,10 +61,35 @@ struct options {
   std::optional<double> cpus = std::nullopt;
   /// GPUs the task needs: 0, a fraction below 1, or a whole number.
   double gpus = 0;
-  /// Runs after a system failure (not after a user's exception). 0 or more. A thread's failure is
-  /// the process's, so inside one process no retry ever happens.
+  /// Runs after the first one that a failure may cost: a failure of the system, which inside one
+  /// process never happens, or an exception that retry_exceptions names. 0 or more. While a run may
+  /// follow, arguments that the function takes by value or T&& are copied for each run; one that
+  /// can't be copied is refused together with retry_exceptions.
   int max_retries = 3;
-  /// Shown in errors instead of the function's name. Not empty when set.
+  /// User exceptions after which the task runs again, at most max_retries times.
+  exception_filter retry_exceptions = {};
+  /// The result need not be made again when it is lost with its node. Without effect in one
+  /// process.
+  bool losable = false;
+  /// The future ends with manta::timed_out this long after the call. Queued work then never runs;
+  /// what runs is asked to stop, and its result is dropped. Calls that the task makes inherit the
+  /// deadline. More than 0.
+  std::optional<duration> timeout = std::nullopt;
+  /// high: taken before what is queued otherwise; low: when nothing else is, or once in a while.
+  /// It orders what waits in the queues common to all workers. A worker that runs a task goes on
+  /// with what that task made, whatever its priority; children do not inherit it; a task that
+  /// somebody waits for may be run in place at any priority.
+  manta::priority priority = manta::priority::normal;
+  /// Shown in errors, by this_task::name and in logs instead of the function's name. Not empty when
+  /// set.
+  std::optional<std::string> name = std::nullopt;
+};
+
+/// Options of one call of an actor's method: `remote<&T::m>.with({.timeout = 1s})(handle, x)`.
+struct call_options {
+  /// As for tasks; the method that runs is asked to stop, and the actor goes on when it returns.
+  std::optional<duration> timeout = std::nullopt;
+  /// As for tasks.
   std::optional<std::string> name = std::nullopt;
 };
 
@@ -50,6 +115,7 @@ namespace spec {
 
 /// Throws manta::invalid_argument or manta::infeasible; `cores` is what the runtime has.
 MANTA_API void check(const options& asked, int cores);
+MANTA_API void check(const call_options& asked);
 MANTA_API void check(const actor_options& asked);
 
 }  // namespace spec

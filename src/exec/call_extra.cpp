@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/call_extra.hpp>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+base::time_point earlier(const std::optional<duration>& timeout) noexcept {
+  const base::time_point inherited = this_thread.current->deadline;
+  return timeout ? std::min(inherited, base::after(*timeout)) : inherited;
+}
+
+void set_name(call_extra& with, const std::optional<std::string>& name) {
+  if (name) with.name = std::make_unique<std::string>(*name);
+}
+
+call_extra& extra_of(timer_entry* entry) noexcept { return *static_cast<call_extra*>(entry); }
+
+void fill(call_extra& with, const options& asked) {
+  with.deadline = earlier(asked.timeout);
+  set_name(with, asked.name);
+  if (asked.cpus && *asked.cpus > 0) with.cores = std::make_unique<core_claim>(*asked.cpus);
+  with.retry = asked.retry_exceptions;
+  with.retries_left = static_cast<std::uint32_t>(asked.max_retries);
+  with.level = asked.priority;
+  with.losable = asked.losable;
+}
+
+void fill(call_extra& with, const call_options& asked) {
+  with.deadline = earlier(asked.timeout);
+  set_name(with, asked.name);
+}
+
+}  // namespace
+
+const extra_source inherited_extra{};
+
+void make_extra(char* at, const extra_source& from) {
+  auto* const with = new (at) call_extra;
+  try {
+    if (from.task != nullptr) {
+      fill(*with, *from.task);
+    } else if (from.call != nullptr) {
+      fill(*with, *from.call);
+    } else {
+      with->deadline = this_thread.current->deadline;
+    }
+  } catch (...) {
+    with->~call_extra();
+    throw;
+  }
+}
+
+void drop_extra(char* at) noexcept { reinterpret_cast<call_extra*>(at)->~call_extra(); }
+
+call_extra::~call_extra() {
+  if (fire != nullptr) timer::disarm(*this);
+}
+
+void call_extra::ended() noexcept {
+  if (fire != nullptr) timer::disarm(*this);
+  if (cores != nullptr) cores->release();
+}
+
+void call_extra::entry_dropped() noexcept {
+  if (cores != nullptr) cores->release();
+}
+
+void watch_deadline(job* j) {
+  call_extra* const with = j->extra();
+  if (with == nullptr || with->deadline == base::time_point::max() || j->is_ready()) return;
+  with->of = j;
+  with->pin = [](timer_entry* entry) noexcept { return extra_of(entry).of->try_hold(); };
+  with->fire = [](timer_entry* entry) noexcept {
+    job* const of = extra_of(entry).of;
+    expire_job(of);
+    of->drop();
+  };
+  timer::arm(*with, with->deadline);
+  if (j->is_ready()) timer::disarm(*with);
+}
+
+void ready_task(job* j) noexcept {
+  if (j->is_claimed()) {  // withdrawn while it waited
+    j->drop_entry();
+    return;
+  }
+  if (call_extra* const with = j->extra()) {
+    core_claim* const cores = with->cores.get();
+    if (cores != nullptr && executor::is_running() && !cores->is_settled() && !cores->request(j)) {
+      return;
+    }
+  }
+  executor::resume(j);
+}
+
+bool take_retry(job* j) noexcept {
+  call_extra* const with = j->extra();
+  if (with == nullptr || !with->may_repeat() || !executor::is_running()) return false;
+  if ((j->word() & (job_bits::cancel | job_bits::ready)) != 0) return false;
+  auto& failure = *static_cast<error*>(j->slot(1));
+  const task_failure* const thrown = failure.failure();
+  if (thrown == nullptr || !with->retry.matches(thrown->cause)) return false;
+  failure.~error();
+  --with->retries_left;
+  ++with->attempt;
+  return true;
+}
+
+}  // namespace manta::inline v0::exec

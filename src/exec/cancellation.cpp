@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/cancellation.hpp>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/executor.hpp>
+
+namespace manta::inline v0::exec {
+
+constinit std::atomic<std::uint64_t> cancelled_filter{0};
+
+namespace {
+
+// The low words of cancelled callers' ids. Readers take no lock: a slot is 0 or a key. When the
+// newer half is full the older one is emptied, so that what is asked for lately is there.
+class id_table {
+ public:
+  bool has(std::uint64_t key) const noexcept {
+    return has(halves_[0], key) || has(halves_[1], key);
+  }
+
+  /// False when it was there, or there is no memory for it.
+  bool insert(std::uint64_t key) noexcept {
+    if (key == 0 || has(key)) return false;
+    if (halves_[0].load() == nullptr && !allocate()) return false;
+    if (count_ == half_full) {
+      current_ ^= 1U;
+      count_ = 0;
+      for (auto& slot : *halves_[current_].load()) slot.store(0, std::memory_order_relaxed);
+    }
+    half& into = *halves_[current_].load();
+    std::size_t at = place_of(key);
+    while (into[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % slots;
+    into[at].store(key, std::memory_order_release);
+    ++count_;
+    return true;
+  }
+  void clear() noexcept {
+    for (auto& h : halves_) {
+      if (h.load() == nullptr) continue;
+      for (auto& slot : *h.load()) slot.store(0, std::memory_order_relaxed);
+    }
+    count_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t slots = 65536;
+  static constexpr std::size_t half_full = 32768;
+  using half = std::array<std::atomic<std::uint64_t>, slots>;
+
+  static std::size_t place_of(std::uint64_t key) noexcept {
+    return static_cast<std::size_t>(key * 0x9e3779b97f4a7c15U >> 48U) % slots;
+  }
+  static bool has(const std::atomic<half*>& in, std::uint64_t key) noexcept {
+    const half* const table = in.load(std::memory_order_acquire);
+    if (table == nullptr) return false;
+    std::size_t at = place_of(key);
+    for (;;) {
+      const std::uint64_t found = (*table)[at].load(std::memory_order_acquire);
+      if (found == key) return true;
+      if (found == 0) return false;
+      at = (at + 1) % slots;
+    }
+  }
+  bool allocate() noexcept {
+    auto* const first = new (std::nothrow) half{};
+    auto* const second = new (std::nothrow) half{};
+    if (first == nullptr || second == nullptr) {
+      delete first;
+      delete second;
+      return false;
+    }
+    halves_[1].store(second);
+    halves_[0].store(first);
+    return true;
+  }
+
+  std::array<std::atomic<half*>, 2> halves_{};
+  std::size_t current_ = 0;
+  std::size_t count_ = 0;
+};
+
+// 0 means none; one id in 2^64 can't be cancelled with its children.
+std::uint64_t key_of(const base::id& id) noexcept { return id.low; }
+
+base::id id_of(const job* j) noexcept {
+  return base::derive(j->parent, j->index, j->ops->function_hash);
+}
+
+}  // namespace
+
+// Everything about cancelled callers, under one mutex but for the table's readers.
+struct families {
+  struct stop_entry {
+    std::uint64_t caller = 0;
+    std::stop_source source{std::nostopstate};
+  };
+
+  std::mutex mutex;
+  id_table cancelled;
+  std::unordered_map<const job*, stop_entry> stops;
+  family_member* members = nullptr;
+
+  static families& global() {
+    static auto* const made = new families;
+    return *made;
+  }
+
+  bool enter(std::uint64_t key) noexcept {
+    if (!cancelled.insert(key)) return false;
+    cancelled_filter.fetch_or(std::uint64_t{1} << (key & 63U), std::memory_order_seq_cst);
+    return true;
+  }
+
+  /// A running child of a cancelled caller is cancelled: its id is entered. True when it was new.
+  bool look_at(const running_place& place) noexcept {
+    const std::uint64_t caller = place.caller.load(std::memory_order_acquire);
+    if (caller == 0) return false;
+    const std::uint64_t self = place.self.load(std::memory_order_acquire);
+    // The pair belongs together when the caller is still the same, or is a sibling's.
+    if (self == 0 || place.caller.load(std::memory_order_acquire) != caller) return false;
+    return cancelled.has(caller) && enter(self);
+  }
+
+  void enter_descendants() noexcept {
+    for (bool again = true; again;) {
+      heavy_barrier();
+      again = false;
+      executor::each_queue([&](work_queue& q) {
+        for (const running_place& place : q.places) again |= look_at(place);
+      });
+      for (family_member* m = members; m != nullptr; m = m->next_) again |= look_at(m->place);
+    }
+  }
+
+  /// Suspended coroutines are resumed with manta::cancelled, `only` or those of cancelled callers.
+  void interrupt_members(const job* only, bool with_children) noexcept {
+    for (family_member* m = members; m != nullptr; m = m->next_) {
+      const bool is_child =
+          with_children && cancelled.has(m->place.caller.load(std::memory_order_relaxed));
+      if (m->job_ != only && !is_child) continue;
+      m->job_->ask_to_stop();
+      if (m->interrupt != nullptr) m->interrupt(m);
+    }
+  }
+
+  std::vector<std::stop_source> sources(const job* only, bool with_children) {
+    std::vector<std::stop_source> found;
+    for (const auto& [of, entry] : stops) {
+      if (of == only || (with_children && cancelled.has(entry.caller))) {
+        found.push_back(entry.source);
+      }
+    }
+    return found;
+  }
+};
+
+bool is_cancelled_caller(const base::id& caller) noexcept {
+  return families::global().cancelled.has(key_of(caller));
+}
+
+const error& cancelled_error() noexcept {
+  static const error* const made =
+      new error(errc::cancelled, "cancelled before it began; it never ran");
+  return *made;
+}
+
+void request_stop(job* j, bool with_children) noexcept {
+  j->ask_to_stop();
+  families& f = families::global();
+  std::vector<std::stop_source> asked;
+  {
+    const std::lock_guard lock(f.mutex);
+    if (with_children) {
+      f.enter(key_of(id_of(j)));
+      f.enter_descendants();
+    }
+    f.interrupt_members(j, with_children);
+    try {
+      asked = f.sources(j, with_children);
+    } catch (const std::bad_alloc&) {
+      // Tasks that poll are told all the same.
+    }
+  }
+  for (std::stop_source& s : asked) s.request_stop();  // users' callbacks: without the lock
+}
+
+namespace {
+
+// An actor's call that has not begun ends now; the actor drops its arguments when it comes to it.
+bool withdraw_call(job* call, const error& reason) noexcept {
+  call->ask_to_stop();
+  heavy_barrier();
+  if (call->needs.load(std::memory_order_relaxed) == job::begun || !call->try_claim()) return false;
+  new (call->slot(1)) error(reason);
+  call->finish(job_bits::ready | job_bits::failed, 0);
+  return true;
+}
+
+bool withdraw(job* j, const error& reason) noexcept {
+  return j->ops->origin != nullptr ? withdraw_call(j, reason) : j->withdraw(reason);
+}
+
+bool is_open_alias(const job* j) noexcept {
+  return (j->word() & (job_bits::aliased | job_bits::ready)) == job_bits::aliased;
+}
+
+}  // namespace
+
+bool cancel_job(job* j, bool with_children) noexcept {
+  for (;;) {
+    const job_ref end(j->awaited());
+    if (end->is_ready()) return false;
+    if (withdraw(end.get(), cancelled_error())) return true;
+    if (end->is_ready()) return false;
+    request_stop(end.get(), with_children);
+    if (!is_open_alias(end.get())) return true;  // else it delegated meanwhile
+  }
+}
+
+namespace {
+
+error timed_out_error_of(const job* j) noexcept {
+  try {
+    const call_extra* const with = j->extra();
+    const std::string name = with->name != nullptr ? *with->name : readable_name(j->ops->function);
+    return error(errc::timed_out,
+                 fmt::format("{} had not ended at its deadline; it was asked to stop. Give it more "
+                             "time, or make it look at this_task::is_cancelled()",
+                             name));
+  } catch (...) {
+    return error::out_of_memory();
+  }
+}
+
+}  // namespace
+
+void expire_job(job* j) noexcept {
+  if (j->is_ready()) return;
+  const error reason = timed_out_error_of(j);
+  if (withdraw(j, reason)) return;
+  const job_ref end(j->awaited());
+  if (!j->end_late(reason)) return;
+  if (end.get() == j) {
+    request_stop(j, true);
+  } else {
+    cancel_job(end.get(), true);
+  }
+}
+
+bool is_stop_requested(context& of) noexcept {
+  const job* const j = of.running;
+  if (j == nullptr) return false;
+  if ((j->word() & job_bits::cancel) != 0) return true;
+  return may_be_cancelled(j->parent) && is_cancelled_caller(j->parent);
+}
+
+std::stop_token stop_token_of(context& of) {
+  if (of.running == nullptr) return {};
+  families& f = families::global();
+  std::stop_source source(std::nostopstate);
+  {
+    const std::lock_guard lock(f.mutex);
+    families::stop_entry& entry = f.stops[of.running];
+    if (!of.has_stop) {
+      entry.caller = key_of(of.running->parent);
+      entry.source = std::stop_source();
+      of.has_stop = true;
+    }
+    source = entry.source;
+  }
+  // The canceller set its mark before it looked for the source, or finds it.
+  if (is_stop_requested(of)) source.request_stop();
+  return source.get_token();
+}
+
+void end_stop(context& of) noexcept {
+  if (!std::exchange(of.has_stop, false)) return;
+  families& f = families::global();
+  const std::lock_guard lock(f.mutex);
+  f.stops.erase(of.running);
+}
+
+void follow_cancelled(const context& caller) noexcept {
+  if (!is_cancelled_caller(caller.running->parent)) return;
+  families& f = families::global();
+  const std::lock_guard lock(f.mutex);
+  f.enter(key_of(caller.self));
+}
+
+family_member::family_member(job* j) noexcept : job_(j) {
+  place.caller.store(key_of(j->parent), std::memory_order_relaxed);
+  families& f = families::global();
+  const std::lock_guard lock(f.mutex);
+  next_ = f.members;
+  if (next_ != nullptr) next_->previous_ = this;
+  f.members = this;
+}
+
+family_member::~family_member() {
+  families& f = families::global();
+  const std::lock_guard lock(f.mutex);
+  if (previous_ != nullptr) previous_->next_ = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  if (f.members == this) f.members = next_;
+}
+
+void reset_cancellation() noexcept {
+  families& f = families::global();
+  const std::lock_guard lock(f.mutex);
+  f.cancelled.clear();
+  cancelled_filter.store(0);
+}
+
+}  // namespace manta::inline v0::exec
