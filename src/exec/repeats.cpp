@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "repeats.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 // Whether a job is listed twice; exact, in linear time: a flag for each place where a job can lie,
 // in pages of addresses. Jobs come from few slabs, so there are few pages. A loop over `wait` on a
-// shrinking list spends most of its time here, hence the first form: flags and not bits (neighbours
-// would wait for each other's stores), no branch on them, all in registers. A list that has more
-// pages goes to the second form: a hash table of pages, each a map of bits, which grows.
+// shrinking list would spend most of its time here, hence the first form: flags and not bits
+// (neighbours would wait for each other's stores), no branch on them, all in registers. A list that
+// has more pages goes to the second form: a hash table of pages, each a map of bits, which grows.
+//
+// Such a loop passes, again and again, what remains of a list that was looked at before. So a thread
+// remembers the last list it found good, as addresses only: a list whose entries stand in that one,
+// in the same order, has no repeats either, whatever has become of the jobs, and to compare runs of
+// equal memory costs a fifth of looking at each.
 
 namespace manta::inline v0::exec {
 
@@ -116,7 +123,52 @@ class far_map {
   std::vector<std::array<std::uint64_t, page_places / 64>> bits_;
 };
 
+// The last list found good on this thread; entries before `first` are gone from it for good.
+struct remembered_list {
+  static constexpr std::size_t fewest = 32;  // below, looking at each is as fast
+  static constexpr std::size_t most = 1024;
+  static constexpr std::size_t most_missing = 64;  // in a row, until it counts as another list
+  std::array<job*, most> jobs;
+  std::size_t first;
+  std::size_t count;
+};
+constinit thread_local remembered_list remembered{};
+
+// How many entries of the two are equal from their beginning on.
+std::size_t equal_run(job* const* a, job* const* b, std::size_t n) noexcept {
+  constexpr std::size_t block = 64;
+  std::size_t i = 0;
+  while (i + block <= n && std::memcmp(a + i, b + i, block * sizeof *a) == 0) i += block;
+  while (i < n && a[i] == b[i]) ++i;
+  return i;
+}
+
 }  // namespace
+
+bool is_rest_of_remembered(job* const* jobs, std::size_t n) noexcept {
+  remembered_list& known = remembered;
+  if (n < remembered_list::fewest || n > known.count - known.first) return false;
+  std::size_t at = known.first;
+  for (std::size_t i = 0; i < n;) {
+    const std::size_t limit = std::min(known.count, at + remembered_list::most_missing);
+    while (at < limit && known.jobs[at] != jobs[i]) ++at;
+    if (at == limit) return false;
+    if (i == 0) known.first = at;
+    const std::size_t run =
+        equal_run(jobs + i, known.jobs.data() + at, std::min(n - i, known.count - at));
+    i += run;
+    at += run;
+  }
+  return true;
+}
+
+void remember(job* const* jobs, std::size_t n) noexcept {
+  if (n < remembered_list::fewest || n > remembered_list::most) return;
+  remembered_list& known = remembered;
+  std::copy_n(jobs, n, known.jobs.data());
+  known.first = 0;
+  known.count = n;
+}
 
 bool has_repeats(job* const* jobs, std::size_t n) {
   if (n < 2) return false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/exec/wait_many.hpp>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -41,10 +43,10 @@ class wait_group {
     for (node& n : nodes_) {
       if (n.on == nullptr || n.done.load(std::memory_order_acquire)) continue;
       if (n.on->remove_waiter(&n)) continue;
-      while (!n.done.load(std::memory_order_acquire)) base::pause();
+      wait_until([&n] { return n.done.load(std::memory_order_acquire); });
     }
     // The last count may still be about to signal; it holds no node any more but this object.
-    while (signals_.load(std::memory_order_acquire) != 0) base::pause();
+    wait_until([this] { return signals_.load(std::memory_order_acquire) == 0; });
   }
 
  private:
@@ -53,6 +55,18 @@ class wait_group {
     job* on = nullptr;
     std::atomic<bool> done{false};
   };
+
+  // For what takes a few instructions, unless who executes them has lost its core.
+  template <class Holds>
+  static void wait_until(Holds holds) noexcept {
+    for (int spins = 0; !holds(); ++spins) {
+      if (spins < 64) {
+        base::pause();
+      } else {
+        sched_yield();
+      }
+    }
+  }
 
   void count(node* n) noexcept {
     signals_.fetch_add(1, std::memory_order_acq_rel);
@@ -68,7 +82,8 @@ class wait_group {
 };
 
 void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
-  for (std::size_t i = 0; i < n; ++i) {
+  const bool is_known = is_rest_of_remembered(jobs, n);
+  for (std::size_t i = 0; i < n && !is_known; ++i) {
     if (jobs[i] != nullptr) continue;
     raise(errc::invalid_argument,
           fmt::format("wait: future {} of {} is empty; pass futures that calls returned", i, n));
@@ -78,10 +93,12 @@ void check_list(job* const* jobs, std::size_t n, std::size_t wanted) {
           fmt::format("wait: asked for {} of {} futures; ask for at most as many as there are",
                       wanted, n));
   }
+  if (is_known) return;
   if (has_repeats(jobs, n)) {
     raise(errc::invalid_argument,
           fmt::format("wait: a future is listed twice among {}; list each once", n));
   }
+  remember(jobs, n);
 }
 
 ready_prefix look(job* const* jobs, std::size_t n, std::size_t wanted) noexcept {

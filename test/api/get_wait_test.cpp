@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
+#include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -288,4 +291,50 @@ TEST_CASE("several threads and tasks wait for the same futures", "[wait]") {
   for (std::thread& t : threads) t.join();
   manta::get(tasks);
   CHECK(complete == 8);
+}
+
+TEST_CASE("a future listed twice is found, also among what is left of a list that was looked at",
+          "[wait]") {
+  // wait remembers the last list of a thread. Were that trusted too far, a repeated future would be
+  // counted twice; trusted too little, a good list would be refused.
+  const manta::runtime rt(test::two_workers());
+  const unsigned seed = Catch::rngSeed();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 1100; ++i) all.push_back(manta::put(i));
+  std::vector<int> numbers;
+  int refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    if (numbers.size() < 20 || below(50) == 0) {  // another list
+      numbers.resize(20 + below(1081));
+      std::iota(numbers.begin(), numbers.end(), static_cast<int>(below(1100 - numbers.size() + 1)));
+      if (below(2) == 0) std::shuffle(numbers.begin(), numbers.end(), random);
+    }
+    for (std::size_t n = below(4); n > 0 && numbers.size() > 1; --n) {  // the rest of it
+      numbers.erase(numbers.begin() + static_cast<std::ptrdiff_t>(below(numbers.size())));
+    }
+    std::vector<int> listed = numbers;
+    if (below(4) == 0) {  // one entry is another's
+      listed[below(listed.size())] = listed[below(listed.size())];
+    } else if (below(4) == 0) {
+      std::swap(listed[below(listed.size())], listed[below(listed.size())]);
+    } else if (below(8) == 0) {
+      listed.push_back(static_cast<int>(below(1100)));
+    }
+    std::vector<manta::future<int>> futures;
+    for (const int i : listed) futures.push_back(all[static_cast<std::size_t>(i)]);
+    bool is_refused = false;
+    try {
+      static_cast<void>(manta::wait(std::move(futures), {.count = 1}));
+    } catch (const manta::invalid_argument&) {
+      is_refused = true;
+    }
+    const bool has_repeats = std::set<int>(listed.begin(), listed.end()).size() != listed.size();
+    if (is_refused != has_repeats) FAIL("round " << round << ", " << listed.size() << " futures");
+    refused += is_refused ? 1 : 0;
+  }
+  CHECK(refused > 200);
+  CHECK(refused < 2000);
 }
