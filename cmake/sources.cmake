@@ -2,6 +2,7 @@
 # What libmanta is made of: every .cpp below src/, one line each, sorted. A test compares this list
 # with the folder. Headers need no list: include/ is installed as it is.
 set(manta_sources
+  src/barrier.cpp
   src/base/check.cpp
   src/base/machine.cpp
   src/exec/actor_core.cpp
@@ -16,17 +17,22 @@ set(manta_sources
   src/exec/job.cpp
   src/exec/parker.cpp
   src/exec/repeats.cpp
+  src/exec/semaphore_core.cpp
   src/exec/slab_pool.cpp
   src/exec/timer.cpp
   src/exec/wait.cpp
   src/exec/wait_many.cpp
   src/exec/worker.cpp
   src/front.cpp
+  src/map_reduce.cpp
   src/node/runtime.cpp
+  src/parallel.cpp
+  src/progress.cpp
   src/sched/groups.cpp
   src/sched/ledger.cpp
   src/sched/line.cpp
   src/sched/pool.cpp
+  src/semaphore.cpp
   src/spec/config.cpp
   src/spec/error.cpp
   src/spec/options.cpp

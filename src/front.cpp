@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <manta/actor.hpp>
+#include <manta/actor_pool.hpp>
 #include <manta/channel.hpp>
 #include <manta/future.hpp>
 #include <manta/pending.hpp>
@@ -64,6 +65,18 @@ std::size_t check_capacity(std::size_t capacity) {
   if (capacity >= 1 && capacity <= most) return capacity;
   raise(errc::invalid_argument, fmt::format("channel: asked for a capacity of {}, allowed 1 to {}",
                                             static_cast<std::ptrdiff_t>(capacity), most));
+}
+
+void raise_empty_pool() {
+  raise(errc::invalid_argument,
+        "actor_pool: a call was submitted to a pool without actors; push one first (those whose "
+        "calls fail with actor_lost leave it)");
+}
+
+error pool_lost_error() {
+  return error(errc::actor_lost,
+               "actor_pool: the last actor of the pool was lost while this call waited for its "
+               "turn; push new ones and submit it again");
 }
 
 void raise_empty_channel() {

@@ -4,16 +4,22 @@
 // The whole public interface: tasks, futures, actors and the runtime. See README.md for a tour.
 
 #include <manta/actor.hpp>
+#include <manta/actor_pool.hpp>
 #include <manta/as_completed.hpp>
 #include <manta/async.hpp>
+#include <manta/barrier.hpp>
 #include <manta/base/version.hpp>
 #include <manta/channel.hpp>
 #include <manta/future.hpp>
+#include <manta/map_reduce.hpp>
 #include <manta/node/runtime.hpp>
 #include <manta/object.hpp>
 #include <manta/on_ready.hpp>
+#include <manta/parallel.hpp>
+#include <manta/progress.hpp>
 #include <manta/remote.hpp>
 #include <manta/select.hpp>
+#include <manta/semaphore.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/split.hpp>

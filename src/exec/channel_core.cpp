@@ -1,31 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/exec/channel_core.hpp>
 
-#include <manta/base/pause.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
+#include "await_telling.hpp"
+
 namespace manta::inline v0::exec {
-
-namespace {
-
-// About 2 us: what is under way on another core comes sooner than a thread falls asleep.
-constexpr int looks_before_sleep = 64;
-
-// True when `me` was told before the deadline.
-bool await_telling(thread_waiter& me, const base::deadline& deadline) {
-  for (int i = 0; i < looks_before_sleep; ++i) {
-    if (me.sleep.is_signalled()) return true;
-    base::pause();
-  }
-  return executor::sleep(me.sleep, deadline);
-}
-
-bool is_over(const base::deadline& deadline) noexcept {
-  return deadline && *deadline <= base::now();
-}
-
-}  // namespace
 
 bool channel_core::is_possible(const wish& w) const noexcept {
   return w.is_send ? !is_closed_ && size_ < capacity_ : size_ > 0;
@@ -37,7 +18,7 @@ void channel_core::act(const wish& w) {
   w.is_send ? ++size_ : --size_;
 }
 
-// Meets a wish whose group the caller has claimed. Nothing of it is touched after the telling.
+// Meets a wish whose group the caller has claimed.
 void channel_core::serve(wish* w) noexcept {
   try {
     act(*w);
@@ -45,16 +26,12 @@ void channel_core::serve(wish* w) noexcept {
     w->failure = std::current_exception();
   }
   w->state = wish_state::met;
-  waiter* const tell = w->group->tell;
-  tell->fire(tell);
 }
 
-void channel_core::find_closed(wish* w) noexcept {
+// True when the caller has to tell the group that there is no hope.
+bool channel_core::find_closed(wish* w) noexcept {
   w->state = wish_state::closed;
-  wish_group* const group = w->group;
-  if (group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && group->claim()) {
-    group->tell->fire(group->tell);
-  }
+  return w->group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && w->group->claim();
 }
 
 // The oldest wish of the list that nobody claimed, claimed; those before it are of no use any more.
@@ -71,7 +48,9 @@ void channel_core::settle() noexcept {
     if (size_ > 0) next = first_free(receivers_);
     if (next == nullptr && size_ < capacity_ && !is_closed_) next = first_free(senders_);
     if (next == nullptr) return;
+    waiter* const tell = next->group->tell;
     serve(next);
+    tell->fire(tell);  // after it nothing of the wish is touched
   }
 }
 
@@ -93,23 +72,22 @@ wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
   group.tell = &me;
   w.group = &group;
   w.state = wish_state::open;
-  enlist(w);
-  if (!await_telling(me, deadline)) withdraw(w);
+  if (!enlist(w) && !await_telling(me, deadline)) withdraw(w);
   if (w.failure) std::rethrow_exception(w.failure);
   return w.state;
 }
 
-void channel_core::enlist(wish& w) noexcept {
+bool channel_core::enlist(wish& w) noexcept {
   const std::lock_guard lock(mutex_);
   if (is_possible(w)) {
-    if (!w.group->claim()) return;
+    if (!w.group->claim()) return false;
     serve(&w);
     settle();
-  } else if (is_closed_) {
-    find_closed(&w);
-  } else {
-    (w.is_send ? senders_ : receivers_).push_back(&w);
+    return true;
   }
+  if (is_closed_) return find_closed(&w);
+  (w.is_send ? senders_ : receivers_).push_back(&w);
+  return false;
 }
 
 bool channel_core::withdraw(wish& w) noexcept {
@@ -123,8 +101,12 @@ bool channel_core::close() noexcept {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
   is_closed_ = true;
-  while (wish* const w = senders_.pop_front()) find_closed(w);
-  while (wish* const w = receivers_.pop_front()) find_closed(w);
+  for (linked_list<wish>* list : {&senders_, &receivers_}) {
+    while (wish* const w = list->pop_front()) {
+      waiter* const tell = w->group->tell;
+      if (find_closed(w)) tell->fire(tell);
+    }
+  }
   return true;
 }
 
@@ -156,22 +138,21 @@ std::optional<std::size_t> select_one(select_case* cases, std::size_t n,
   wish_group group;
   group.tell = &me;
   group.open.store(n, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < n; ++i) {
+  bool is_settled = false;
+  for (std::size_t i = 0; i < n && !is_settled; ++i) {
     wish& w = cases[nth(i)].want;
     w.group = &group;
-    cases[nth(i)].on->enlist(w);
+    is_settled = cases[nth(i)].on->enlist(w);
   }
   // Who is late and claims the group himself has made sure that nothing happens any more.
-  if (!await_telling(me, deadline) && !group.claim()) me.sleep.park();
+  if (!is_settled && !await_telling(me, deadline) && !group.claim()) me.sleep.park();
   for (std::size_t i = 0; i < n; ++i) cases[i].on->withdraw(cases[i].want);
   for (std::size_t i = 0; i < n; ++i) {
     if (cases[i].want.state != wish_state::met) continue;
     if (cases[i].want.failure) std::rethrow_exception(cases[i].want.failure);
     return i;
   }
-  if (group.open.load(std::memory_order_relaxed) == 0) {
-    raise_channel_closed(cases[0].want.is_send);
-  }
+  if (group.open.load(std::memory_order_relaxed) == 0) raise_channel_closed(cases[0].want.is_send);
   return std::nullopt;
 }
 

@@ -87,9 +87,10 @@ class MANTA_API channel_core {
   /// Meets the wish, waiting until the deadline; open: it was not met then. A worker that has to
   /// sleep lends its core. Throws what moving the item does. No group is needed.
   wish_state perform(wish& w, const base::deadline& deadline);
-  /// Meets the wish at once, finds it closed, or lists it. Its group is told in the first case, and
-  /// in the second when no other wish of it is open.
-  void enlist(wish& w) noexcept;
+  /// Meets the wish now, finds it closed, or lists it. True when this call settled the group, which
+  /// then is not told: the wish was met, or it was the group's last one that was open and is
+  /// closed.
+  bool enlist(wish& w) noexcept;
   /// Takes back a wish that was given to enlist; false when it was met or found closed.
   bool withdraw(wish& w) noexcept;
   /// No more items: senders that wait and, once it is empty, receivers find it closed. False when
@@ -104,7 +105,7 @@ class MANTA_API channel_core {
   bool is_possible(const wish& w) const noexcept;
   void act(const wish& w);
   void serve(wish* w) noexcept;
-  static void find_closed(wish* w) noexcept;
+  static bool find_closed(wish* w) noexcept;
   static wish* first_free(linked_list<wish>& list) noexcept;
   void settle() noexcept;
 

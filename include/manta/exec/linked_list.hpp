@@ -3,8 +3,9 @@
 
 namespace manta::inline v0::exec {
 
-/// A list of nodes that live elsewhere and have `Node* previous`, `Node* next` and `bool is_listed`,
-/// in the order in which they came. Externally synchronised. Every operation is a few stores.
+/// A list of nodes that live elsewhere and have `Node* previous`, `Node* next` and `bool
+/// is_listed`, in the order in which they came. Externally synchronised. Every operation is a few
+/// stores.
 template <class Node>
 class linked_list {
  public:

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <manta/base/export.hpp>
+
+// barrier: nobody goes on before all have come.
+
+namespace manta::inline v0 {
+
+/// What an arrival at a barrier was.
+struct barrier_arrival {
+  std::uint64_t generation = 0;  ///< the round that was completed, from 0
+  bool is_last = false;          ///< true for one arrival of each round: the one that completed it
+};
+
+/// A handle to a meeting point of a number of parties, used again and again. Handles are copied
+/// into tasks, actors and other threads. A party that waits lends its core, so there may be more
+/// parties than workers. A party that never comes makes the others wait for ever, and with them the
+/// end of the runtime.
+///
+/// Any thread may use a handle and its copies. A default-made handle is empty: anything but
+/// assignment throws invalid_argument.
+class MANTA_API barrier {
+ public:
+  /// An empty handle.
+  barrier() noexcept = default;
+  /// A new barrier for `parties`, 1 or more, else throws invalid_argument.
+  explicit barrier(std::size_t parties);
+
+  /// Waits until all parties of this round have arrived. What each did before its arrival is seen
+  /// by all after it. Cost: a lock; a wake for each party that sleeps.
+  barrier_arrival arrive_and_wait() const;
+  /// Number of parties.
+  std::size_t parties() const;
+  /// Whether this is a handle to a barrier.
+  bool valid() const noexcept { return static_cast<bool>(state_); }
+
+ private:
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace manta::inline v0

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/export.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/exec/linked_list.hpp>
+
+namespace manta::inline v0::exec {
+
+/// A wait for permits. The semaphore links it while it waits.
+struct permit_request {
+  std::size_t count = 1;
+  waiter* tell = nullptr;  ///< fired once, when the permits are granted
+
+  permit_request* previous = nullptr;
+  permit_request* next = nullptr;
+  bool is_listed = false;
+};
+
+/// Permits that are taken and given back. Requests are granted strictly in the order in which they
+/// came, so that a large one is not starved by small ones; also, nobody who comes later overtakes
+/// those who wait. Permits are granted by who gives them back, under the lock. Any thread.
+class MANTA_API semaphore_core {
+ public:
+  explicit semaphore_core(std::size_t permits) noexcept : total_(permits), free_(permits) {}
+  semaphore_core(const semaphore_core&) = delete;
+  semaphore_core& operator=(const semaphore_core&) = delete;
+
+  /// Takes `count` permits if that is possible now.
+  bool attempt(std::size_t count) noexcept;
+  /// Takes `count` permits, waiting until the deadline. A worker that has to sleep lends its core.
+  bool perform(std::size_t count, const base::deadline& deadline);
+  /// Lists the request; true when it is granted at once instead, and then nobody is told.
+  bool enlist(permit_request& r) noexcept;
+  /// Takes back a request; false when it was granted.
+  bool withdraw(permit_request& r) noexcept;
+  /// Gives permits back.
+  void release(std::size_t count) noexcept;
+
+  std::size_t total() const noexcept { return total_; }
+  std::size_t available() const noexcept;
+
+ private:
+  void grant() noexcept;
+
+  mutable std::mutex mutex_;
+  const std::size_t total_;
+  std::size_t free_;
+  linked_list<permit_request> waiting_;
+};
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/semaphore_core.hpp>
+
+#include <manta/base/check.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "await_telling.hpp"
+
+namespace manta::inline v0::exec {
+
+bool semaphore_core::attempt(std::size_t count) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.front() != nullptr || free_ < count) return false;
+  free_ -= count;
+  return true;
+}
+
+bool semaphore_core::perform(std::size_t count, const base::deadline& deadline) {
+  if (attempt(count)) return true;
+  if (is_over(deadline)) return false;
+  thread_waiter me;
+  permit_request request;
+  request.count = count;
+  request.tell = &me;
+  return enlist(request) || await_telling(me, deadline) || !withdraw(request);
+}
+
+bool semaphore_core::enlist(permit_request& r) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.front() == nullptr && free_ >= r.count) {
+    free_ -= r.count;
+    return true;
+  }
+  waiting_.push_back(&r);
+  return false;
+}
+
+bool semaphore_core::withdraw(permit_request& r) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!r.is_listed) return false;
+  waiting_.remove(&r);
+  grant();  // it may have stood in the way of smaller ones
+  return true;
+}
+
+void semaphore_core::release(std::size_t count) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_ += count;
+  MANTA_CHECK_VALUE(free_ <= total_, free_);
+  grant();
+}
+
+std::size_t semaphore_core::available() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return free_;
+}
+
+void semaphore_core::grant() noexcept {
+  for (permit_request* r = waiting_.front(); r != nullptr && r->count <= free_;
+       r = waiting_.front()) {
+    free_ -= r->count;
+    waiting_.remove(r);
+    waiter* const tell = r->tell;
+    tell->fire(tell);  // after it the request may be gone
+  }
+}
+
+}  // namespace manta::inline v0::exec
