@@ -13,10 +13,10 @@
 // (neighbours would wait for each other's stores), no branch on them, all in registers. A list that
 // has more pages goes to the second form: a hash table of pages, each a map of bits, which grows.
 //
-// Such a loop passes, again and again, what remains of a list that was looked at before. So a thread
-// remembers the last list it found good, as addresses only: a list whose entries stand in that one,
-// in the same order, has no repeats either, whatever has become of the jobs, and to compare runs of
-// equal memory costs a fifth of looking at each.
+// Such a loop passes, again and again, what remains of a list that was looked at before. So a
+// thread remembers the last list it found good, as addresses only: a list whose entries stand in
+// that one, in the same order, has no repeats either, whatever has become of the jobs, and to
+// compare runs of equal memory costs a fifth of looking at each.
 
 namespace manta::inline v0::exec {
 
