@@ -6,7 +6,7 @@
 // it is a loop that writes down which block needs which. Four rows of blocks, Cholesky:
 //
 //     F                F factor(a)               a_kk = l_kk l_kk^T
-//     S  M             S solve(a, l)             l_ik = a_ik l_kk^-T         needs F of its column
+//     S  M             S solve(a, l)             l_ik = a_ik l_kk^-T    needs F of its column
 //     S  M  M          M minus_product(c, a, b)  a_ij -= l_ik l_jk^T    needs two S of its step
 //     S  M  M  M
 //
