@@ -37,4 +37,5 @@ set(manta_sources
   src/spec/error.cpp
   src/spec/options.cpp
   src/spec/resources.cpp
+  src/this_task.cpp
 )

@@ -9,6 +9,7 @@
 #include <manta/async.hpp>
 #include <manta/barrier.hpp>
 #include <manta/base/version.hpp>
+#include <manta/cancel.hpp>
 #include <manta/channel.hpp>
 #include <manta/future.hpp>
 #include <manta/map_reduce.hpp>
@@ -23,4 +24,5 @@
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/split.hpp>
+#include <manta/this_task.hpp>
 #include <manta/wait.hpp>

@@ -4,13 +4,14 @@
 #include <functional>
 #include <memory>
 #include <new>
-#include <optional>
+#include <stop_token>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <manta/argument.hpp>
 #include <manta/base/type_name.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/future.hpp>
 #include <manta/spec/options.hpp>
@@ -20,13 +21,27 @@
 
 namespace manta::inline v0::detail {
 
+/// A last parameter of type std::stop_token that the caller did not fill: the task's own token.
+struct stop_argument {
+  static constexpr bool is_linked = false;
+  static constexpr bool is_kept = true;
+  static constexpr bool is_copyable = true;
+  void link(exec::job* /*job*/) {}
+  const error* failure() noexcept { return nullptr; }
+  std::stop_token pass() { return exec::stop_token_of(*exec::this_thread.current); }
+};
+
 /// The arguments of a job, in its block until it has run.
 template <class... Holders>
 class argument_pack {
  public:
   template <class... A>
   explicit argument_pack(A&&... args) {
-    new (&holders_) std::tuple<Holders...>(std::forward<A>(args)...);
+    if constexpr (sizeof...(A) < sizeof...(Holders)) {
+      new (&holders_) std::tuple<Holders...>(std::forward<A>(args)..., stop_argument{});
+    } else {
+      new (&holders_) std::tuple<Holders...>(std::forward<A>(args)...);
+    }
   }
   ~argument_pack() {}  // dropped by hand, when the job has run
 
@@ -67,17 +82,54 @@ class argument_pack {
   };
 };
 
+template <class... P>
+inline constexpr bool ends_with_stop = false;
+template <class P>
+inline constexpr bool ends_with_stop<P> = std::is_same_v<P, std::stop_token>;
+template <class P, class... Rest>
+requires(sizeof...(Rest) >
+         0) inline constexpr bool ends_with_stop<P, Rest...> = ends_with_stop<Rest...>;
+
+/// The pack of holders for parameters P given arguments A, with the stop token filled in.
+template <class... Holders>
+struct pack_of {
+  using type = argument_pack<Holders...>;
+};
+template <class Given, class Rest, class... Holders>
+struct pack_filled;
+template <class P, class A, class... Ps, class... As, class... Holders>
+struct pack_filled<type_list<P, Ps...>, type_list<A, As...>, Holders...>
+    : pack_filled<type_list<Ps...>, type_list<As...>, Holders..., argument_t<P, A>> {
+  static_assert(check_argument<P, A>());
+};
+template <class... Holders>
+struct pack_filled<type_list<>, type_list<>, Holders...> : pack_of<Holders...> {};
+template <class... Holders>
+struct pack_filled<type_list<std::stop_token>, type_list<>, Holders...>
+    : pack_of<Holders..., stop_argument> {};
+
 template <class List, class... A>
 struct pack_for;
 template <class... P, class... A>
 struct pack_for<type_list<P...>, A...> {
+  static constexpr bool is_injected = ends_with_stop<P...> && sizeof...(P) == sizeof...(A) + 1;
   static_assert(
-      sizeof...(P) == sizeof...(A),
+      sizeof...(P) == sizeof...(A) || is_injected,
       "manta: wrong number of arguments for the remote function (default arguments do not "
       "count through a function's address: wrap it in a lambda)");
-  static_assert((check_argument<P, A>() && ... && true));
-  using type = argument_pack<argument_t<P, A>...>;
+  using type = typename pack_filled<type_list<P...>, type_list<A...>>::type;
 };
+
+/// The name that errors show: the option's, or the function's.
+inline const char* shown_name(const exec::job* j, const char* function) noexcept {
+  const exec::call_extra* const with = j->extra();
+  return with != nullptr && with->name != nullptr ? with->name->c_str() : function;
+}
+
+inline int attempt_of(const exec::job* j) noexcept {
+  const exec::call_extra* const with = j->extra();
+  return with != nullptr ? static_cast<int>(with->attempt) : 0;
+}
 
 /// Stores what `call` returns, or what it throws, in the slot of `j`; answers the bits to finish
 /// with.
@@ -98,15 +150,9 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
     }
     return bits::ready;
   } catch (...) {
-    new (&j->failure()) error(describe_current_exception(function));
+    new (&j->failure()) error(describe_current_exception(function, attempt_of(j)));
     return bits::ready | bits::failed;
   }
-}
-
-/// The name that errors show: the option's, or the function's.
-inline const char* shown_name(const exec::job* j, const char* function) noexcept {
-  const exec::call_extra* const with = j->extra();
-  return with != nullptr && with->name != nullptr ? with->name->c_str() : function;
 }
 
 /// What only delegating tasks have: the node that waits for the future they returned.

@@ -144,8 +144,9 @@ void execute_task(job* j) noexcept {
   }
 }
 
-// Runs an idle actor's next call: the actor's entry is the newest of this thread's queue, and `call`
-// the newest in its mailbox. (Who has more calls under way gains more by going on meanwhile.)
+// Runs an idle actor's next call: the actor's entry is the newest of this thread's queue, and
+// `call` the newest in its mailbox. (Who has more calls under way gains more by going on
+// meanwhile.)
 bool executor::run_actor_here(job* call) {
   deque& jobs = this_thread.queue->jobs;
   // Only an address until it was popped: the entry may be stolen, the actor run, ended, and freed.

@@ -166,12 +166,13 @@ void raise(errc code, std::string message) { error(code, std::move(message)).rai
 namespace {
 
 // May throw (bad_alloc, or a user's what() that throws); the caller is the net below.
-error describe(const char* function) {
+error describe(const char* function, int attempt) {
   task_failure failure;
   failure.cause = std::current_exception();
   failure.type_name = demangled(abi::__cxa_current_exception_type());
   failure.function = readable_name(function);
   failure.node = "local";
+  failure.attempt = attempt;
   try {
     throw;
   } catch (const exception& e) {
@@ -188,9 +189,9 @@ error describe(const char* function) {
 
 }  // namespace
 
-error describe_current_exception(const char* function) noexcept {
+error describe_current_exception(const char* function, int attempt) noexcept {
   try {
-    return describe(function);
+    return describe(function, attempt);
   } catch (...) {
     return error::out_of_memory();
   }

@@ -179,7 +179,7 @@ class MANTA_API unsupported : public exception {
 /// The exception being handled (call it in a catch block) as the failure of `function`; never
 /// throws, whatever was thrown. A manta::exception that passed through the task keeps its own code
 /// and first cause.
-MANTA_API error describe_current_exception(const char* function) noexcept;
+MANTA_API error describe_current_exception(const char* function, int attempt = 0) noexcept;
 
 /// "double f(int)" out of the compiler's spelling of F (see base/type_name.hpp).
 MANTA_API std::string readable_name(const char* spelled);

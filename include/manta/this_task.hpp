@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include <manta/base/export.hpp>
+#include <manta/base/id.hpp>
+
+// What the running task knows about itself.
+
+namespace manta::inline v0 {
+
+/// A task's name to the engine: the same in every run that makes the same calls in the same order.
+using task_id = base::id;
+
+/// 32 hexadecimal digits.
+MANTA_API std::string to_string(const task_id& id);
+
+/// About the task, actor's method or constructor that runs on this thread, coroutines included.
+/// Called on a thread of the driver the functions answer for that thread; each says how.
+namespace this_task {
+
+/// Whether a task, a method or a constructor runs here.
+MANTA_API bool is_inside() noexcept;
+
+/// The running task's id; a thread of the driver has one of its own. Throws no_runtime.
+MANTA_API task_id id();
+
+/// The name given in its options, else its function's; "driver" outside of tasks.
+MANTA_API std::string name();
+
+/// 0 for the first run, 1 for the first retry, and so on; 0 outside of tasks.
+MANTA_API int attempt() noexcept;
+
+/// Where it runs: "local" as long as there is one process.
+MANTA_API std::string node();
+
+/// When it has to have ended, its own or an inherited deadline; nothing when it has none.
+MANTA_API std::optional<std::chrono::steady_clock::time_point> deadline() noexcept;
+
+/// A token that is asked to stop when the task is cancelled, its caller is, or its deadline passes.
+/// Outside of tasks a token that never is. Callbacks registered with it run on the thread that
+/// cancels and must be short. Cost: a lock; keep the token rather than asking again.
+MANTA_API std::stop_token stop_token();
+
+/// Whether the task was asked to stop; false outside of tasks. Two loads as a rule.
+MANTA_API bool is_cancelled() noexcept;
+
+/// Throws manta::cancelled when the task was asked to stop: the task then ends as cancelled.
+MANTA_API void check();
+
+/// Writes one line to stderr with the task's name, the first digits of its id and its attempt
+/// before the text; lines of different tasks never mix.
+MANTA_API void log(std::string_view text);
+
+}  // namespace this_task
+}  // namespace manta::inline v0

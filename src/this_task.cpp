@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/this_task.hpp>
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include <manta/cancel.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/spec/error.hpp>
+
+namespace manta::inline v0 {
+
+namespace {
+
+exec::context* current() noexcept { return exec::this_thread.current; }
+
+const exec::job* running() noexcept { return current() == nullptr ? nullptr : current()->running; }
+
+}  // namespace
+
+std::string to_string(const task_id& id) { return fmt::format("{:016x}{:016x}", id.high, id.low); }
+
+namespace this_task {
+
+bool is_inside() noexcept { return running() != nullptr; }
+
+task_id id() {
+  exec::executor::require();
+  const exec::job* const j = running();
+  if (j == nullptr) return current()->self;
+  return base::derive(j->parent, j->index, j->ops->function_hash);
+}
+
+std::string name() {
+  const exec::job* const j = running();
+  if (j == nullptr) return "driver";
+  const exec::call_extra* const with = j->extra();
+  if (with != nullptr && with->name != nullptr) return *with->name;
+  return readable_name(j->ops->function);
+}
+
+int attempt() noexcept {
+  const exec::job* const j = running();
+  const exec::call_extra* const with = j == nullptr ? nullptr : j->extra();
+  return with == nullptr ? 0 : static_cast<int>(with->attempt);
+}
+
+std::string node() { return "local"; }
+
+std::optional<std::chrono::steady_clock::time_point> deadline() noexcept {
+  if (current() == nullptr || current()->deadline == base::time_point::max()) return std::nullopt;
+  return current()->deadline;
+}
+
+std::stop_token stop_token() {
+  return current() == nullptr ? std::stop_token() : exec::stop_token_of(*current());
+}
+
+bool is_cancelled() noexcept { return current() != nullptr && exec::is_stop_requested(*current()); }
+
+void check() {
+  if (!is_cancelled()) return;
+  raise(errc::cancelled, fmt::format("{} was asked to stop while it ran", name()));
+}
+
+void log(std::string_view text) {
+  const std::string shown = is_inside() ? to_string(id()).substr(0, 8) : std::string("-");
+  const std::string line = fmt::format("[{} {} #{}] {}\n", name(), shown, attempt(), text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace this_task
+
+namespace detail {
+
+bool cancel_job(exec::job* j, const cancel_options& how) {
+  if (how.force) {
+    raise(errc::unsupported,
+          "cancel: force was asked for, but a thread can't be ended from outside; leave it off and "
+          "let the task look at this_task::check(), or use isolated workers");
+  }
+  return exec::cancel_job(j, how.recursive);
+}
+
+}  // namespace detail
+
+deadline_scope::deadline_scope(duration within) : of_(nullptr) {
+  exec::executor::require();
+  if (within <= duration::zero()) {
+    raise(errc::invalid_argument,
+          fmt::format("deadline_scope: asked {} ns, allowed more than 0", within.count()));
+  }
+  of_ = exec::this_thread.current;
+  before_ = of_->deadline;
+  of_->deadline = std::min(before_, base::after(within));
+}
+
+}  // namespace manta::inline v0

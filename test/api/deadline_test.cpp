@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deadlines of calls and scopes: the future ends then, whatever the work does.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/support.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using test::scoped_gate;
+
+struct board {
+  scoped_gate entered;
+  scoped_gate release;
+  std::atomic<int> ran{0};
+};
+board* shown = nullptr;
+
+int hold(int x) {
+  shown->entered.open();
+  shown->release.wait();
+  return x;
+}
+int count_run(int x) {
+  ++shown->ran;
+  return x;
+}
+test::tracked hold_tracked() {
+  shown->entered.open();
+  shown->release.wait();
+  return test::tracked(3);
+}
+bool wait_for_stop() {
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (!manta::this_task::is_cancelled()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+bool stops(int /*x*/) { return wait_for_stop(); }
+manta::future<bool> delegates() { return manta::remote<stops>(1); }
+
+struct worker {
+  int calls = 0;
+  int hold() {
+    shown->entered.open();
+    shown->release.wait();
+    return ++calls;
+  }
+  int add() { return ++calls; }
+};
+
+template <class T>
+manta::errc code_of(const manta::future<T>& f) {
+  const auto got = f.try_get(test::patience);
+  return got ? manta::errc::task_error : got.error().code();
+}
+
+}  // namespace
+
+TEST_CASE("queued work ends at its deadline while the workers are busy, and never runs",
+          "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::workers(1));
+  const auto held = manta::remote<hold>(1);
+  REQUIRE(b.entered.wait());
+  const auto late = manta::remote<count_run>.with({.timeout = 5ms, .name = "late one"})(2);
+  const auto dependent = manta::remote<count_run>(late);
+  CHECK(code_of(late) == manta::errc::timed_out);
+  CHECK(test::message_of<manta::timed_out>([&late] { late.get(); }).find("late one") !=
+        std::string::npos);
+  b.release.open();
+  CHECK(held.get() == 1);
+  CHECK(code_of(dependent) == manta::errc::timed_out);
+  CHECK(b.ran == 0);
+}
+
+TEST_CASE("running work's future ends at the deadline; the result is dropped", "[deadline]") {
+  board b;
+  shown = &b;
+  const int before = test::tracked::alive;
+  {
+    const manta::runtime rt(test::two_workers());
+    const auto f = manta::remote<hold_tracked>.with({.timeout = 5ms})();
+    CHECK(code_of(f) == manta::errc::timed_out);
+    CHECK(code_of(f) == manta::errc::timed_out);
+    b.release.open();
+  }
+  CHECK(test::tracked::alive == before);
+}
+
+TEST_CASE("work that ends in time is not touched by its deadline", "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> futures;
+  for (int i = 0; i < 2000; ++i) {
+    futures.push_back(manta::remote<count_run>.with({.timeout = test::patience})(i));
+  }
+  int sum = 0;
+  for (const auto& f : futures) sum += f.get();
+  CHECK(sum == 1999000);
+  CHECK(b.ran == 2000);
+}
+
+TEST_CASE("deadlines that pass just when work ends leave one outcome", "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::two_workers());
+  int odd = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto f =
+        manta::remote<count_run>.with({.timeout = std::chrono::microseconds(1 + i % 150)})(i);
+    const auto first = f.try_get(test::patience);
+    const auto second = f.try_get();
+    if (first.has_value() != second.has_value()) ++odd;
+    if (first && first.value() != i) ++odd;
+    if (!first && first.error().code() != manta::errc::timed_out) ++odd;
+  }
+  CHECK(odd == 0);
+}
+
+TEST_CASE("what waits for an argument ends at its deadline", "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::two_workers());
+  const auto held = manta::remote<hold>(1);
+  const auto f = manta::remote<count_run>.with({.timeout = 5ms})(held);
+  CHECK(code_of(f) == manta::errc::timed_out);
+  b.release.open();
+  CHECK(held.get() == 1);
+  CHECK(b.ran == 0);
+}
+
+TEST_CASE("a task hands its deadline on to what it calls", "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::two_workers());
+  constexpr auto outer = [](int x) {
+    const bool has_own = manta::this_task::deadline().has_value();
+    const auto inner = manta::remote<stops>(x);  // no options: it inherits
+    return has_own && inner.try_get(test::patience).has_value() == false;
+  };
+  const auto f = manta::remote<outer>.with({.timeout = 10ms})(1);
+  CHECK(code_of(f) == manta::errc::timed_out);
+  const auto g = manta::remote<delegates>.with({.timeout = 10ms})();
+  CHECK(code_of(g) == manta::errc::timed_out);
+}
+
+TEST_CASE("a scope gives its deadline to the calls in it and takes it back", "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::two_workers());
+  const auto held = manta::remote<hold>(1);
+  manta::future<int> inside;
+  CHECK_FALSE(manta::this_task::deadline());
+  {
+    const manta::deadline_scope within(test::patience);
+    const auto wide = manta::this_task::deadline();
+    REQUIRE(wide);
+    {
+      const manta::deadline_scope narrow(5ms);
+      CHECK(*manta::this_task::deadline() < *wide);
+      const manta::deadline_scope no_wider(test::patience);
+      CHECK(*manta::this_task::deadline() < *wide);
+      inside = manta::remote<count_run>(held);
+    }
+    CHECK(manta::this_task::deadline() == wide);
+  }
+  CHECK_FALSE(manta::this_task::deadline());
+  CHECK(code_of(inside) == manta::errc::timed_out);
+  b.release.open();
+  CHECK(held.get() == 1);
+  CHECK_THROWS_AS(manta::deadline_scope(0ms), manta::invalid_argument);
+}
+
+TEST_CASE("calls of an actor end at their deadline, queued or running; the actor goes on",
+          "[deadline]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::spawn<worker>();
+  const auto running = manta::remote<&worker::hold>.with({.timeout = 20ms})(a);
+  const auto queued = manta::remote<&worker::add>.with({.timeout = 20ms})(a);
+  CHECK(code_of(running) == manta::errc::timed_out);
+  CHECK(code_of(queued) == manta::errc::timed_out);
+  b.release.open();
+  CHECK(manta::remote<&worker::add>(a).get() == 2);  // hold ran to its end, the queued add never
+}
+
+TEST_CASE("timeouts that can't be are refused at the call", "[deadline]") {
+  const manta::runtime rt(test::two_workers());
+  CHECK_THROWS_AS(manta::remote<count_run>.with({.timeout = 0s})(1), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::remote<count_run>.with({.timeout = -1s})(1), manta::invalid_argument);
+  const auto a = manta::spawn<worker>();
+  CHECK_THROWS_AS(manta::remote<&worker::add>.with({.timeout = 0s})(a), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::remote<&worker::add>.with({.name = ""})(a), manta::invalid_argument);
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Retries, priorities, and what a task knows about itself.
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "api/support.hpp"
+
+namespace {
+
+using test::scoped_gate;
+
+std::atomic<int> runs{0};
+scoped_gate* entered = nullptr;
+scoped_gate* release_worker = nullptr;
+
+struct own_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+int fails_until(int attempt) {
+  ++runs;
+  if (manta::this_task::attempt() < attempt) throw own_error("not yet");
+  return manta::this_task::attempt();
+}
+int takes_away(std::vector<int> values) {
+  ++runs;
+  const std::vector<int> mine = std::move(values);
+  if (manta::this_task::attempt() < 2) throw own_error("again");
+  return static_cast<int>(mine.size());
+}
+int takes_unique(std::unique_ptr<int> p) { return *p; }
+int reads_tracked(const test::tracked& t) {
+  if (manta::this_task::attempt() < 2) throw own_error("again");
+  return t.value;
+}
+int hold_worker() {
+  entered->open();
+  release_worker->wait();
+  return 0;
+}
+
+std::vector<int> order;  // written by the only worker, read after its tasks
+int note(int x) {
+  order.push_back(x);
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("a user's exception makes a task run again only when asked, max_retries times",
+          "[retry]") {
+  const manta::runtime rt(test::two_workers());
+  const auto all = manta::any_exception();
+  runs = 0;
+  CHECK_THROWS_AS(manta::remote<fails_until>(1).get(), manta::task_error);
+  CHECK(runs == 1);
+  runs = 0;
+  CHECK_THROWS_AS(manta::remote<fails_until>.with({.max_retries = 5})(1).get(), manta::task_error);
+  CHECK(runs == 1);
+  runs = 0;
+  CHECK(manta::remote<fails_until>.with({.max_retries = 5, .retry_exceptions = all})(5).get() == 5);
+  CHECK(runs == 6);
+  runs = 0;
+  const auto spent =
+      manta::remote<fails_until>.with({.max_retries = 5, .retry_exceptions = all})(6);
+  const auto got = spent.try_get();
+  REQUIRE_FALSE(got);
+  CHECK(got.error().failure()->attempt == 5);
+  CHECK(runs == 6);
+}
+
+TEST_CASE("only the listed exceptions make a task run again", "[retry]") {
+  const manta::runtime rt(test::two_workers());
+  const auto run_with = [](manta::exception_filter filter) {
+    runs = 0;
+    const auto f =
+        manta::remote<fails_until>.with({.max_retries = 2, .retry_exceptions = filter})(2);
+    return f.try_get().has_value();
+  };
+  CHECK(run_with(manta::exceptions<own_error>()));
+  CHECK(run_with(manta::exceptions<std::logic_error, std::runtime_error>()));
+  CHECK(runs == 3);
+  CHECK_FALSE(run_with(manta::exceptions<std::logic_error>()));
+  CHECK(runs == 1);
+}
+
+TEST_CASE("arguments are there again for every run", "[retry]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::options again{.max_retries = 2, .retry_exceptions = manta::any_exception()};
+  CHECK(manta::remote<takes_away>.with(again)(std::vector<int>(7)).get() == 7);
+  auto made = manta::async([] { return std::vector<int>(9); });
+  CHECK(manta::remote<takes_away>.with(again)(made).get() == 9);
+  CHECK(made.get().size() == 9);
+  const auto kept = manta::put(test::tracked(4));
+  test::tracked::reset();
+  CHECK(manta::remote<reads_tracked>.with(again)(kept).get() == 4);
+  CHECK(test::tracked::copies == 0);  // what is only read is not copied
+  CHECK_THROWS_AS(manta::remote<takes_unique>.with(again)(std::make_unique<int>(1)),
+                  manta::invalid_argument);
+  CHECK(manta::remote<takes_unique>.with({.max_retries = 2})(std::make_unique<int>(1)).get() == 1);
+}
+
+TEST_CASE("a task that is cancelled is not run again", "[retry]") {
+  const manta::runtime rt(test::two_workers());
+  scoped_gate in;
+  entered = &in;
+  constexpr auto task = [] {
+    entered->open();
+    const auto end = std::chrono::steady_clock::now() + test::patience;
+    while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    ++runs;
+    throw own_error("stopped");
+  };
+  runs = 0;
+  const auto f = manta::remote<task>.with(
+      {.max_retries = 1000000, .retry_exceptions = manta::any_exception()})();
+  REQUIRE(in.wait());
+  CHECK(manta::cancel(f));
+  CHECK_FALSE(f.try_get(test::patience));
+  CHECK(runs == 1);
+}
+
+TEST_CASE("high priority goes before what is queued, low behind it", "[priority]") {
+  const manta::runtime rt(test::workers(1));
+  scoped_gate in;
+  scoped_gate out;
+  entered = &in;
+  release_worker = &out;
+  order.clear();
+  const auto held = manta::remote<hold_worker>();
+  REQUIRE(in.wait());
+  std::vector<manta::future<int>> futures;
+  for (int i = 0; i < 3; ++i) {
+    futures.push_back(manta::remote<note>.with({.priority = manta::priority::low})(30 + i));
+  }
+  for (int i = 0; i < 3; ++i) futures.push_back(manta::remote<note>(20 + i));
+  for (int i = 0; i < 3; ++i) {
+    futures.push_back(manta::remote<note>.with({.priority = manta::priority::high})(10 + i));
+  }
+  out.open();
+  // Waits without running anything in place.
+  auto [ready, rest] = manta::wait(futures, {.count = futures.size()});
+  CHECK(ready.size() == 9);
+  CHECK(order == std::vector<int>{10, 11, 12, 20, 21, 22, 30, 31, 32});
+  CHECK_THROWS_AS(manta::remote<note>.with({.priority = static_cast<manta::priority>(7)})(1),
+                  manta::invalid_argument);
+}
+
+TEST_CASE("work of low priority is not starved for ever", "[priority]") {
+  const manta::runtime rt(test::workers(1));
+  static std::atomic<bool> has_run;
+  has_run = false;
+  constexpr auto low = [] { has_run = true; };
+  const auto f = manta::remote<low>.with({.priority = manta::priority::low})();
+  // A chain that keeps the only worker busy until the low one has run.
+  static void (*again)() = nullptr;
+  static std::atomic<int> steps;
+  steps = 0;
+  again = [] {
+    if (has_run || ++steps > 2000000) return;
+    static_cast<void>(manta::async(again));
+  };
+  static_cast<void>(manta::async(again));
+  f.get(test::patience);
+  CHECK(has_run);
+  CHECK(steps < 2000000);
+}
+
+TEST_CASE("a task knows its name, id, attempt, node and deadline", "[this_task]") {
+  const manta::runtime rt(test::two_workers());
+  CHECK_FALSE(manta::this_task::is_inside());
+  CHECK(manta::this_task::name() == "driver");
+  CHECK(manta::this_task::attempt() == 0);
+  constexpr auto tell = [] { return manta::this_task::name(); };
+  CHECK(manta::remote<tell>.with({.name = "teller"})().get() == "teller");
+  constexpr auto named = fails_until;
+  CHECK(manta::remote<named>.with({.name = "n"})(0).get() == 0);
+  constexpr auto ids = [] {
+    return std::vector<std::string>{
+        manta::to_string(manta::this_task::id()),
+        manta::async([] { return manta::to_string(manta::this_task::id()); }).get(),
+        manta::this_task::node()};
+  };
+  const auto seen = manta::remote<ids>().get();
+  CHECK(seen[0].size() == 32);
+  CHECK(seen[0] != seen[1]);
+  CHECK(seen[0] != manta::to_string(manta::this_task::id()));
+  CHECK(seen[2] == "local");
+}
