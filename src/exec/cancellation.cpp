@@ -221,7 +221,8 @@ bool cancel_job(job* j, bool with_children) noexcept {
     const job_ref end(j->awaited());
     if (end->is_ready()) return false;
     if (withdraw(end.get(), cancelled_error())) return true;
-    if (end->is_ready()) return false;
+    // A call was asked to stop by that already, and may have obeyed.
+    if (end->ops->origin == nullptr && end->is_ready()) return false;
     request_stop(end.get(), with_children);
     if (!is_open_alias(end.get())) return true;  // else it delegated meanwhile
   }
