@@ -6,6 +6,7 @@ set(manta_sources
   src/base/check.cpp
   src/base/machine.cpp
   src/exec/actor_core.cpp
+  src/exec/await_telling.cpp
   src/exec/block_pool.cpp
   src/exec/call_extra.cpp
   src/exec/cancellation.cpp

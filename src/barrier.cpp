@@ -9,6 +9,8 @@
 #include <manta/exec/linked_list.hpp>
 #include <manta/spec/error.hpp>
 
+#include "exec/await_telling.hpp"
+
 namespace manta::inline v0 {
 
 namespace {
@@ -29,7 +31,7 @@ std::size_t check_parties(std::size_t asked) {
 
 struct barrier::state {
   struct party {
-    exec::parker sleep;
+    exec::thread_waiter told;
     party* previous = nullptr;
     party* next = nullptr;
     bool is_listed = false;
@@ -57,13 +59,17 @@ barrier_arrival barrier::arrive_and_wait() const {
     if (out.is_last) {
       s.arrived = 0;
       ++s.generation;
-      while (state::party* const p = s.waiting.pop_front()) p->sleep.signal();
+      while (state::party* const p = s.waiting.pop_front()) p->told.sleep.signal();
     } else {
       s.waiting.push_back(&me);
     }
   }
-  if (!out.is_last) exec::executor::sleep(me.sleep, std::nullopt);
-  return out;
+  if (out.is_last || exec::await_telling(me.told, std::nullopt) == exec::awoken::told) return out;
+  const std::lock_guard lock(s.mutex);
+  if (!me.is_listed) return out;
+  s.waiting.remove(&me);
+  --s.arrived;
+  exec::raise_stopped("arrive_and_wait");
 }
 
 std::size_t barrier::parties() const {

@@ -19,8 +19,8 @@ struct barrier_arrival {
 
 /// A handle to a meeting point of a number of parties, used again and again. Handles are copied
 /// into tasks, actors and other threads. A party that waits lends its core, so there may be more
-/// parties than workers. A party that never comes makes the others wait for ever, and with them the
-/// end of the runtime.
+/// parties than workers. A party that never comes makes the others wait for ever; a task that waits
+/// gets cancelled, and its arrival taken back, when it is cancelled or its runtime ends.
 ///
 /// Any thread may use a handle and its copies. A default-made handle is empty: anything but
 /// assignment throws invalid_argument.

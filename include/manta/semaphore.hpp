@@ -14,6 +14,10 @@
 
 namespace manta::inline v0 {
 
+namespace detail {
+class permit_source;
+}  // namespace detail
+
 /// Permits of a semaphore that are given back when this goes. Movable; externally synchronised.
 class permit {
  public:
@@ -40,6 +44,7 @@ class permit {
 
  private:
   friend class semaphore;
+  friend class detail::permit_source;
   permit(std::shared_ptr<exec::semaphore_core> of, std::size_t count) noexcept
       : of_(std::move(of)), count_(count) {}
 
@@ -47,9 +52,12 @@ class permit {
   std::size_t count_ = 0;
 };
 
+struct permit_wait;
+
 /// A handle to a number of permits. Handles are copied into tasks, actors and other threads.
 /// Requests are granted in the order in which they came, so that one for many permits is not
-/// starved by small ones. A thread that waits lends its core.
+/// starved by small ones. A thread that waits lends its core; a task that waits gets cancelled when
+/// it is cancelled, or its runtime ends.
 ///
 /// Any thread may use a handle and its copies. A default-made handle is empty: anything but
 /// assignment throws invalid_argument. Cost: about 20 ns to take and 20 ns to give back.
@@ -67,6 +75,10 @@ class MANTA_API semaphore {
   /// The same without waiting: empty also when others wait.
   [[nodiscard]] std::optional<permit> try_acquire(std::size_t count = 1) const;
 
+  /// `co_await s.async_acquire(n)` is acquire(n) in a coroutine: it is suspended instead of a
+  /// thread.
+  [[nodiscard]] permit_wait async_acquire(std::size_t count = 1) const;
+
   /// Permits that nobody holds now.
   std::size_t available() const;
   /// Permits in all.
@@ -75,9 +87,18 @@ class MANTA_API semaphore {
   bool valid() const noexcept { return static_cast<bool>(core_); }
 
  private:
+  friend class detail::permit_source;
   exec::semaphore_core& checked(std::size_t count) const;
 
   std::shared_ptr<exec::semaphore_core> core_;
 };
+
+/// What a coroutine awaits for permits; made by semaphore::async_acquire.
+struct permit_wait {
+  semaphore of;
+  std::size_t count = 1;
+};
+
+inline permit_wait semaphore::async_acquire(std::size_t count) const { return {*this, count}; }
 
 }  // namespace manta::inline v0

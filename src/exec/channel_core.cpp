@@ -72,7 +72,12 @@ wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
   group.tell = &me;
   w.group = &group;
   w.state = wish_state::open;
-  if (!enlist(w) && !await_telling(me, deadline)) withdraw(w);
+  if (!enlist(w)) {
+    const awoken how = await_telling(me, deadline);
+    if (how != awoken::told && withdraw(w) && how == awoken::stopped) {
+      raise_stopped(w.is_send ? "send" : "receive");
+    }
+  }
   if (w.failure) std::rethrow_exception(w.failure);
   return w.state;
 }
@@ -95,6 +100,17 @@ bool channel_core::withdraw(wish& w) noexcept {
   if (!w.is_listed) return false;
   (w.is_send ? senders_ : receivers_).remove(&w);
   return true;
+}
+
+void channel_core::restore(void (*put_front)(void*, void*), void* value) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    put_front(items_, value);
+  } catch (...) {
+    return;  // it can't be moved: it is gone, as it is for a receiver who gets the exception
+  }
+  ++size_;
+  settle();
 }
 
 bool channel_core::close() noexcept {
@@ -144,8 +160,11 @@ std::optional<std::size_t> select_one(select_case* cases, std::size_t n,
     w.group = &group;
     is_settled = cases[nth(i)].on->enlist(w);
   }
-  // Who is late and claims the group himself has made sure that nothing happens any more.
-  if (!is_settled && !await_telling(me, deadline) && !group.claim()) me.sleep.park();
+  // Who is late and claims the group himself has made sure that nothing happens any more. If he
+  // can't, it is being told, under the lock of one of the channels, all of which are passed now.
+  awoken how = awoken::told;
+  if (!is_settled) how = await_telling(me, deadline);
+  if (how != awoken::told && !group.claim()) how = awoken::told;
   for (std::size_t i = 0; i < n; ++i) cases[i].on->withdraw(cases[i].want);
   for (std::size_t i = 0; i < n; ++i) {
     if (cases[i].want.state != wish_state::met) continue;
@@ -153,6 +172,7 @@ std::optional<std::size_t> select_one(select_case* cases, std::size_t n,
     return i;
   }
   if (group.open.load(std::memory_order_relaxed) == 0) raise_channel_closed(cases[0].want.is_send);
+  if (how == awoken::stopped) raise_stopped("select");
   return std::nullopt;
 }
 

@@ -18,6 +18,7 @@
 #include <manta/exec/core_gate.hpp>
 #include <manta/exec/timer.hpp>
 
+#include "await_telling.hpp"
 #include "executor_state.hpp"
 
 namespace manta::inline v0::exec {
@@ -227,6 +228,7 @@ void executor::stop() noexcept {
   }
   heavy_barrier();
   timer::stop();
+  stop_waits();
   join_workers();
   core_claim::cancel_waiting(ended_error());
   cancel_queued();  // an actor's entry must be gone before the actor is

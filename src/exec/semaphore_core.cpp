@@ -22,7 +22,11 @@ bool semaphore_core::perform(std::size_t count, const base::deadline& deadline) 
   permit_request request;
   request.count = count;
   request.tell = &me;
-  return enlist(request) || await_telling(me, deadline) || !withdraw(request);
+  if (enlist(request)) return true;
+  const awoken how = await_telling(me, deadline);
+  if (how == awoken::told || !withdraw(request)) return true;
+  if (how == awoken::stopped) raise_stopped("acquire");
+  return false;
 }
 
 bool semaphore_core::enlist(permit_request& r) noexcept {

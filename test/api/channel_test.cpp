@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/channel_core.hpp>
 
 #include "support.hpp"
@@ -144,6 +145,61 @@ TEST_CASE("closing wakes everybody who waits, typed", "[channel]") {
   for (auto& w : waiting) CHECK(w.get(test::patience) == "channel_closed");
   CHECK(ended.get(test::patience));
   CHECK(full.receive() == 0);
+}
+
+TEST_CASE("a task that waits for a channel ends when it is cancelled", "[channel]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::channel<int> c(1);
+  const manta::channel<int> full(1);
+  full.send(0);
+  const auto stopped = [](auto&& wait) {
+    test::gate started;
+    const auto f = manta::async([&] {
+      return outcome([&] {
+        started.open();
+        wait();
+      });
+    });
+    started.wait();
+    manta::exec::cancel_job(manta::detail::access::job(f), true);
+    return f.get(test::patience);
+  };
+  CHECK(stopped([&] { static_cast<void>(c.receive()); }) == "cancelled");
+  CHECK(stopped([&] { static_cast<void>(c.receive(test::patience)); }) == "cancelled");
+  CHECK(stopped([&] { full.send(1); }) == "cancelled");
+  CHECK(stopped([&] {
+          manta::select(manta::on_receive(c, [](int) {}), manta::on_send(full, 1));
+        }) == "cancelled");
+  // Nobody is left in a list: the next item is for the next one who asks.
+  c.send(5);
+  CHECK(c.receive() == 5);
+  CHECK(full.receive() == 0);
+  CHECK_FALSE(full.try_receive());
+}
+
+TEST_CASE("tasks that wait for a channel end with the runtime", "[channel]") {
+  const manta::channel<int> c(1);
+  std::vector<manta::future<std::string>> waiting;
+  {
+    const manta::runtime rt(test::two_workers());
+    test::gate started(20);
+    for (int i = 0; i < 20; ++i) {
+      waiting.push_back(manta::async([&started, c, i] {
+        started.arrive();
+        return outcome([&] {
+          if (i % 2 == 0) {
+            static_cast<void>(c.receive());
+          } else {
+            manta::select(manta::on_receive(c, [](int) {}));
+          }
+        });
+      }));
+    }
+    CHECK(started.wait());
+  }
+  for (const auto& w : waiting) CHECK(w.get(0s) == "cancelled");
+  CHECK(c.try_send(1));
+  CHECK(c.size() == 1);
 }
 
 TEST_CASE("many producers and consumers move each item once, in each producer's order",

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,40 @@ TEST_CASE("a barrier lets nobody pass before all have come, round after round", 
   }
   for (const auto& t : tasks) CHECK(t.get(test::patience) == rounds);
   CHECK(std::all_of(last.begin(), last.end(), [](const auto& n) { return n == 1; }));
+}
+
+TEST_CASE("tasks that wait for permits or parties end with the runtime", "[barrier]") {
+  const manta::semaphore s(2);
+  const manta::permit all = s.acquire(2);
+  const manta::barrier b(10);
+  std::vector<manta::future<void>> waiting;
+  {
+    const manta::runtime rt(test::two_workers());
+    test::gate started(8);
+    for (int i = 0; i < 8; ++i) {
+      waiting.push_back(manta::async([&started, s, b, i] {
+        started.arrive();
+        if (i % 2 == 0) {
+          static_cast<void>(s.acquire());
+        } else {
+          b.arrive_and_wait();
+        }
+      }));
+    }
+    CHECK(started.wait());
+  }
+  for (const auto& w : waiting) CHECK_THROWS_AS(w.get(0s), manta::cancelled);
+  CHECK(s.available() == 0);
+  // The arrivals were taken back: ten are needed again, each by a thread of its own.
+  std::vector<std::thread> threads;
+  std::atomic<int> last{0};
+  for (int i = 0; i < 10; ++i) {
+    threads.emplace_back([&last, b] {
+      if (b.arrive_and_wait().is_last) ++last;
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  CHECK(last == 1);
 }
 
 TEST_CASE("a barrier for one never waits, for none is refused", "[barrier]") {

@@ -93,6 +93,9 @@ class MANTA_API channel_core {
   bool enlist(wish& w) noexcept;
   /// Takes back a wish that was given to enlist; false when it was met or found closed.
   bool withdraw(wish& w) noexcept;
+  /// Puts an item back that was taken and is not wanted: it is the oldest again, and there may be
+  /// one more than the capacity for a while. `put_front` moves it, as wish::move does.
+  void restore(void (*put_front)(void* items, void* value), void* value) noexcept;
   /// No more items: senders that wait and, once it is empty, receivers find it closed. False when
   /// it was closed already.
   bool close() noexcept;
