@@ -2,6 +2,7 @@
 # What libmanta is made of: every .cpp below src/, one line each, sorted. A test compares this list
 # with the folder. Headers need no list: include/ is installed as it is.
 set(manta_sources
+  src/awaitable.cpp
   src/barrier.cpp
   src/base/check.cpp
   src/base/machine.cpp
@@ -20,6 +21,7 @@ set(manta_sources
   src/exec/repeats.cpp
   src/exec/semaphore_core.cpp
   src/exec/slab_pool.cpp
+  src/exec/suspension.cpp
   src/exec/timer.cpp
   src/exec/wait.cpp
   src/exec/wait_many.cpp

@@ -100,7 +100,7 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   static_assert(std::is_base_of_v<std::remove_const_t<typename sig::object>, T>,
                 "manta::remote<&T::method>: the method belongs to another class than the actor's");
   using R = typename sig::result;
-  static_assert(check_result<R>() && check_parameters<false>(typename sig::parameters{}));
+  static_assert(check_result<R>() && check_parameters<R, false>(typename sig::parameters{}));
   using pack = typename pack_for<typename sig::parameters, Args...>::type;
   using call = method_call<F, R, T, pack>;
 

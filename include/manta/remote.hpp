@@ -35,7 +35,7 @@ auto call_function(const options* with, Args&&... args) {
                 "manta::remote: F must be a function, a member function of an actor, or a lambda "
                 "without captures and without auto parameters; choose an overload with a cast");
   using R = typename sig::result;
-  static_assert(check_result<R>() && check_parameters<true>(typename sig::parameters{}));
+  static_assert(check_result<R>() && check_parameters<R, true>(typename sig::parameters{}));
   using pack = typename pack_for<typename sig::parameters, Args...>::type;
   using job = task<constant_callee<F>, R, pack, HasOptions && pack::can_repeat>;
   if constexpr (HasOptions) {

@@ -123,9 +123,37 @@ constexpr bool check_result() {
   return true;
 }
 
-template <bool SpansAllowed, class... P>
+/// Whether R is what a function that suspends returns; see coroutine.hpp, stream.hpp.
+template <class R>
+struct is_coroutine : std::false_type {};
+
+/// Refuses what would be gone when a coroutine goes on later: it keeps its parameters itself.
+template <class P>
+constexpr bool check_coroutine_parameter() {
+  static_assert(!std::is_reference_v<P>,
+                "manta: a coroutine's parameter can't be a reference, const T& neither: it would "
+                "dangle when the coroutine goes on later; take T by value");
+  static_assert(
+      !std::is_pointer_v<P>,
+      "manta: a coroutine's parameter can't be a raw pointer; take the object by value, a "
+      "future or an actor handle");
+  static_assert(!is_string_view<std::remove_cv_t<P>>,
+                "manta: a coroutine's parameter can't be a string_view: it would dangle when the "
+                "coroutine goes on later; take std::string by value");
+  static_assert(
+      !is_span<P>,
+      "manta: a coroutine's parameter can't be a span: it would dangle when the coroutine "
+      "goes on later; take std::vector<T> by value");
+  return true;
+}
+
+template <class R, bool SpansAllowed, class... P>
 constexpr bool check_parameters(type_list<P...> /*parameters*/) {
-  return (check_parameter<P, SpansAllowed>() && ... && true);
+  if constexpr (is_coroutine<R>::value) {
+    return (check_coroutine_parameter<P>() && ... && true);
+  } else {
+    return (check_parameter<P, SpansAllowed>() && ... && true);
+  }
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #include <manta/base/type_name.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/suspension.hpp>
 #include <manta/future.hpp>
 #include <manta/spec/options.hpp>
 
@@ -155,6 +156,29 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
   }
 }
 
+[[noreturn]] MANTA_API void raise_empty_coroutine();
+
+/// How a function that returns R, which suspends, runs as a job: frame(R) takes the frame out,
+/// settle(job, frame) stores what it ended with. See coroutine.hpp.
+template <class R>
+struct frame_starter;
+
+/// store_outcome for such functions. The arguments are dropped when the frame has its own, unless
+/// another run may need them: `is_kept`.
+template <class R, class Call>
+std::uint64_t store_outcome_of_frame(exec::job* j, const char* function, bool is_kept,
+                                     Call&& call) noexcept {
+  using starter = frame_starter<R>;
+  exec::coroutine_frame* frame = nullptr;
+  try {
+    frame = starter::frame(call());
+  } catch (...) {
+    new (j->slot(1)) error(describe_current_exception(function, attempt_of(j)));
+  }
+  if (!is_kept) j->ops->drop_arguments(j);
+  return exec::start_coroutine(j, frame, &starter::settle, is_kept);
+}
+
 /// What only delegating tasks have: the node that waits for the future they returned.
 template <bool Delegates>
 struct delegation {};
@@ -184,7 +208,6 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
 
   static std::uint64_t run(exec::job* j) noexcept {
     task* const t = self(j);
-    std::uint64_t bits = 0;
     if constexpr (Pack::is_linked) {
       if (const error* e = t->arguments.failure()) {
         error inherited = *e;
@@ -193,21 +216,41 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
+    if constexpr (is_coroutine<R>::value) {
+      return run_frame(t);
+    } else {
+      return run_function(t);
+    }
+  }
+  static std::uint64_t run_function(task* t) noexcept {
+    std::uint64_t bits = 0;
     if constexpr (Repeats) {
-      const exec::call_extra* const with = j->extra();
+      const exec::call_extra* const with = t->extra();
       if (with != nullptr && with->may_repeat()) {
         bits = run_kept(t);
-        if ((bits & exec::job_bits::failed) != 0 && exec::take_retry(j)) {
+        if ((bits & exec::job_bits::failed) != 0 && exec::take_retry(t)) {
           return exec::job_bits::again;
         }
         t->drop_inputs();
         return bits;
       }
     }
-    bits = store_outcome<R>(j, shown_name(j, Callee::name()),
+    bits = store_outcome<R>(t, shown_name(t, Callee::name()),
                             [t]() -> decltype(auto) { return t->arguments.call(t->callee); });
     t->drop_inputs();
     return bits;
+  }
+  // A function that suspends: its frame has the arguments then.
+  static std::uint64_t run_frame(task* t) noexcept {
+    const char* const name = shown_name(t, Callee::name());
+    if constexpr (Repeats) {
+      const exec::call_extra* const with = t->extra();
+      if (with != nullptr && with->may_repeat()) {
+        return store_outcome_of_frame<R>(t, name, true,
+                                         [t] { return t->arguments.call_copied(t->callee); });
+      }
+    }
+    return store_outcome_of_frame<R>(t, name, false, [t] { return t->arguments.call(t->callee); });
   }
   // A run after which another one may follow: what the function would use up is copied first.
   static std::uint64_t run_kept(task* t) noexcept {

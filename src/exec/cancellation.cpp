@@ -13,6 +13,7 @@
 
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/suspension.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -108,7 +109,6 @@ struct families {
   std::mutex mutex;
   id_table cancelled;
   std::unordered_map<const job*, stop_entry> stops;
-  family_member* members = nullptr;
 
   static families& global() {
     static auto* const made = new families;
@@ -138,19 +138,37 @@ struct families {
       executor::each_queue([&](work_queue& q) {
         for (const running_place& place : q.places) again |= look_at(place);
       });
-      for (family_member* m = members; m != nullptr; m = m->next_) again |= look_at(m->place);
+      // Coroutines that have suspended are on no thread's stack.
+      struct look {
+        families& at;
+        bool& again;
+      } all{*this, again};
+      each_coroutine(
+          [](void* to, const running_place& place) {
+            auto& of = *static_cast<look*>(to);
+            of.again |= of.at.look_at(place);
+          },
+          &all);
     }
   }
 
-  /// Suspended coroutines are resumed with manta::cancelled, `only` or those of cancelled callers.
-  void interrupt_members(const job* only, bool with_children) noexcept {
-    for (family_member* m = members; m != nullptr; m = m->next_) {
-      const bool is_child =
-          with_children && cancelled.has(m->place.caller.load(std::memory_order_relaxed));
-      if (m->job_ != only && !is_child) continue;
-      m->job_->ask_to_stop();
-      if (m->interrupt != nullptr) m->interrupt(m);
-    }
+  /// Suspended coroutines, `only` or those of cancelled callers, go on with manta::cancelled.
+  suspension* interrupt(const job* only, bool with_children) noexcept {
+    struct choice {
+      const families& of;
+      const job* only;
+      bool with_children;
+    } const chosen{*this, only, with_children};
+    return interrupt_coroutines(
+        [](const void* by, job& j, const running_place& place) {
+          const auto& c = *static_cast<const choice*>(by);
+          const bool is_child =
+              c.with_children && c.of.cancelled.has(place.caller.load(std::memory_order_relaxed));
+          if (&j != c.only && !is_child) return false;
+          j.ask_to_stop();
+          return true;
+        },
+        &chosen);
   }
 
   std::vector<std::stop_source> sources(const job* only, bool with_children) {
@@ -178,19 +196,21 @@ void request_stop(job* j, bool with_children) noexcept {
   j->ask_to_stop();
   families& f = families::global();
   std::vector<std::stop_source> asked;
+  suspension* interrupted = nullptr;
   {
     const std::lock_guard lock(f.mutex);
     if (with_children) {
       f.enter(key_of(id_of(j)));
       f.enter_descendants();
     }
-    f.interrupt_members(j, with_children);
+    interrupted = f.interrupt(j, with_children);
     try {
       asked = f.sources(j, with_children);
     } catch (const std::bad_alloc&) {
       // Tasks that poll are told all the same.
     }
   }
+  queue_interrupted(interrupted);
   for (std::stop_source& s : asked) s.request_stop();  // users' callbacks: without the lock
 }
 
@@ -296,23 +316,6 @@ void follow_cancelled(const context& caller) noexcept {
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
   f.enter(key_of(caller.self));
-}
-
-family_member::family_member(job* j) noexcept : job_(j) {
-  place.caller.store(key_of(j->parent), std::memory_order_relaxed);
-  families& f = families::global();
-  const std::lock_guard lock(f.mutex);
-  next_ = f.members;
-  if (next_ != nullptr) next_->previous_ = this;
-  f.members = this;
-}
-
-family_member::~family_member() {
-  families& f = families::global();
-  const std::lock_guard lock(f.mutex);
-  if (previous_ != nullptr) previous_->next_ = next_;
-  if (next_ != nullptr) next_->previous_ = previous_;
-  if (f.members == this) f.members = next_;
 }
 
 void reset_cancellation() noexcept {

@@ -16,6 +16,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/core_gate.hpp>
+#include <manta/exec/suspension.hpp>
 #include <manta/exec/timer.hpp>
 
 #include "await_telling.hpp"
@@ -231,6 +232,7 @@ void executor::stop() noexcept {
   stop_waits();
   join_workers();
   core_claim::cancel_waiting(ended_error());
+  end_coroutines(ended_error());
   cancel_queued();  // an actor's entry must be gone before the actor is
   actor_core::close_all(ended_error());
   cancel_queued();
@@ -253,6 +255,7 @@ void executor::join_workers() noexcept {
   while (s.left.load() < all) {
     cancel_queued();
     core_claim::cancel_waiting(ended_error());
+    end_coroutines(ended_error());
     nap.park_until(base::now() + std::chrono::microseconds(100));
   }
   for (auto& w : s.workers) w->thread.join();

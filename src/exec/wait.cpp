@@ -90,20 +90,19 @@ bool show_running(context& ctx) noexcept {
   return may_be_cancelled(j.parent) && is_cancelled_caller(j.parent);
 }
 
-// Runs a job that failed once more: it is queued like a new one.
-void run_again(job* j) noexcept {
-  call_extra& with = *j->extra();
-  if (with.cores != nullptr) with.cores->release();
-  j->unclaim();
-  ready_task(j);
-}
-
 void enter_extra(context& ctx, const call_extra& with) noexcept {
   ctx.deadline = with.deadline;
   ctx.cores = with.cores.get();
 }
 
 }  // namespace
+
+void run_again(job* j) noexcept {
+  call_extra& with = *j->extra();
+  if (with.cores != nullptr) with.cores->release();
+  j->unclaim();
+  ready_task(j);
+}
 
 void run_claimed(job* j, const run_options& how) noexcept {
   std::uint64_t bits = 0;

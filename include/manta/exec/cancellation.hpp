@@ -64,28 +64,6 @@ MANTA_API std::stop_token stop_token_of(context& of);
 /// The job that runs in `of` has ended: forgets its stop token.
 MANTA_API void end_stop(context& of) noexcept;
 
-/// A caller that is on no thread's stack while it lives: a coroutine. Registered from its making to
-/// its end; see also running_place.
-class MANTA_API family_member {
- public:
-  explicit family_member(job* j) noexcept;
-  family_member(const family_member&) = delete;
-  family_member& operator=(const family_member&) = delete;
-  /// Waits out an interruption that is under way.
-  ~family_member();
-
-  running_place place;
-  /// Set by the owner before it first suspends: resumes it with manta::cancelled if it is suspended
-  /// in something that can be given up. Called under the registry's lock; it must only queue.
-  void (*interrupt)(family_member* self) noexcept = nullptr;
-
- private:
-  friend struct families;
-  job* job_;
-  family_member* previous_ = nullptr;
-  family_member* next_ = nullptr;
-};
-
 /// Forgets what was cancelled; when a runtime starts.
 void reset_cancellation() noexcept;
 

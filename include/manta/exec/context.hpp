@@ -17,6 +17,7 @@ namespace manta::inline v0::exec {
 
 class actor_core;
 class core_claim;
+struct coroutine_turn;
 struct work_queue;
 
 /// A running job as others see it, so that cancelling a task reaches its children: the id of who
@@ -36,6 +37,8 @@ struct context {
   core_claim* cores = nullptr;
   /// The caller below on this thread's stack: whose job runs this one in place.
   context* outer = nullptr;
+  /// The turn of the coroutine that runs in it; null for plain jobs.
+  coroutine_turn* turn = nullptr;
   /// Calls made so far: the next child's index.
   std::uint32_t calls = 0;
   /// Holds of `running` that its runner gives up when it is finished (0 when it runs in place). A

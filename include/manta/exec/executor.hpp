@@ -268,6 +268,9 @@ struct run_options {
 /// Runs a claimed job on this thread and completes it.
 MANTA_API void run_claimed(job* j, const run_options& how) noexcept;
 
+/// Queues a job once more that ran, and failed.
+MANTA_API void run_again(job* j) noexcept;
+
 /// job_ops::execute of plain tasks: claim, run, complete.
 MANTA_API void execute_task(job* j) noexcept;
 
