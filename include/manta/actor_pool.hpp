@@ -181,8 +181,9 @@ class actor_pool {
   }
   /// Takes an idle actor out of the pool; none when all are busy.
   std::optional<actor<T>> pop() const { return state_->remove_idle(); }
-  /// Actors in the pool, and how many of them have no call of it now.
+  /// Actors in the pool.
   std::size_t size() const noexcept { return state_->members(); }
+  /// How many of them have no call of the pool now.
   std::size_t idle() const noexcept { return state_->idle(); }
 
  private:

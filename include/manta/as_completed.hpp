@@ -26,9 +26,9 @@ class completion_range {
   /// until the iterator moves on, and may be moved from.
   class iterator {
    public:
-    using iterator_concept = std::input_iterator_tag;
-    using difference_type = std::ptrdiff_t;
-    using value_type = future<T>;
+    using iterator_concept = std::input_iterator_tag;  ///< walks once, forward
+    using difference_type = std::ptrdiff_t;            ///< as iterators must have; without use here
+    using value_type = future<T>;                      ///< what it walks over
 
     /// Made by completion_range::begin.
     explicit iterator(completion_range* of) noexcept : of_(of) {}
@@ -39,6 +39,7 @@ class completion_range {
       of_->advance();
       return *this;
     }
+    /// The same.
     void operator++(int) { of_->advance(); }
     /// Whether every future was given.
     friend bool operator==(const iterator& i, std::default_sentinel_t /*end*/) noexcept {

@@ -63,6 +63,7 @@ std::size_t cancel(const std::vector<future<T>>& futures, const cancel_options& 
 /// above 0, and no_runtime.
 class MANTA_API deadline_scope {
  public:
+  /// Begins the scope: `within` from now, more than 0. Throws invalid_argument and no_runtime.
   explicit deadline_scope(duration within);
   ~deadline_scope() { of_->deadline = before_; }
   deadline_scope(const deadline_scope&) = delete;

@@ -97,15 +97,16 @@ class channel {
                 "manta::channel<T>: T must be an object type that is not const");
 
  public:
+  /// The type of the items.
   using value_type = T;
 
   /// Walks the items as they come: an input iterator that ends when the channel is closed and
   /// empty.
   class iterator {
    public:
-    using iterator_concept = std::input_iterator_tag;
-    using difference_type = std::ptrdiff_t;
-    using value_type = T;
+    using iterator_concept = std::input_iterator_tag;  ///< walks once, forward
+    using difference_type = std::ptrdiff_t;            ///< as iterators must have; without use here
+    using value_type = T;                              ///< what it walks over
 
     /// Made by channel::begin.
     explicit iterator(const channel* of) : of_(of), item_(of->next()) {}
@@ -116,6 +117,7 @@ class channel {
       item_ = of_->next();
       return *this;
     }
+    /// The same.
     void operator++(int) { item_ = of_->next(); }
     /// Whether the channel was found closed and empty.
     friend bool operator==(const iterator& i, std::default_sentinel_t /*end*/) noexcept {
@@ -142,11 +144,13 @@ class channel {
   bool send(T&& value, duration timeout) const {
     return put(&detail::channel_state<T>::put, &value, base::after(timeout));
   }
+  /// The same with a copy of `value`.
   bool send(const T& value, duration timeout) const {
     return put(&detail::channel_state<T>::put_copy, const_cast<T*>(&value), base::after(timeout));
   }
   /// The same without waiting.
   bool try_send(T&& value) const { return try_put(&detail::channel_state<T>::put, &value); }
+  /// The same with a copy of `value`.
   bool try_send(const T& value) const {
     return try_put(&detail::channel_state<T>::put_copy, const_cast<T*>(&value));
   }

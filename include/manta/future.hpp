@@ -139,6 +139,7 @@ class [[nodiscard]] future {
   static_assert(!std::is_const_v<T>, "manta::future<const T>: the value is immutable already");
 
  public:
+  /// What get() gives.
   using value_type = T;
   /// const T&, or void.
   using reference =

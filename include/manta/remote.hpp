@@ -54,6 +54,7 @@ auto call_function(const options* with, Args&&... args) {
 template <auto F>
 class remote_with_options {
  public:
+  /// As remote<F>.with.
   explicit remote_with_options(options with) : with_(std::move(with)) {}
 
   /// As remote<F>(args...). Throws invalid_argument for an option out of its range, infeasible for
@@ -71,6 +72,7 @@ class remote_with_options {
 template <auto F>
 class method_with_options {
  public:
+  /// As remote<&T::method>.with.
   explicit method_with_options(call_options with) : with_(std::move(with)) {}
 
   /// As remote<&T::method>(handle, args...). Throws invalid_argument for an option out of its
@@ -89,6 +91,7 @@ class method_with_options {
 /// The callable type of remote<F>.
 template <auto F>
 struct remote_function {
+  /// Whether F is a member function, that is an actor's method.
   static constexpr bool is_method = std::is_member_function_pointer_v<decltype(F)>;
 
   /// Calls F(args...) as a task and gives a future to its result at once. For a member function the

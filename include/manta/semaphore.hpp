@@ -26,6 +26,7 @@ class permit {
   /// Takes over what `other` holds.
   permit(permit&& other) noexcept
       : of_(std::move(other.of_)), count_(std::exchange(other.count_, 0)) {}
+  /// Gives back what this held, then takes over what `other` holds.
   permit& operator=(permit&& other) noexcept {
     release();
     of_ = std::move(other.of_);

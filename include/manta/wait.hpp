@@ -19,8 +19,8 @@ namespace manta::inline v0 {
 /// What wait found, both in the order they had.
 template <class T>
 struct wait_result {
-  std::vector<future<T>> ready;
-  std::vector<future<T>> pending;
+  std::vector<future<T>> ready;    ///< ended, with a value or an error; `count` at most
+  std::vector<future<T>> pending;  ///< all others
 };
 
 namespace detail {
@@ -84,6 +84,7 @@ wait_result<T> wait(std::vector<future<T>>&& futures, const wait_options& how = 
   return out;
 }
 
+/// The same for a list that stays: its futures are copied.
 template <class T>
 wait_result<T> wait(const std::vector<future<T>>& futures, const wait_options& how = {}) {
   return wait(std::vector<future<T>>(futures), how);
@@ -116,6 +117,7 @@ std::vector<T> get(const std::vector<future<T>>& futures) {
   for (const future<T>& f : futures) values.push_back(f.get());
   return values;
 }
+/// The same; the list is empty afterwards, and values that nobody else holds are moved out.
 template <class T>
 std::vector<T> get(std::vector<future<T>>&& futures) {
   std::vector<T> values;
@@ -124,6 +126,7 @@ std::vector<T> get(std::vector<future<T>>&& futures) {
   futures.clear();
   return values;
 }
+/// Waits for all of them. Throws the error of the first one that failed.
 inline void get(const std::vector<future<void>>& futures) {
   for (const future<void>& f : futures) f.get();
 }
@@ -138,6 +141,7 @@ std::vector<T> get(const std::vector<future<T>>& futures, duration timeout) {
   for (const future<T>& f : futures) values.push_back(f.get(duration::zero()));
   return values;
 }
+/// The same with a limit for all together, as above.
 inline void get(const std::vector<future<void>>& futures, duration timeout) {
   exec::wait_all_or_failure(detail::jobs_of(futures), futures.size(), timeout);
   for (const future<void>& f : futures) f.get(duration::zero());

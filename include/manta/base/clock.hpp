@@ -13,7 +13,9 @@ using duration = std::chrono::nanoseconds;
 
 namespace base {
 
+/// A point in time; unaffected by changes of the clock on the wall.
 using time_point = std::chrono::steady_clock::time_point;
+/// Until when; nothing means for ever.
 using deadline = std::optional<time_point>;
 
 /// One clock read (23 ns on the reference machine).

@@ -11,9 +11,10 @@ namespace manta::inline v0::base {
 
 /// A 128-bit name. Immutable value; any thread.
 struct id {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
+  std::uint64_t high = 0;  ///< the upper 64 bits
+  std::uint64_t low = 0;   ///< the lower 64 bits
 
+  /// Two ids are equal when all bits are.
   friend constexpr bool operator==(const id&, const id&) = default;
 };
 

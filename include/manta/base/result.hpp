@@ -20,23 +20,31 @@ class basic_result {
       std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T>*, T>>;
 
  public:
+  /// What it holds when nothing went wrong.
   using value_type = T;
 
+  /// A value.
   template <class U = stored>
   requires(!std::is_void_v<T> && !std::is_reference_v<T> && std::is_constructible_v<T, U&&> &&
            !std::is_same_v<std::remove_cvref_t<U>, basic_result> &&
            !std::is_same_v<std::remove_cvref_t<U>, E>) basic_result(U&& value)
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  /// A reference to a value that lives elsewhere.
   basic_result(std::conditional_t<std::is_void_v<T>, stored, std::remove_reference_t<T>>&
                    value) requires(std::is_lvalue_reference_v<T>)
       : state_(std::in_place_index<0>, &value) {}
+  /// Nothing went wrong.
   basic_result() requires(std::is_void_v<T>) : state_(std::in_place_index<0>) {}
+  /// An error.
   basic_result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
 
+  /// Whether there is a value, not an error.
   bool has_value() const noexcept { return state_.index() == 0; }
+  /// The same.
   explicit operator bool() const noexcept { return has_value(); }
 
-  /// Requires has_value(): asking for a value that is not there is a bug in the caller.
+  /// The value. Requires has_value(): asking for one that is not there is a bug in the caller and
+  /// ends the process.
   decltype(auto) value() const& {
     MANTA_CHECK(has_value());
     if constexpr (std::is_reference_v<T>) {
@@ -45,6 +53,7 @@ class basic_result {
       return static_cast<const T&>(std::get<0>(state_));
     }
   }
+  /// The same; the value may be moved from.
   decltype(auto) value() && {
     MANTA_CHECK(has_value());
     if constexpr (std::is_reference_v<T>) {
@@ -53,8 +62,11 @@ class basic_result {
       return static_cast<T>(std::get<0>(std::move(state_)));
     }
   }
+  /// As value().
   decltype(auto) operator*() const& { return value(); }
+  /// As value().
   decltype(auto) operator*() && { return std::move(*this).value(); }
+  /// A member of the value; as value().
   auto operator->() const requires(!std::is_void_v<T>) {
     if constexpr (std::is_reference_v<T>) {
       return std::get<0>(state_);
@@ -63,7 +75,7 @@ class basic_result {
     }
   }
 
-  /// Requires !has_value().
+  /// The error. Requires !has_value(), as value() does the opposite.
   const E& error() const {
     MANTA_CHECK(!has_value());
     return std::get<1>(state_);

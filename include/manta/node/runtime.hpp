@@ -13,9 +13,9 @@ namespace manta::inline v0 {
 
 /// One worker's part in what happened.
 struct worker_stats {
-  std::uint64_t tasks_run = 0;
-  double busy_seconds = 0;  ///< between finding work and looking for more
-  double utilisation = 0;   ///< busy_seconds / uptime, 0 to 1
+  std::uint64_t tasks_run = 0;  ///< tasks, actor calls and constructors
+  double busy_seconds = 0;      ///< between finding work and looking for more
+  double utilisation = 0;       ///< busy_seconds / uptime, 0 to 1
 };
 
 /// What a runtime did since it started. Counters of different threads are read one after the other,
@@ -25,10 +25,10 @@ struct runtime_stats {
   std::uint64_t tasks_run = 0;        ///< tasks, actor calls and constructors run
   std::uint64_t run_in_place = 0;     ///< of these, run by the thread that waited for them
   std::uint64_t stolen = 0;           ///< queue entries a worker took from another thread's queue
-  std::uint64_t actor_calls = 0;
-  std::uint64_t wakes = 0;         ///< sleeping workers that had to be woken
-  std::uint64_t threads_lent = 0;  ///< threads started to stand in for blocked ones
-  double uptime_seconds = 0;
+  std::uint64_t actor_calls = 0;      ///< of tasks_run, calls of actors' methods
+  std::uint64_t wakes = 0;            ///< sleeping workers that had to be woken
+  std::uint64_t threads_lent = 0;     ///< threads started to stand in for blocked ones
+  double uptime_seconds = 0;          ///< since the runtime started
   /// Each worker that is there, and those that stood in for blocked ones and ran something.
   std::vector<worker_stats> workers;
 };

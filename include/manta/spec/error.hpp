@@ -56,8 +56,11 @@ struct task_failure {
 /// throws.
 class MANTA_API error {
  public:
+  /// Shares the body of `other`.
   error(const error& other) noexcept;
+  /// Takes the body over; `other` may only be assigned or destroyed then.
   error(error&& other) noexcept : body_(std::exchange(other.body_, nullptr)) {}
+  /// Takes the place of what this was.
   error& operator=(error other) noexcept {
     std::swap(body_, other.body_);
     return *this;
@@ -71,7 +74,9 @@ class MANTA_API error {
   /// The error for failed allocations; needs none itself.
   static error out_of_memory() noexcept;
 
+  /// The kind of failure.
   errc code() const noexcept;
+  /// What was asked, what was found, what to do; for a user's exception all of its task_failure.
   const std::string& message() const noexcept;
   /// Null unless a user's exception is the cause.
   const task_failure* failure() const noexcept;
@@ -91,7 +96,9 @@ using result = base::basic_result<T, error>;
 /// The base of everything that manta throws.
 class MANTA_API exception : public std::runtime_error {
  public:
+  /// The exception for a failure; error::raise throws the type that belongs to the code.
   explicit exception(const manta::error& error);
+  /// The kind of failure.
   errc code() const noexcept { return error_.code(); }
   /// The same failure as a value.
   const manta::error& as_error() const noexcept { return error_; }
@@ -104,71 +111,96 @@ class MANTA_API exception : public std::runtime_error {
 class MANTA_API task_error : public exception, public std::nested_exception {
  public:
   using exception::exception;
+  /// The type of the exception, demangled; "unknown" when it has none.
   const std::string& type_name() const noexcept { return as_error().failure()->type_name; }
+  /// Its what(), or empty.
   const std::string& message() const noexcept { return as_error().failure()->message; }
+  /// The name of the function that threw, or the one given in the options.
   const std::string& function() const noexcept { return as_error().failure()->function; }
+  /// Where it ran.
   const std::string& node() const noexcept { return as_error().failure()->node; }
+  /// Which run threw: 0 is the first.
   int attempt() const noexcept { return as_error().failure()->attempt; }
 };
 
 // One type per code, so that a catch clause can tell them apart.
+/// The isolated worker that ran the task died. Inside one process it never happens.
 class MANTA_API worker_lost : public exception {
   using exception::exception;
 };
+/// The node that ran the task died. Inside one process it never happens.
 class MANTA_API node_lost : public exception {
   using exception::exception;
 };
+/// A value is gone and could not be made again. Inside one process it never happens.
 class MANTA_API object_lost : public exception {
   using exception::exception;
 };
+/// The actor ended before the call ran, or its constructor failed; the message says which.
 class MANTA_API actor_lost : public exception {
   using exception::exception;
 };
+/// The deadline of a call, or the limit of a get, passed before there was a result.
 class MANTA_API timed_out : public exception {
   using exception::exception;
 };
+/// The task was cancelled, or the runtime ended before the task began.
 class MANTA_API cancelled : public exception {
   using exception::exception;
 };
+/// No room for an object in bounded time. Without a store it never happens.
 class MANTA_API store_full : public exception {
   using exception::exception;
 };
+/// No node can ever give the resources that were asked for. Thrown at the call.
 class MANTA_API infeasible : public exception {
   using exception::exception;
 };
+/// Bytes that are not a valid value. Inside one process nothing is encoded.
 class MANTA_API decode_failed : public exception {
   using exception::exception;
 };
+/// A call was made with something that it does not take. Thrown at the call.
 class MANTA_API invalid_argument : public exception {
   using exception::exception;
 };
+/// A setting of the runtime is out of its range; thrown by its constructor.
 class MANTA_API invalid_config : public exception {
   using exception::exception;
 };
+/// The engine was used before a manta::runtime existed or after it ended.
 class MANTA_API no_runtime : public exception {
   using exception::exception;
 };
+/// A move-only value was to be moved out while others still hold it.
 class MANTA_API not_unique : public exception {
   using exception::exception;
 };
+/// An actor's method waits for another call of the same actor, which can't begin before it ends.
 class MANTA_API self_wait : public exception {
   using exception::exception;
 };
+/// An allocation of the engine failed while it ran a call.
 class MANTA_API out_of_memory : public exception {
   using exception::exception;
 };
+/// An actor of that name is alive already.
 class MANTA_API name_taken : public exception {
   using exception::exception;
 };
+/// The mailbox of the actor is at its cap and its policy is to refuse.
 class MANTA_API mailbox_full : public exception {
   using exception::exception;
 };
+/// Nothing more can be sent, or is left to be received.
 class MANTA_API channel_closed : public exception {
   using exception::exception;
 };
+/// The placement group of a task or an actor was removed.
 class MANTA_API group_removed : public exception {
   using exception::exception;
 };
+/// This way of running cannot do what was asked; the message says which can.
 class MANTA_API unsupported : public exception {
   using exception::exception;
 };

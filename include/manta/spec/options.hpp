@@ -24,6 +24,7 @@ enum class priority : std::uint8_t { low, normal, high };
 struct exception_filter {
   /// Null matches nothing.
   bool (*test)(const std::exception_ptr& thrown) = nullptr;
+  /// Whether it matches anything at all.
   explicit operator bool() const noexcept { return test != nullptr; }
   /// Whether `thrown` is one of those.
   bool matches(const std::exception_ptr& thrown) const { return test != nullptr && test(thrown); }
