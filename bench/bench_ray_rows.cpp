@@ -13,6 +13,6 @@ int main(int argc, char** argv) {
   const std::string list = "get of one list of 10 k futures: 10,000/s";
   s.add(bar{list, "single client get object containing 10k refs", "threads", 1e4});
   s.add(bar{list + ", with their values", "get of 10k futures at once", "threads", 1e4});
-  s.add(bar{"wait row: 1,000/s", "single client wait 1k refs", "threads", 1e3});
+  s.add(bar{"wait row: 2,000/s", "single client wait 1k refs", "threads", 2e3});
   return s.run(argc, argv);
 }

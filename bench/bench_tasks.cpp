@@ -33,6 +33,13 @@ void add_rows(suite& s) {
   r.note = "Bytes: growth of the peak resident set per task, futures included, most of all rounds.";
   r.warm_rounds = 1;
   s.add(r);
+  r = row{long_run, "100 M tasks in one run, 10,000 at a time", unit::seconds};
+  r.note =
+      "Bytes: growth of the peak resident set per task. The same tasks took 54 s on 100 nodes in "
+      "the Ray paper (OSDI 2018).";
+  r.passes = 1;
+  r.warm_rounds = 0;
+  s.add(r);
   r = row{idle, "CPU use of the process from 5 s after the last call on", unit::percent};
   r.warm_rounds = 0;
   r.passes = 3;
@@ -53,6 +60,11 @@ void add_bars(suite& s) {
   bar bytes{"1 M queued tasks: at most 320 bytes each at the peak", held, "manta", 320};
   bytes.of_bytes = true;
   s.add(bytes);
+  s.add(bar{"100 M tasks in one run: under 25 s", long_run, "manta", 25});
+  bar flat{"100 M tasks: memory flat (at most 0.5 bytes a task more at the peak)", long_run,
+           "manta", 0.5};
+  flat.of_bytes = true;
+  s.add(flat);
   s.add(bar{"idle: under 0.1 % CPU", idle, "manta", 0.1});
 }
 

@@ -221,11 +221,15 @@ std::int64_t sum_of_lasts(const std::vector<numbers>& all) {
   return sum;
 }
 
+row limit_row(const char* name, const std::string& ray) {
+  row shown{name, name, unit::seconds};
+  shown.note = "Ray 2.31-2.37, one node: " + ray + ".";
+  return shown;
+}
+
 template <class Timed>
 void add_limit(suite& s, const char* name, const char* ray, Timed timed) {
-  row shown{name, name, unit::seconds};
-  shown.note = std::string("Ray 2.31-2.37, one node: ") + ray + ".";
-  s.add(shown);
+  s.add(limit_row(name, ray));
   contestant c{name, "threads", side::ours};
   c.start = [timed](const plan& how) -> body {
     auto rt = std::make_shared<manta::runtime>();
@@ -240,12 +244,51 @@ void add_limit(suite& s, const char* name, const char* ray, Timed timed) {
   s.add(c);
 }
 
+// One task that returns `count` lists of 10,000 ints.
+std::vector<numbers> make_lists(std::size_t count) {
+  return std::vector<numbers>(count, numbers(10000, 1));
+}
+
+std::int64_t as_parts(std::size_t count) {
+  std::int64_t sum = 0;
+  for (manta::future<numbers>& part : manta::split(manta::remote<make_lists>(count), count)) {
+    sum += std::move(part).get().back();
+  }
+  return sum;
+}
+
+std::int64_t as_one_list(std::size_t count) {
+  return sum_of_lasts(manta::remote<make_lists>(count).get());
+}
+
+void add_returns(suite& s) {
+  const char* const name = "3,000 returns of one task";
+  s.add(limit_row(name, "5.6 s"));
+  const std::pair<const char*, std::int64_t (*)(std::size_t)> forms[] = {
+      {"threads", as_parts}, {"threads, as one list", as_one_list}};
+  for (const auto& [who, timed] : forms) {
+    contestant c{name, who, side::ours};
+    c.start = [timed = timed](const plan& how) -> body {
+      auto rt = std::make_shared<manta::runtime>();
+      const std::size_t count = how.count(3000);
+      return [=](const turn&) {
+        keep(rt);
+        return time_per_operation(unit::seconds, 1, [&] {
+          check(timed(count) == static_cast<std::int64_t>(count), "sum over the lists");
+        });
+      };
+    };
+    s.add(c);
+  }
+}
+
 void add_limits(suite& s) {
   using objects = std::vector<manta::future<numbers>>;
   add_limit(s, "10,000 object arguments to one task", "17.2 s",
             [](const objects& all) { return manta::remote<sum_of_lasts>(all).get(); });
   add_limit(s, "get of 10,000 objects at once", "22.9 s",
             [](const objects& all) { return sum_of_lasts(manta::get(all)); });
+  add_returns(s);
 }
 
 void wait_for_each() {
@@ -298,6 +341,23 @@ void add_one_caller_rows(suite& s) {
           }});
 }
 
+// Actors are made, called once and dropped; a rate of actors.
+void add_actor_crowd(suite& s) {
+  add(s, {"many actors, each called once", 10000, 576, 576, 1,
+          [](const setting& at) -> call {
+            return [count = at.how.count(10000)] {
+              const servers made = make_servers(static_cast<int>(count));
+              std::vector<text> answers;
+              answers.reserve(count);
+              for (const manta::actor<server>& a : made) {
+                answers.push_back(manta::remote<&server::small_value>(a));
+              }
+              get_all(std::move(answers));
+            };
+          },
+          false, "10,000 at a time. Ray: 2.31-2.37, 10,000 actors on many nodes."});
+}
+
 constexpr const char* n_note = "n is the number of workers (Ray: 32).";
 
 void add_many_caller_rows(suite& s) {
@@ -344,6 +404,7 @@ void add_our_ray_rows(suite& s) {
   add_gigabyte_rows(s);
   add_task_rows(s);
   add_one_caller_rows(s);
+  add_actor_crowd(s);
   add_many_caller_rows(s);
   add_limits(s);
 }

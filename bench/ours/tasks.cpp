@@ -194,6 +194,41 @@ contestant our_held() {
   return c;
 }
 
+contestant our_long_run() {
+  contestant c{long_run, "manta", side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(long_run_tasks);
+    return [=](const turn&) {
+      keep(rt);
+      return in_windows(count, call_and_get<std::uint64_t>);
+    };
+  };
+  return c;
+}
+
+// The windows are made by as many tasks as there are workers.
+contestant our_long_run_by_tasks() {
+  contestant c{long_run, "manta, submitted by tasks", side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const auto makers = static_cast<std::size_t>(rt->workers());
+    const std::size_t count = how.count(long_run_tasks);
+    return [=](const turn&) {
+      keep(rt);
+      return in_windows(count / long_run_window / makers * long_run_window, [=](std::size_t n) {
+        std::vector<manta::future<std::uint64_t>> sums;
+        for (std::size_t i = 0; i < makers; ++i) {
+          sums.push_back(manta::remote<call_and_get<std::uint64_t>>(n));
+        }
+        for (const auto& sum : sums) check(sum.get() == payload_sum(n), "a sum");
+        return payload_sum(n);
+      });
+    };
+  };
+  return c;
+}
+
 contestant our_idle() {
   contestant c{idle, "manta", side::ours};
   c.start = [](const plan& how) -> body {
@@ -234,6 +269,8 @@ void add_our_tasks(suite& s) {
   s.add(our_one(one_hot, one_by_worker));
   s.add(our_asleep());
   s.add(our_held());
+  s.add(our_long_run());
+  s.add(our_long_run_by_tasks());
   s.add(our_idle());
 }
 

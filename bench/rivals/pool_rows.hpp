@@ -4,6 +4,7 @@
 // text for all such pools, so that each does exactly the same work.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -65,6 +66,28 @@ contestant two_at_once(std::string name, int threads, bool preload) {
     };
   };
   return c;
+}
+
+constexpr std::size_t long_run_tasks = 100 * million;
+constexpr std::size_t long_run_window = 10000;
+
+// `window(n)` submits n tasks and gets each. Bytes: growth of the resident set from the first tenth
+// on, per task.
+template <class Window>
+reading in_windows(std::size_t count, Window&& window) {
+  double early = 0;
+  double late = 0;
+  reading r = time_per_operation(unit::seconds, 1, [&] {
+    for (std::size_t done = 0; done < count; done += long_run_window) {
+      check(window(long_run_window) == payload_sum(long_run_window), "sum of results");
+      if (done % (count / 10) >= long_run_window) continue;
+      if (done <= count / 10) early = std::max(early, resident_bytes());
+      late = resident_bytes();
+    }
+  });
+  r.operations = static_cast<double>(count);
+  r.bytes = std::max(0.0, late - early) / r.operations;
+  return r;
 }
 
 template <class Pool>

@@ -25,6 +25,7 @@ inline constexpr const char* one_hot = "one_hot";        // never in place, work
 inline constexpr const char* one_asleep = "one_asleep";  // never in place, worker asleep
 inline constexpr const char* held = "held";              // 1 M queued, then released
 inline constexpr const char* idle = "idle";              // cpu use 5 s after the last call
+inline constexpr const char* long_run = "long_run";      // 100 M in one run, in windows
 
 // bench_actors
 inline constexpr const char* window_1 = "window_1";  // calls with 1, 10, ... in flight
@@ -82,6 +83,13 @@ inline std::uint64_t payload_sum(std::size_t count) {
   return whole * (255 * 256 / 2) + (rest > 0 ? rest * (rest - 1) / 2 : 0);
 }
 
+// bench_library
+inline constexpr const char* completed = "completed";          // as_completed over 1 M futures
+inline constexpr const char* parts = "parts";                  // the parts of a split future
+inline constexpr const char* callbacks = "callbacks";          // on_ready
+inline constexpr const char* channel_alone = "channel_alone";  // one thread sends and receives
+inline constexpr const char* channel_pair = "channel_pair";    // one thread to another
+
 void add_minimal(suite& s);                 // the least a pool with futures can be
 void add_std(suite& s);                     // std::async; packaged_task with mutex and deque
 void add_futex(suite& s, const char* row);  // round trips between two threads
@@ -91,6 +99,9 @@ void add_caf_actors(suite& s);              // CAF
 void add_our_tasks(suite& s);               // manta
 void add_our_actors(suite& s);
 void add_our_ray_rows(suite& s);
+void add_our_library(suite& s);
+void add_plain_library(suite& s);  // a mutex and a std::deque
+void add_tbb_library(suite& s);
 void add_plain_graphs(suite& s);  // one thread; the minimal pool
 void add_tbb_graphs(suite& s);
 void add_our_graphs(suite& s);

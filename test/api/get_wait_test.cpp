@@ -298,7 +298,7 @@ TEST_CASE("a future listed twice is found, also among what is left of a list tha
   // wait remembers the last list of a thread. Were that trusted too far, a repeated future would be
   // counted twice; trusted too little, a good list would be refused.
   const manta::runtime rt(test::two_workers());
-  const unsigned seed = Catch::rngSeed();
+  const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lies on top of tasks and futures: ours, the rivals where they have such a thing, and the
+// numbers to reach.
+#include "rivals/rows.hpp"
+
+namespace bench {
+namespace {
+
+void add_rows(suite& s) {
+  row r{completed, "as_completed over 1 M futures; per future"};
+  r.note =
+      "Ended before: only the walk is timed. Under way: the walk begins when the last task was "
+      "submitted. Submitting included: the time from the first call on.";
+  s.add(r);
+  s.add(
+      row{callbacks, "on_ready of 1 M futures that had ended; per callback, submitting included"});
+  s.add(row{parts, "split of a vector of 100,000 numbers, each part got; per part"});
+  s.add(row{channel_alone, "Channel, nobody else there: an item sent and received"});
+  s.add(row{channel_pair, "Channel of 1,024 between two threads; per item"});
+}
+
+void add_bars(suite& s) {
+  const std::string name = "as_completed over 1 M futures: at most 150 ns each";
+  s.add(bar{name, completed, "manta, under way", 150});
+  s.add(bar{name + ", submitting included", completed, "manta, submitting included", 150});
+  s.add(bar{"channel item, uncontended: at most 100 ns", channel_alone, "manta", 100});
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  bench::suite s("bench_library");
+  bench::add_rows(s);
+  bench::add_bars(s);
+#if BENCH_WITH_MANTA
+  bench::add_our_library(s);
+#else
+  s.absent("manta", "this build has rivals only");
+#endif
+  bench::add_plain_library(s);
+#if BENCH_WITH_TBB
+  bench::add_tbb_library(s);
+#else
+  s.absent("oneTBB", "not found when bench was configured; install libtbb-dev");
+#endif
+  return s.run(argc, argv);
+}

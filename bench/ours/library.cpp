@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// manta's side of bench_library.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+#include "harness/measure.hpp"
+#include "rivals/channel_rows.hpp"
+#include "rivals/rows.hpp"
+
+namespace bench {
+namespace {
+
+using number = std::uint64_t;
+using futures = std::vector<manta::future<number>>;
+
+number echo(number i) { return i; }
+number sum_below(std::size_t n) { return number{n} * (n - 1) / 2; }
+
+futures submit(std::size_t count) {
+  futures all;
+  all.reserve(count);
+  for (number i = 0; i < count; ++i) all.push_back(manta::remote<echo>(i));
+  return all;
+}
+
+number walk(futures&& all) {
+  number sum = 0;
+  for (manta::future<number>& f : manta::as_completed(std::move(all))) sum += f.get();
+  return sum;
+}
+
+// When the walk of as_completed begins.
+enum class walk_begins { ended, under_way, with_submitting };
+
+contestant our_completed(const char* name, walk_begins when) {
+  contestant c{completed, name, side::ours};
+  c.start = [when](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(million);
+    return [=](const turn&) {
+      keep(rt);
+      futures all;
+      if (when != walk_begins::with_submitting) all = submit(count);
+      if (when == walk_begins::ended) {
+        for (const manta::future<number>& f : all) f.get();
+      }
+      return time_per_operation(unit::nanoseconds, count, [&] {
+        if (when == walk_begins::with_submitting) all = submit(count);
+        check(walk(std::move(all)) == sum_below(count), "sum of the futures");
+      });
+    };
+  };
+  return c;
+}
+
+contestant our_callbacks() {
+  contestant c{callbacks, "manta", side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(million);
+    return [=](const turn&) {
+      keep(rt);
+      const futures all = submit(count);
+      for (const manta::future<number>& f : all) f.get();
+      return time_per_operation(unit::nanoseconds, count, [&] {
+        futures told;
+        told.reserve(count);
+        for (const manta::future<number>& f : all) {
+          told.push_back(
+              manta::on_ready(f, [](const manta::future<number>& of) { return of.get(); }));
+        }
+        number sum = 0;
+        for (const manta::future<number>& f : told) sum += f.get();
+        check(sum == sum_below(count), "sum of the callbacks' results");
+      });
+    };
+  };
+  return c;
+}
+
+std::vector<number> many_numbers(std::size_t count) {
+  std::vector<number> made(count);
+  for (std::size_t i = 0; i < count; ++i) made[i] = i;
+  return made;
+}
+
+contestant our_parts() {
+  contestant c{parts, "manta", side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(100000);
+    return [=](const turn&) {
+      keep(rt);
+      return time_per_operation(unit::nanoseconds, count, [&] {
+        number sum = 0;
+        for (manta::future<number>& part :
+             manta::split(manta::remote<many_numbers>(count), count)) {
+          sum += part.get();
+        }
+        check(sum == sum_below(count), "sum of the parts");
+      });
+    };
+  };
+  return c;
+}
+
+std::shared_ptr<void> make_runtime() { return std::make_shared<manta::runtime>(); }
+
+contestant as_ours(contestant c) {
+  c.who = side::ours;
+  return c;
+}
+
+}  // namespace
+
+void add_our_library(suite& s) {
+  s.add(our_completed("manta, ended before", walk_begins::ended));
+  s.add(our_completed("manta, under way", walk_begins::under_way));
+  s.add(our_completed("manta, submitting included", walk_begins::with_submitting));
+  s.add(our_callbacks());
+  s.add(our_parts());
+  s.add(as_ours(sent_alone<manta::channel<number>>("manta", make_runtime)));
+  s.add(as_ours(sent_across<manta::channel<number>>("manta", make_runtime)));
+}
+
+}  // namespace bench
