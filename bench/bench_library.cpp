@@ -16,6 +16,12 @@ void add_rows(suite& s) {
   s.add(
       row{callbacks, "on_ready of 1 M futures that had ended; per callback, submitting included"});
   s.add(row{parts, "split of a vector of 100,000 numbers, each part got; per part"});
+  r = row{cancelled, "cancel of 1 M queued tasks, threads held", unit::seconds};
+  r.warm_rounds = 1;
+  s.add(r);
+  r = row{reduced, "Sum of 1e8 doubles, reduced in parallel", unit::milliseconds};
+  r.note = "Called by the main thread.";
+  s.add(r);
   s.add(row{channel_alone, "Channel, nobody else there: an item sent and received"});
   s.add(row{channel_pair, "Channel of 1,024 between two threads; per item"});
 }
@@ -24,6 +30,9 @@ void add_bars(suite& s) {
   const std::string name = "as_completed over 1 M futures: at most 150 ns each";
   s.add(bar{name, completed, "manta, under way", 150});
   s.add(bar{name + ", submitting included", completed, "manta, submitting included", 150});
+  s.add(bar{"cancel of 1 M queued tasks: 0.3 s", cancelled, "manta", 0.3});
+  s.add(
+      bar{"parallel_reduce: at least 0.95 x oneTBB's rate", reduced, "manta", 1 / 0.95, "oneTBB"});
   s.add(bar{"channel item, uncontended: at most 100 ns", channel_alone, "manta", 100});
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // manta's side of bench_library.
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,6 +111,55 @@ contestant our_parts() {
   return c;
 }
 
+contestant our_cancelled() {
+  contestant c{cancelled, "manta", side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(million);
+    return [=](const turn&) {
+      std::atomic<int> holding{0};
+      std::atomic<bool> released{false};
+      std::vector<manta::future<int>> holders;
+      for (int i = 0; i < rt->workers(); ++i) {
+        holders.push_back(manta::async([&] {
+          holding.fetch_add(1);
+          released.wait(false);
+          return 0;
+        }));
+      }
+      while (holding.load() != rt->workers()) std::this_thread::yield();
+      const futures queued = submit(count);
+      reading r = time_per_operation(unit::seconds, 1, [&] {
+        check(manta::cancel(queued) == count, "number of cancelled tasks");
+        for (const manta::future<number>& f : queued)
+          check(f.is_ready(), "end of a cancelled task");
+      });
+      released.store(true);
+      released.notify_all();
+      for (const manta::future<int>& f : holders) f.get();
+      r.operations = static_cast<double>(count);
+      return r;
+    };
+  };
+  return c;
+}
+
+contestant our_reduced() {
+  contestant c{reduced, "manta", side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    auto all = std::make_shared<std::vector<double>>(how.count(100 * million), 1.0);
+    return [=](const turn&) {
+      keep(rt);
+      return time_per_operation(unit::milliseconds, 1, [&] {
+        const double sum = manta::parallel_reduce(*all, 0.0, std::plus<>());
+        check(sum == static_cast<double>(all->size()), "sum of doubles");
+      });
+    };
+  };
+  return c;
+}
+
 std::shared_ptr<void> make_runtime() { return std::make_shared<manta::runtime>(); }
 
 contestant as_ours(contestant c) {
@@ -123,6 +175,8 @@ void add_our_library(suite& s) {
   s.add(our_completed("manta, submitting included", walk_begins::with_submitting));
   s.add(our_callbacks());
   s.add(our_parts());
+  s.add(our_cancelled());
+  s.add(our_reduced());
   s.add(as_ours(sent_alone<manta::channel<number>>("manta", make_runtime)));
   s.add(as_ours(sent_across<manta::channel<number>>("manta", make_runtime)));
 }

@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <numeric>
+#include <vector>
 
 #include "rivals/channel_rows.hpp"
 
@@ -40,9 +42,24 @@ class locked_queue {
   std::deque<std::uint64_t> items_;
 };
 
+contestant summed_alone() {
+  contestant c{reduced, "one thread, std::accumulate", side::reference};
+  c.start = [](const plan& how) -> body {
+    auto all = std::make_shared<std::vector<double>>(how.count(100 * million), 1.0);
+    return [=](const turn&) {
+      return time_per_operation(unit::milliseconds, 1, [&] {
+        const double sum = std::accumulate(all->begin(), all->end(), 0.0);
+        check(sum == static_cast<double>(all->size()), "sum of doubles");
+      });
+    };
+  };
+  return c;
+}
+
 }  // namespace
 
 void add_plain_library(suite& s) {
+  s.add(summed_alone());
   s.add(sent_alone<locked_queue>("mutex + std::deque"));
   s.add(sent_across<locked_queue>("mutex + std::deque"));
 }
