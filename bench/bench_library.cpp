@@ -16,6 +16,12 @@ void add_rows(suite& s) {
   s.add(
       row{callbacks, "on_ready of 1 M futures that had ended; per callback, submitting included"});
   s.add(row{parts, "split of a vector of 100,000 numbers, each part got; per part"});
+  r = row{awaited, "A coroutine submits a task and awaits it, 1 M times; per task"};
+  r.note =
+      "In a coroutine the task's result resumes the frame, the next task being submitted there; "
+      "plain "
+      "calls run in place in get.";
+  s.add(r);
   r = row{cancelled, "cancel of 1 M queued tasks, threads held", unit::seconds};
   r.warm_rounds = 1;
   s.add(r);
@@ -30,6 +36,8 @@ void add_bars(suite& s) {
   const std::string name = "as_completed over 1 M futures: at most 150 ns each";
   s.add(bar{name, completed, "manta, under way", 150});
   s.add(bar{name + ", submitting included", completed, "manta, submitting included", 150});
+  s.add(
+      bar{"co_await: at most 100 ns, the awaited task included", awaited, "manta, co_await", 100});
   s.add(bar{"cancel of 1 M queued tasks: 0.3 s", cancelled, "manta", 0.3});
   s.add(
       bar{"parallel_reduce: at least 0.95 x oneTBB's rate", reduced, "manta", 1 / 0.95, "oneTBB"});

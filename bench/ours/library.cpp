@@ -111,6 +111,34 @@ contestant our_parts() {
   return c;
 }
 
+manta::coroutine<number> awaiting(std::size_t count) {
+  number sum = 0;
+  for (number i = 0; i < count; ++i) sum += co_await manta::remote<echo>(i);
+  co_return sum;
+}
+
+number getting(std::size_t count) {
+  number sum = 0;
+  for (number i = 0; i < count; ++i) sum += manta::remote<echo>(i).get();
+  return sum;
+}
+
+template <auto Function>
+contestant our_awaited(const char* name) {
+  contestant c{awaited, name, side::ours};
+  c.start = [](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(million);
+    return [=](const turn&) {
+      keep(rt);
+      return time_per_operation(unit::nanoseconds, count, [&] {
+        check(manta::remote<Function>(count).get() == sum_below(count), "sum of the results");
+      });
+    };
+  };
+  return c;
+}
+
 contestant our_cancelled() {
   contestant c{cancelled, "manta", side::ours};
   c.start = [](const plan& how) -> body {
@@ -175,6 +203,8 @@ void add_our_library(suite& s) {
   s.add(our_completed("manta, submitting included", walk_begins::with_submitting));
   s.add(our_callbacks());
   s.add(our_parts());
+  s.add(our_awaited<awaiting>("manta, co_await"));
+  s.add(our_awaited<getting>("manta, get in a plain task"));
   s.add(our_cancelled());
   s.add(our_reduced());
   s.add(as_ours(sent_alone<manta::channel<number>>("manta", make_runtime)));

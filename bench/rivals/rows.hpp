@@ -86,6 +86,7 @@ inline std::uint64_t payload_sum(std::size_t count) {
 // bench_library
 inline constexpr const char* completed = "completed";          // as_completed over 1 M futures
 inline constexpr const char* parts = "parts";                  // the parts of a split future
+inline constexpr const char* awaited = "awaited";              // co_await of a task just submitted
 inline constexpr const char* cancelled = "cancelled";          // 1 M queued tasks
 inline constexpr const char* reduced = "reduced";              // a sum of 1e8 doubles
 inline constexpr const char* callbacks = "callbacks";          // on_ready
