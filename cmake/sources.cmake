@@ -13,12 +13,12 @@ set(manta_sources
   src/exec/cancellation.cpp
   src/exec/channel_core.cpp
   src/exec/completion_queue.cpp
-  src/exec/core_gate.cpp
   src/exec/deque.cpp
   src/exec/executor.cpp
   src/exec/job.cpp
   src/exec/parker.cpp
   src/exec/repeats.cpp
+  src/exec/resource_gate.cpp
   src/exec/semaphore_core.cpp
   src/exec/slab_pool.cpp
   src/exec/suspension.cpp
@@ -28,8 +28,10 @@ set(manta_sources
   src/exec/worker.cpp
   src/front.cpp
   src/map_reduce.cpp
+  src/node/desk.cpp
   src/node/runtime.cpp
   src/parallel.cpp
+  src/placement.cpp
   src/progress.cpp
   src/sched/groups.cpp
   src/sched/ledger.cpp

@@ -107,7 +107,7 @@ void start_job_with_extra(exec::job* j) {
 }
 
 void check_options(const options& asked, bool can_repeat) {
-  spec::check(asked, exec::executor::global().target());
+  spec::check(asked);
   if (can_repeat || !asked.retry_exceptions || asked.max_retries == 0) return;
   raise(errc::invalid_argument,
         "option retry_exceptions: an argument that the function takes by value can't be copied for "

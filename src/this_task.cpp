@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/this_task.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/resource_gate.hpp>
 #include <manta/spec/error.hpp>
 
 namespace manta::inline v0 {
@@ -49,6 +51,14 @@ int attempt() noexcept {
 }
 
 std::string node() { return "local"; }
+
+std::vector<int> gpus() {
+  const exec::resource_claim* const held = exec::current_claim();
+  if (held == nullptr) return {};
+  std::vector<int> out = held->gpus();
+  std::sort(out.begin(), out.end());
+  return out;
+}
 
 std::optional<std::chrono::steady_clock::time_point> deadline() noexcept {
   if (current() == nullptr || current()->deadline == base::time_point::max()) return std::nullopt;

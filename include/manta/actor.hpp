@@ -161,6 +161,10 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
   exec::executor::require();
   std::unique_ptr<std::string> name;
   if (with != nullptr && with->name) name = std::make_unique<std::string>(*with->name);
+  std::unique_ptr<exec::resource_claim> claim;
+  if (with != nullptr) {
+    claim = exec::resource_gate::claim(spec::to_demand(*with), with->where, true);
+  }
   job* const made = make_job<job>(nullptr, std::forward<Args>(args)...);
   try {
     made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
@@ -170,6 +174,8 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
     throw;
   }
   made->core->set_name(std::move(name));
+  const bool has_claim = claim != nullptr;
+  actor_block<T>::claim_of(made->core) = std::move(claim);
   actor<T> out = actor_access::make<T>(made->core);
   exec::name_child(made);
   if constexpr (pack::is_linked) {
@@ -177,7 +183,11 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
     made->arguments.link(made);
     if (made->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) return out;
   }
-  start_job(made);
+  if (has_claim) {
+    job::ready(made);
+  } else {
+    start_job(made);
+  }
   return out;
 }
 
@@ -202,6 +212,7 @@ class spawn_with_options {
 
   template <class... Args>
   actor<T> operator()(Args&&... args) const {
+    exec::executor::require();
     detail::check_actor_options(with_);
     return detail::start_actor_awaiting<T>(&with_, std::forward<Args>(args)...);
   }

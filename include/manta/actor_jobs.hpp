@@ -9,15 +9,17 @@
 #include <utility>
 
 #include <manta/exec/actor_core.hpp>
+#include <manta/exec/resource_gate.hpp>
 #include <manta/task.hpp>
 
 // The typed blocks behind actors: the object with its core, a call of a method, the construction.
 
 namespace manta::inline v0::detail {
 
-/// The core and, behind it, the object.
+/// The core and, behind it, the object and what it holds all its life.
 template <class T>
 struct actor_block : exec::actor_core {
+  std::unique_ptr<exec::resource_claim> claim;  // gone with the object
   union {
     T object;
   };
@@ -27,7 +29,22 @@ struct actor_block : exec::actor_core {
   static T& object_of(exec::actor_core* core) noexcept {
     return static_cast<actor_block*>(core)->object;
   }
-  static void destroy(exec::actor_core* core) noexcept { std::destroy_at(&object_of(core)); }
+  static std::unique_ptr<exec::resource_claim>& claim_of(exec::actor_core* core) noexcept {
+    return static_cast<actor_block*>(core)->claim;
+  }
+  static exec::resource_claim* claim_in(exec::actor_core* core) noexcept {
+    return claim_of(core).get();
+  }
+  static void release_claim(exec::actor_core* core) noexcept {
+    if (auto& held = claim_of(core)) {
+      held->release();
+      held.reset();
+    }
+  }
+  static void destroy(exec::actor_core* core) noexcept {
+    std::destroy_at(&object_of(core));
+    release_claim(core);
+  }
 
   static const exec::actor_ops ops;
 };
@@ -155,6 +172,7 @@ struct construction : cell<void> {
     exec::run_claimed(j, {.drops = 1, .actor = of, .is_last = false, .follows_caller = false});
     const bool has_failed = (j->word() & exec::job_bits::failed) != 0;
     if (has_failed) {
+      actor_block<T>::release_claim(of);
       const error reason = j->failure();
       j->drop();
       of->begin(&reason);
@@ -163,9 +181,18 @@ struct construction : cell<void> {
       of->begin(nullptr);
     }
   }
-  static void ready(exec::job* j) noexcept { exec::executor::resume(j); }
+  // What the actor asks for comes last, as with tasks.
+  static void ready(exec::job* j) noexcept {
+    exec::resource_claim* const claim = actor_block<T>::claim_in(self(j)->core);
+    if (claim != nullptr && exec::executor::is_running() && !claim->is_settled() &&
+        !claim->request(j)) {
+      return;
+    }
+    exec::executor::resume(j);
+  }
   static void cancel(exec::job* j, const error& reason) noexcept {
     exec::actor_core* const of = self(j)->core;
+    actor_block<T>::release_claim(of);
     // `reason` outlives the call: it is never the error of a job that ends here.
     j->cancel_unclaimed(reason);
     j->drop();
@@ -198,6 +225,7 @@ const exec::actor_ops actor_block<T>::ops = {
     .destroy = &actor_block::destroy,
     .size = sizeof(actor_block),
     .type = constructor_name<T>(),
+    .claim = &actor_block::claim_in,
 };
 
 }  // namespace manta::inline v0::detail

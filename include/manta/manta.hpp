@@ -18,6 +18,7 @@
 #include <manta/object.hpp>
 #include <manta/on_ready.hpp>
 #include <manta/parallel.hpp>
+#include <manta/placement.hpp>
 #include <manta/progress.hpp>
 #include <manta/remote.hpp>
 #include <manta/select.hpp>

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <manta/base/export.hpp>
 #include <manta/base/id.hpp>
@@ -38,6 +39,11 @@ MANTA_API int attempt() noexcept;
 
 /// Where it runs: "local" as long as there is one process.
 MANTA_API std::string node();
+
+/// The indices of the GPUs that the running task or actor holds, ascending; empty when it asked for
+/// none, and outside of tasks. Index 0 is the first GPU that this process sees. A fraction is one
+/// index, shared with other fractions.
+MANTA_API std::vector<int> gpus();
 
 /// When it has to have ended, its own or an inherited deadline; nothing when it has none.
 MANTA_API std::optional<std::chrono::steady_clock::time_point> deadline() noexcept;

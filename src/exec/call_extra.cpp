@@ -26,7 +26,7 @@ call_extra& extra_of(timer_entry* entry) noexcept { return *static_cast<call_ext
 void fill(call_extra& with, const options& asked) {
   with.deadline = earlier(asked.timeout);
   set_name(with, asked.name);
-  if (asked.cpus && *asked.cpus > 0) with.cores = std::make_unique<core_claim>(*asked.cpus);
+  with.claim = resource_gate::claim(spec::to_demand(asked), asked.where, false);
   with.retry = asked.retry_exceptions;
   with.retries_left = static_cast<std::uint32_t>(asked.max_retries);
   with.level = asked.priority;
@@ -66,11 +66,16 @@ call_extra::~call_extra() {
 
 void call_extra::ended() noexcept {
   if (fire != nullptr) timer::disarm(*this);
-  if (cores != nullptr) cores->release();
+  if (claim != nullptr) claim->release();
 }
 
 void call_extra::entry_dropped() noexcept {
-  if (cores != nullptr) cores->release();
+  if (claim != nullptr) claim->release();
+}
+
+// A worker drops the entry, and with it the arguments: their destructors are the user's.
+void call_extra::withdrawn(job* j) noexcept {
+  if (claim != nullptr && claim->withdraw()) executor::resume(j);
 }
 
 void watch_deadline(job* j) {
@@ -93,8 +98,8 @@ void ready_task(job* j) noexcept {
     return;
   }
   if (call_extra* const with = j->extra()) {
-    core_claim* const cores = with->cores.get();
-    if (cores != nullptr && executor::is_running() && !cores->is_settled() && !cores->request(j)) {
+    resource_claim* const claim = with->claim.get();
+    if (claim != nullptr && executor::is_running() && !claim->is_settled() && !claim->request(j)) {
       return;
     }
   }

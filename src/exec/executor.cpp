@@ -15,7 +15,7 @@
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
-#include <manta/exec/core_gate.hpp>
+#include <manta/exec/resource_gate.hpp>
 #include <manta/exec/suspension.hpp>
 #include <manta/exec/timer.hpp>
 
@@ -80,10 +80,10 @@ executor& executor::global() {
   return *made;
 }
 
-bool executor::start(const executor_settings& settings) {
+bool executor::start(const executor_settings& settings, const std::function<void()>& prepare) {
   const std::unique_lock lock(state_->mutex);
   if (state_->is_started) return false;
-  reset_core_gate(settings.workers);
+  if (prepare) prepare();
   reset_cancellation();
   state_->settings = settings;
   state_->spin_us.store(settings.spin_us, std::memory_order_relaxed);
@@ -231,7 +231,7 @@ void executor::stop() noexcept {
   timer::stop();
   stop_waits();
   join_workers();
-  core_claim::cancel_waiting(ended_error());
+  resource_claim::cancel_waiting(ended_error());
   end_coroutines(ended_error());
   cancel_queued();  // an actor's entry must be gone before the actor is
   actor_core::close_all(ended_error());
@@ -254,7 +254,7 @@ void executor::join_workers() noexcept {
   parker nap;
   while (s.left.load() < all) {
     cancel_queued();
-    core_claim::cancel_waiting(ended_error());
+    resource_claim::cancel_waiting(ended_error());
     end_coroutines(ended_error());
     nap.park_until(base::now() + std::chrono::microseconds(100));
   }

@@ -126,6 +126,7 @@ bool job::withdraw(const error& reason) noexcept {
       std::memory_order_relaxed));
   new (slot(1)) error(reason);
   finish(job_bits::ready | job_bits::failed, 0);
+  if ((old & job_bits::extra) != 0) extra()->withdrawn(this);
   return true;
 }
 

@@ -10,7 +10,6 @@
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
-#include <manta/exec/core_gate.hpp>
 #include <manta/exec/executor.hpp>
 
 namespace manta::inline v0::exec {
@@ -47,10 +46,10 @@ class suspension : public job {
   void leave_to(std::uint32_t phase) noexcept;
   void free() noexcept;
   void lend_cores() noexcept {
-    if (own.cores != nullptr) own.cores->lend();
+    if (resource_claim* const held = claim_of(own)) held->lend();
   }
   void take_back_cores() noexcept {
-    if (own.cores != nullptr) own.cores->take_back();
+    if (resource_claim* const held = claim_of(own)) held->take_back();
   }
 
   static const job_ops ops;

@@ -10,8 +10,8 @@
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
-#include <manta/exec/core_gate.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/resource_gate.hpp>
 
 #include "executor_state.hpp"
 
@@ -60,15 +60,15 @@ void sweep_stale(deque& jobs) {
 // While a thread sleeps in a wait, the cores that its tasks asked for are free for others.
 class lent_cores {
  public:
-  lent_cores() noexcept { each(&core_claim::lend); }
-  ~lent_cores() { each(&core_claim::take_back); }
+  lent_cores() noexcept { each(&resource_claim::lend); }
+  ~lent_cores() { each(&resource_claim::take_back); }
   lent_cores(const lent_cores&) = delete;
   lent_cores& operator=(const lent_cores&) = delete;
 
  private:
-  static void each(void (core_claim::*step)() noexcept) noexcept {
+  static void each(void (resource_claim::*step)() noexcept) noexcept {
     for (context* c = this_thread.current; c != nullptr; c = c->outer) {
-      if (c->cores != nullptr) (c->cores->*step)();
+      if (resource_claim* const held = claim_of(*c)) (held->*step)();
     }
   }
 };
@@ -92,14 +92,14 @@ bool show_running(context& ctx) noexcept {
 
 void enter_extra(context& ctx, const call_extra& with) noexcept {
   ctx.deadline = with.deadline;
-  ctx.cores = with.cores.get();
+  ctx.claim = with.claim.get();
 }
 
 }  // namespace
 
 void run_again(job* j) noexcept {
   call_extra& with = *j->extra();
-  if (with.cores != nullptr) with.cores->release();
+  if (with.claim != nullptr) with.claim->release();
   j->unclaim();
   ready_task(j);
 }
@@ -171,8 +171,8 @@ bool executor::run_here(job* j) {
     return false;
   }
   if (const call_extra* const with = j->extra()) {
-    // A waiter has a thread to give, not cores; and what may run again has to be in a queue.
-    if (with->cores != nullptr || with->may_repeat()) return false;
+    // A waiter has a thread to give, no resources; and what may run again has to be in a queue.
+    if (with->claim != nullptr || with->may_repeat()) return false;
   }
   deque& jobs = self.queue->jobs;
   if (is_call) return run_actor_here(j);

@@ -11,6 +11,8 @@
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/desk.hpp"
+
 namespace manta::inline v0 {
 
 namespace {
@@ -48,7 +50,8 @@ void runtime::start(const config& settings) {
   with.workers = settings.workers;
   with.spin_us = settings.spin_us;
   with.extra_threads = settings.extra_threads;
-  if (exec::executor::global().start(with)) return;
+  const auto open_desk = [&settings] { node::desk::global().open(settings); };
+  if (exec::executor::global().start(with, open_desk)) return;
   raise(errc::invalid_argument,
         "a manta::runtime runs in this process already; use that one, or end it first");
 }
@@ -56,6 +59,10 @@ void runtime::start(const config& settings) {
 runtime::~runtime() { exec::executor::global().stop(); }
 
 int runtime::workers() const noexcept { return exec::executor::global().target(); }
+
+resource_report runtime::resources() const { return node::desk::global().report(); }
+
+std::vector<demand_report> runtime::unmet_demand() const { return node::desk::global().unmet(); }
 
 runtime_stats runtime::stats() const {
   exec::executor& e = exec::executor::global();

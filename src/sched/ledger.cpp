@@ -55,6 +55,11 @@ std::optional<kind> ledger::kind_of(const std::string& key) const noexcept {
   return std::nullopt;
 }
 
+bool ledger::knows(const spec::demand& asked) const noexcept {
+  return std::all_of(asked.custom.begin(), asked.custom.end(),
+                     [this](const auto& c) { return kind_of(c.first).has_value(); });
+}
+
 need ledger::translate(const spec::demand& asked) const {
   need out;
   out.gpus = asked.gpus;
@@ -207,8 +212,7 @@ std::string ledger::describe_nodes() const {
 
 std::optional<std::string> ledger::infeasible(const spec::demand& asked,
                                               const placement& where) const {
-  const bool is_known = std::all_of(asked.custom.begin(), asked.custom.end(),
-                                    [this](const auto& c) { return kind_of(c.first).has_value(); });
+  const bool is_known = knows(asked);
   if (where.by == placement::rule::group) {
     const group* const g = find_group(where.group);
     if (g == nullptr) return std::nullopt;
@@ -234,11 +238,8 @@ std::optional<std::string> ledger::infeasible(const spec::demand& asked,
 std::optional<std::string> ledger::infeasible(const std::vector<spec::demand>& bundles,
                                               strategy how) const {
   std::string asked;
-  bool is_known = true;
-  for (const spec::demand& b : bundles) {
-    for (const auto& [key, amount] : b.custom) is_known = is_known && kind_of(key).has_value();
-  }
-  if (is_known) {
+  if (std::all_of(bundles.begin(), bundles.end(),
+                  [this](const spec::demand& b) { return knows(b); })) {
     const std::unique_ptr<group> trial = make_record(bundles, how);
     if (search(*trial, horizon::ever) != found::no) return std::nullopt;
   }

@@ -322,6 +322,14 @@ request_list line::remove(group& g, request_list& refused) noexcept {
   return granted;
 }
 
+request* line::take_first() noexcept {
+  if (first_ == nullptr) return nullptr;
+  request* const r = first_->queues.front().first;
+  dequeue(*r);
+  r->now = request::state::idle;
+  return r;
+}
+
 // Again when a group has found its place: what waits inside was looked at too early.
 void line::admit(request_list& granted) noexcept {
   while (waiting_ > 0 && round(granted)) {

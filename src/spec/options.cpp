@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/spec/options.hpp>
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include <manta/spec/error.hpp>
@@ -11,32 +9,27 @@ namespace manta::inline v0::spec {
 
 namespace {
 
-void check_cpus(const std::optional<double>& cpus, int cores) {
-  if (!cpus) return;
-  if (!std::isfinite(*cpus) || *cpus < 0) {
-    raise(errc::invalid_argument,
-          fmt::format("option cpus: asked {}, allowed 0 or more; leave it unset for one worker",
-                      *cpus));
-  }
-  if (*cpus > cores) {
-    raise(errc::infeasible,
-          fmt::format("option cpus: asked {}, this runtime has {}; ask for less or start it with "
-                      "more workers",
-                      *cpus, cores));
-  }
+// What tasks and actors share: the fields, and what they say together.
+template <class Options>
+void check_resource_fields(const Options& asked) {
+  if (asked.cpus) check_cpus("option cpus", *asked.cpus);
+  check_gpus("option gpus", asked.gpus);
+  if (asked.memory_bytes) check_memory("option memory_bytes", *asked.memory_bytes);
+  if (!asked.resources.empty()) check_resources("option resources", asked.resources);
+  if (asked.where.by != placement::rule::anywhere) check(asked.where);
+  if (!asked.enforce_memory) return;
+  raise(errc::unsupported,
+        "option enforce_memory: asked to enforce memory_bytes, but a task is a thread of this "
+        "process here and threads share their memory; leave it unset to have memory accounted, or "
+        "run it in an isolated worker (isolation = processes), which has a limit of its own");
 }
 
-void check_gpus(double gpus) {
-  if (!std::isfinite(gpus) || gpus < 0 || (gpus > 1 && gpus != std::floor(gpus))) {
-    raise(errc::invalid_argument,
-          fmt::format("option gpus: asked {}, allowed 0, a fraction below 1 or a whole number",
-                      gpus));
-  }
-  if (gpus > 0) {
-    raise(errc::infeasible,
-          fmt::format("option gpus: asked {}, this runtime has 0; run it where there are GPUs",
-                      gpus));
-  }
+template <class Options>
+demand demand_of(const Options& asked) {
+  const bool has_list = asked.gpus != 0 || asked.memory_bytes || !asked.resources.empty();
+  if (!has_list && asked.cpus.value_or(0) == 0) return {};
+  return to_demand(
+      bundle{asked.cpus.value_or(0), asked.gpus, asked.memory_bytes.value_or(0), asked.resources});
 }
 
 void check_count(const char* key, int value) {
@@ -64,9 +57,8 @@ void check_priority(priority level) {
 
 }  // namespace
 
-void check(const options& asked, int cores) {
-  check_cpus(asked.cpus, cores);
-  check_gpus(asked.gpus);
+void check(const options& asked) {
+  check_resource_fields(asked);
   check_count("max_retries", asked.max_retries);
   check_timeout(asked.timeout);
   check_priority(asked.priority);
@@ -79,9 +71,12 @@ void check(const call_options& asked) {
 }
 
 void check(const actor_options& asked) {
-  check_gpus(asked.gpus);
+  check_resource_fields(asked);
   check_count("max_restarts", asked.max_restarts);
   check_name(asked.name);
 }
+
+demand to_demand(const options& asked) { return demand_of(asked); }
+demand to_demand(const actor_options& asked) { return demand_of(asked); }
 
 }  // namespace manta::inline v0::spec

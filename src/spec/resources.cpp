@@ -54,7 +54,7 @@ namespace manta::inline v0::spec {
 namespace {
 
 constexpr double smallest = 0.001;
-constexpr double most_cpus = 1e6;
+constexpr double most_cpus = 1e9;
 constexpr double most_gpus = 1e4;
 constexpr double most_custom = 1e9;
 constexpr std::size_t longest_name = 64;
@@ -163,7 +163,7 @@ result<List> parse_list(std::string_view text, char between, const char* shape, 
 void check_cpus(const char* field, double cpus) {
   if (is_amount(cpus, most_cpus)) return;
   raise(errc::invalid_argument,
-        fmt::format("{}: asked {}, allowed 0 or more: 0, or 0.001 to 1e6", field, cpus));
+        fmt::format("{}: asked {}, allowed 0 or more: 0, or 0.001 to 1e9", field, cpus));
 }
 
 void check_gpus(const char* field, double gpus) {

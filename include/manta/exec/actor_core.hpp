@@ -48,11 +48,15 @@
 
 namespace manta::inline v0::exec {
 
+class resource_claim;
+
 /// What a core has to know of the object's type.
 struct actor_ops {
   void (*destroy)(actor_core* self) noexcept;  ///< ends the object's lifetime
   std::uint32_t size;                          ///< of the block, core included
   const char* type;                            ///< the compiler's spelling of the type
+  /// What the actor asked for, null when it asked for nothing; a null function says the same.
+  resource_claim* (*claim)(actor_core* self) noexcept = nullptr;
 };
 
 class MANTA_API actor_core : public job {

@@ -9,8 +9,8 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/exec/context.hpp>
-#include <manta/exec/core_gate.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/resource_gate.hpp>
 #include <manta/exec/timer.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
@@ -39,13 +39,15 @@ struct MANTA_API call_extra : timer_entry {
   void ended() noexcept;
   /// The queue's hold of a job that will not run is given up: what it asked for goes back.
   void entry_dropped() noexcept;
+  /// `j` was ended before it ran: when it waits for resources, its entry goes now.
+  void withdrawn(job* j) noexcept;
   /// Whether a user's exception may make it run again, so that its arguments have to be kept.
   bool may_repeat() const noexcept { return retry && retries_left > 0; }
 
   job* of = nullptr;  // set when the timer is armed
   base::time_point deadline = base::time_point::max();
   std::unique_ptr<std::string> name;
-  std::unique_ptr<core_claim> cores;
+  std::unique_ptr<resource_claim> claim;  // null: it asked for nothing
   exception_filter retry;
   std::uint32_t retries_left = 0;
   std::uint32_t attempt = 0;

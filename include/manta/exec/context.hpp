@@ -16,7 +16,7 @@
 namespace manta::inline v0::exec {
 
 class actor_core;
-class core_claim;
+class resource_claim;
 struct coroutine_turn;
 struct work_queue;
 
@@ -33,8 +33,8 @@ struct context {
   const job* running = nullptr;
   /// The actor whose method runs, if one does.
   actor_core* actor = nullptr;
-  /// The cores that the running task asked for, if it did.
-  core_claim* cores = nullptr;
+  /// What the running task asked for, if it did; an actor's is its core's.
+  resource_claim* claim = nullptr;
   /// The caller below on this thread's stack: whose job runs this one in place.
   context* outer = nullptr;
   /// The turn of the coroutine that runs in it; null for plain jobs.

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <manta/base/clock.hpp>
@@ -113,9 +114,9 @@ class MANTA_API executor {
   /// The process's executor; never destroyed, so that late threads find it.
   static executor& global();
 
-  /// Starts the workers. False when it runs already. Errors: std::system_error when not even one
-  /// thread can be started.
-  bool start(const executor_settings& settings);
+  /// Starts the workers, after prepare(), while nobody can call yet. False when it runs already.
+  /// Errors: std::system_error when not even one thread can be started.
+  bool start(const executor_settings& settings, const std::function<void()>& prepare = {});
   /// Ends as the story says. The calling thread must not be a worker.
   void stop() noexcept;
 

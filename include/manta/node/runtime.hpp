@@ -6,6 +6,7 @@
 
 #include <manta/base/export.hpp>
 #include <manta/spec/config.hpp>
+#include <manta/spec/resources.hpp>
 
 // The hall: what starts the engine in this process, and ends it.
 
@@ -57,6 +58,12 @@ class MANTA_API runtime {
   int workers() const noexcept;
   /// Counts so far. Any thread.
   runtime_stats stats() const;
+  /// What the nodes have, and what of it is free now. Any thread; takes the lock of the accounts.
+  resource_report resources() const;
+  /// What waits for resources now: one entry for each kind of demand, with how many wait and for
+  /// how long the first of them has. Empty when nothing waits. Any thread; cost linear in what
+  /// waits, under the lock of the accounts, so ask seldom.
+  std::vector<demand_report> unmet_demand() const;
 
  private:
   void start(const config& settings);

@@ -80,11 +80,16 @@ class MANTA_API ledger {
  public:
   static constexpr std::size_t most_bundles = 1000;
 
+  /// Groups get the ids after `ids_used`, so that those of several ledgers can be told apart.
+  explicit ledger(group_id ids_used = 0) noexcept : groups_made_(ids_used) {}
+
   /// A node that joins. gpus are whole. Its index is its id.
   node_id add_node(std::string name, label_list labels, const spec::demand& capacity);
   std::size_t node_count() const noexcept { return nodes_.size(); }
   const std::string& node_name(node_id of) const noexcept { return nodes_[of].name; }
 
+  /// Whether every custom key of `asked` is one that some node has.
+  bool knows(const spec::demand& asked) const noexcept;
   /// `asked` in the ledger's terms. Requires !infeasible (it drops what no node knows).
   need translate(const spec::demand& asked) const;
 
@@ -144,7 +149,7 @@ class MANTA_API ledger {
   std::vector<std::string> keys_;  // custom kinds, from first_custom_kind
   std::vector<node> nodes_;
   std::unordered_map<group_id, std::unique_ptr<group>> groups_;
-  group_id groups_made_ = 0;
+  group_id groups_made_;
   // For trials: as many pools as nodes, with room for the same accounts.
   mutable std::vector<pool> trial_;
   mutable std::vector<std::size_t> on_node_;  // bundles of the group tried, by node

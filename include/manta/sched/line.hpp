@@ -101,6 +101,9 @@ class MANTA_API line {
   /// idle. A waiting group's own request is among them.
   request_list remove(group& g, request_list& refused) noexcept;
 
+  /// Takes one that waits off the line and lets nobody through: for the end of everything.
+  request* take_first() noexcept;
+
   std::size_t waiting() const noexcept { return waiting_; }
   /// Calls see(request) for all that wait.
   template <class See>

@@ -10,6 +10,7 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
+#include <manta/spec/resources.hpp>
 
 // What a call may ask for beside its arguments. Every field is checked at the call; a bad one
 // throws manta::invalid_argument there, with the field, the value and the allowed range.
@@ -59,9 +60,20 @@ struct options {
   /// Cores the task needs to run, fractions allowed. Tasks that say so run only while their sum
   /// fits the runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or
   /// more; more than the runtime has throws manta::infeasible, since no other node can give them.
+  /// A task that waits in get or wait gives its cores to others meanwhile, and nothing else.
   std::optional<double> cpus = std::nullopt;
-  /// GPUs the task needs: 0, a fraction below 1, or a whole number.
+  /// GPUs the task needs: 0, a fraction below 1 (which shares a GPU with other fractions), or a
+  /// whole number. this_task::gpus() says which. More than the runtime has throws infeasible.
   double gpus = 0;
+  /// Memory the task needs, in bytes: accounted, so that tasks that say so run together only when
+  /// all fits. More than the runtime has throws infeasible.
+  std::optional<std::size_t> memory_bytes = std::nullopt;
+  /// Asks that memory_bytes be enforced. Threads of one process can't be limited one by one, so
+  /// this throws manta::unsupported.
+  bool enforce_memory = false;
+  /// Amounts under names that the runtime was given (config.hpp): {{"license", 1}}. A name it has
+  /// not, or more than it has, throws infeasible.
+  resource_list resources = {};
   /// Runs after the first one that a failure may cost: a failure of the system, which inside one
   /// process never happens, or an exception that retry_exceptions names. 0 or more. While a run may
   /// follow, arguments that the function takes by value or T&& are copied for each run; one that
@@ -84,6 +96,8 @@ struct options {
   /// Shown in errors, by this_task::name and in logs instead of the function's name. Not empty when
   /// set.
   std::optional<std::string> name = std::nullopt;
+  /// Where the task wants to run: spread(), on_node(name), with_labels({...}) or in_group(g, i).
+  placement where = {};
 };
 
 /// Options of one call of an actor's method: `remote<&T::m>.with({.timeout = 1s})(handle, x)`.
@@ -96,12 +110,23 @@ struct call_options {
 
 /// Options of one actor: `spawn<T>.with({.name = "shard 3"})(x)`.
 struct actor_options {
-  /// GPUs as in `options`.
+  /// Cores as in `options`; an actor that asks for some holds them all its life, but for the time
+  /// its method waits in get or wait.
+  std::optional<double> cpus = std::nullopt;
+  /// GPUs as in `options`, held all the actor's life; its methods are told which.
   double gpus = 0;
+  /// Memory as in `options`, held all the actor's life.
+  std::optional<std::size_t> memory_bytes = std::nullopt;
+  /// As in `options`.
+  bool enforce_memory = false;
+  /// Amounts as in `options`, held all the actor's life.
+  resource_list resources = {};
   /// Restarts after the loss of its process; inside one process none ever happens. 0 or more.
   int max_restarts = 0;
   /// Shown in errors instead of the type's name. Not empty when set.
   std::optional<std::string> name = std::nullopt;
+  /// Where the actor wants to live, as in `options`.
+  placement where = {};
 };
 
 /// How long and for how many `wait` waits.
@@ -114,10 +139,14 @@ struct wait_options {
 
 namespace spec {
 
-/// Throws manta::invalid_argument or manta::infeasible; `cores` is what the runtime has.
-MANTA_API void check(const options& asked, int cores);
+/// Throws manta::invalid_argument or manta::unsupported.
+MANTA_API void check(const options& asked);
 MANTA_API void check(const call_options& asked);
 MANTA_API void check(const actor_options& asked);
+
+/// What checked options ask of a node.
+MANTA_API demand to_demand(const options& asked);
+MANTA_API demand to_demand(const actor_options& asked);
 
 }  // namespace spec
 }  // namespace manta::inline v0

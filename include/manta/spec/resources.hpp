@@ -30,7 +30,7 @@ using label_list = std::vector<std::pair<std::string, std::string>>;
 /// A set of resources that is given as a whole, on one node: what a task asks for, or one part of a
 /// placement group.
 struct bundle {
-  /// Cores, fractions allowed. 0, or 0.001 to 1e6.
+  /// Cores, fractions allowed. 0, or 0.001 to 1e9.
   double cpus = 0;
   /// GPUs: 0, a fraction from 0.001 below 1 (which shares one GPU with other fractions), or a whole
   /// number.

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/base/clock.hpp>
+#include <manta/exec/context.hpp>
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using exec::claim_list;
+using exec::resource_claim;
+using exec::resource_gate;
+
+error removed_error(sched::group_id id) {
+  return {errc::group_removed,
+          fmt::format("asked for a part of placement group {}, which was removed; make a new one, "
+                      "and remove it when its users have ended",
+                      id & 0xffffffffU)};
+}
+
+error ended_error() {
+  return {errc::cancelled,
+          "the runtime ended before the task began; get its result before it goes"};
+}
+
+}  // namespace
+
+struct desk::claim final : exec::resource_claim, sched::request {
+  std::uint64_t generation = 0;
+  spec::demand asked;
+
+  const std::vector<int>& gpus() const noexcept override { return got.gpus; }
+
+  static claim& of(exec::resource_claim& c) noexcept { return static_cast<claim&>(c); }
+  static claim& of(sched::request& r) noexcept { return static_cast<claim&>(r); }
+  static const claim& of(const sched::request& r) noexcept { return static_cast<const claim&>(r); }
+};
+
+desk::books::books(std::uint64_t generation) : has(generation << 32U), waits(has) {}
+desk::books::~books() = default;
+
+desk& desk::global() {
+  static auto* const made = new desk;
+  return *made;
+}
+
+void desk::open(const config& settings) {
+  auto fresh = std::make_unique<books>(generation_ + 1);
+  bundle capacity;
+  capacity.cpus = settings.workers;
+  capacity.gpus = settings.gpus;
+  capacity.memory_bytes = static_cast<std::size_t>(settings.memory_bytes);
+  if (settings.resources) capacity.resources = *settings.resources;
+  fresh->has.add_node("local", settings.labels.value_or(label_list{}), spec::to_demand(capacity));
+  resource_gate::global().look([&] {
+    ++generation_;
+    std::swap(books_, fresh);
+  });
+  resource_gate::global().open(this);
+}
+
+bool desk::is_current(const claim& c) const noexcept { return c.generation == generation_; }
+
+claim_list desk::claims_of(const sched::request_list& granted) noexcept {
+  claim_list out;
+  for (sched::request* r = granted.first; r != nullptr;) {
+    sched::request* const following = r->next;
+    out.append(claim::of(*r));
+    r = following;
+  }
+  return out;
+}
+
+std::unique_ptr<resource_claim> desk::prepare(const spec::demand& asked, const placement& where,
+                                              std::uint64_t caller, bool is_for_life) {
+  sched::ledger& has = books_->has;
+  if (where.by == placement::rule::group) {
+    const sched::group* const g = has.find_group(where.group);
+    if (g == nullptr) removed_error(where.group).raise();
+    if (where.bundle < -1 || where.bundle >= static_cast<int>(g->bundles.size())) {
+      raise(errc::invalid_argument,
+            fmt::format("in_group: asked bundle {}, the placement group has {}; indices start at "
+                        "0, -1 is any",
+                        where.bundle, g->bundles.size()));
+    }
+  }
+  if (auto reason = has.infeasible(asked, where)) raise(errc::infeasible, *std::move(reason));
+  auto made = std::make_unique<claim>();
+  made->what = has.translate(asked);
+  made->where = where;
+  made->caller = caller;
+  made->is_for_life = is_for_life;
+  made->generation = generation_;
+  made->asked = asked;
+  return made;
+}
+
+desk::answer desk::ask(resource_claim& c) {
+  claim& one = claim::of(c);
+  if (!is_current(one)) {
+    c.refusal = ended_error();
+    return answer::refused;
+  }
+  const bool is_in_group = one.where.by == placement::rule::group;
+  if (is_in_group && books_->has.find_group(one.where.group) == nullptr) {
+    c.refusal = removed_error(one.where.group);
+    return answer::refused;
+  }
+  if (books_->waits.ask(one)) return answer::granted;
+  c.since = base::now();
+  return answer::waits;
+}
+
+claim_list desk::leave(resource_claim& c) noexcept {
+  claim& one = claim::of(c);
+  if (!is_current(one)) return {};
+  if (one.now == sched::request::state::waiting) return claims_of(books_->waits.withdraw(one));
+  return claims_of(books_->waits.give(one));
+}
+
+claim_list desk::lend(resource_claim& c) noexcept {
+  claim& one = claim::of(c);
+  return is_current(one) ? claims_of(books_->waits.lend(one)) : claim_list{};
+}
+
+void desk::take_back(resource_claim& c) noexcept {
+  claim& one = claim::of(c);
+  if (is_current(one)) books_->waits.take_back(one);
+}
+
+resource_claim* desk::take_waiting() noexcept {
+  sched::request* const r = books_ == nullptr ? nullptr : books_->waits.take_first();
+  return r == nullptr ? nullptr : &claim::of(*r);
+}
+
+std::unique_ptr<resource_claim> desk::make_group(std::vector<spec::demand> bundles, strategy how,
+                                                 sched::group_id& id) {
+  const std::uint64_t caller = exec::caller_serial();
+  return resource_gate::global().look([&]() -> std::unique_ptr<resource_claim> {
+    sched::ledger& has = books_->has;
+    auto made = std::make_unique<claim>();
+    if (std::all_of(bundles.begin(), bundles.end(), [&](const auto& b) { return has.knows(b); })) {
+      made->forming = &has.make_group(bundles, how);
+      id = made->forming->id;
+    }
+    // Who has a place now can have one: the question is for the rest.
+    if (made->forming == nullptr || !has.has_place(*made->forming, sched::horizon::now)) {
+      if (auto reason = has.infeasible(bundles, how)) {
+        if (made->forming != nullptr) has.remove(*made->forming);
+        raise(errc::infeasible, *std::move(reason));
+      }
+    }
+    made->caller = caller;
+    made->generation = generation_;
+    return made;
+  });
+}
+
+bool desk::remove_group(sched::group_id id) {
+  const error reason = removed_error(id);
+  bool was_there = false;
+  resource_gate::global().change([&]() -> claim_list {
+    if (books_ == nullptr) return {};
+    sched::group* const g = books_->has.find_group(id);
+    if (g == nullptr) return {};
+    was_there = true;
+    sched::request_list refused;
+    const sched::request_list granted = books_->waits.remove(*g, refused);
+    claim_list out = claims_of(granted);
+    for (sched::request* r = refused.first; r != nullptr;) {
+      sched::request* const following = r->next;
+      claim::of(*r).refusal = reason;
+      out.append(claim::of(*r));
+      r = following;
+    }
+    return out;
+  });
+  return was_there;
+}
+
+std::vector<demand_report> desk::unmet() const {
+  std::vector<demand_report> out;
+  const base::time_point now = base::now();
+  resource_gate::global().look([&] {
+    if (books_ == nullptr) return;
+    std::vector<const claim*> shapes;  // one claim for each report
+    books_->waits.each_waiting([&](const sched::request& r) {
+      const claim& one = claim::of(r);
+      const auto same = [&one](const claim* c) {
+        return c->forming == one.forming && c->asked == one.asked && c->where == one.where;
+      };
+      const auto at = std::find_if(shapes.begin(), shapes.end(), same);
+      const auto index = static_cast<std::size_t>(at - shapes.begin());
+      if (at == shapes.end()) {
+        shapes.push_back(&one);
+        demand_report& made = out.emplace_back();
+        made.where = one.where;
+        made.is_group = one.forming != nullptr;
+        if (!made.is_group) {
+          made.bundles.push_back(spec::to_bundle(one.asked));
+        } else {
+          made.how = one.forming->how;
+          for (const auto& b : one.forming->shown) made.bundles.push_back(spec::to_bundle(b));
+        }
+      }
+      ++out[index].count;
+      out[index].longest_wait = std::max(out[index].longest_wait, duration(now - one.since));
+    });
+  });
+  return out;
+}
+
+resource_report desk::report() const {
+  return resource_gate::global().look(
+      [&] { return books_ == nullptr ? resource_report{} : books_->has.report(); });
+}
+
+}  // namespace manta::inline v0::node
