@@ -54,8 +54,9 @@ class is_alive {
 inline void take_ticket(manta::channel<bool> tickets) { tickets.receive(); }
 
 // One trial, from the first rung to the last unless somebody cancels it. It reports after each
-// rung and goes on as long as it has tickets, one for each rung. While it waits, for folds or a ticket, it is a suspended frame and needs no thread; when
-// it is cancelled meanwhile, the frame is destroyed with all that is in it.
+// rung and goes on as long as it has tickets, one for each rung. While it waits, for folds or a
+// ticket, it is a suspended frame; when it is cancelled meanwhile, the frame is destroyed with all
+// that is in it.
 inline manta::coroutine<double> run_trial(request asked, std::size_t trial,
                                           manta::future<std::vector<point>> points,
                                           manta::channel<report> reports,
