@@ -82,7 +82,7 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
       if (const error* e = c->arguments.failure()) {
         error inherited = *e;
         c->arguments.drop();
-        new (&j->failure()) error(std::move(inherited));
+        new (j->slot(1)) error(std::move(inherited));
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
@@ -153,7 +153,7 @@ struct construction : cell<void> {
       if (const error* e = c->arguments.failure()) {
         error inherited = *e;
         c->arguments.drop();
-        new (&j->failure()) error(std::move(inherited));
+        new (j->slot(1)) error(std::move(inherited));
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }

@@ -151,7 +151,7 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
     }
     return bits::ready;
   } catch (...) {
-    new (&j->failure()) error(describe_current_exception(function, attempt_of(j)));
+    new (j->slot(1)) error(describe_current_exception(function, attempt_of(j)));
     return bits::ready | bits::failed;
   }
 }
@@ -212,7 +212,7 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
       if (const error* e = t->arguments.failure()) {
         error inherited = *e;
         t->drop_inputs();
-        new (&j->failure()) error(std::move(inherited));
+        new (j->slot(1)) error(std::move(inherited));
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deadlines of calls and scopes: the future ends then, whatever the work does.
 #include <atomic>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,10 @@ test::tracked hold_tracked() {
   shown->entered.open();
   shown->release.wait();
   return test::tracked(3);
+}
+bool throw_when_told() {
+  while (!manta::this_task::is_cancelled()) std::this_thread::yield();
+  throw std::runtime_error("told to stop");
 }
 bool wait_for_stop() {
   const auto end = std::chrono::steady_clock::now() + test::patience;
@@ -93,6 +98,16 @@ TEST_CASE("running work's future ends at the deadline; the result is dropped", "
     b.release.open();
   }
   CHECK(test::tracked::alive == before);
+}
+
+// What the work throws when it is asked to stop must not take the place of the error that is there.
+TEST_CASE("work that throws after its deadline does not touch its future", "[deadline]") {
+  const manta::runtime rt(test::two_workers());
+  for (int i = 0; i < 10; ++i) {
+    const auto f = manta::remote<throw_when_told>.with({.timeout = 1ms})();
+    CHECK_THROWS_AS(f.get(), manta::timed_out);
+    CHECK(code_of(f) == manta::errc::timed_out);
+  }
 }
 
 TEST_CASE("work that ends in time is not touched by its deadline", "[deadline]") {
