@@ -3,10 +3,12 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -198,14 +200,18 @@ error describe_current_exception(const char* function, int attempt) noexcept {
 }
 
 std::string readable_name(const char* spelled) {
-  // Both compilers end the spelling with "[with auto F = name]" or "[F = name]".
+  // Both compilers end the spelling with "[with auto F = name]" or "[F = name]"; T for a type.
   std::string_view text = spelled;
-  const std::size_t open = text.find("F = ");
   const std::size_t close = text.rfind(']');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+  std::size_t begin = std::string_view::npos;
+  for (const std::string_view before : {"[with auto F = ", "[F = ", "[with T = ", "[T = "}) {
+    const std::size_t found = text.find(before);
+    if (found != std::string_view::npos) begin = std::min(begin, found + before.size());
+  }
+  if (begin == std::string_view::npos || close == std::string_view::npos || close < begin) {
     return std::string(text);
   }
-  text = text.substr(open + 4, close - open - 4);
+  text = text.substr(begin, close - begin);
   if (!text.empty() && text.front() == '&') text.remove_prefix(1);
   return std::string(text);
 }

@@ -259,6 +259,8 @@ TEST_CASE("a failure that has no exception any more is raised without one", "[er
 }
 
 TEST_CASE("names are readable in both compilers' spelling", "[error]") {
+  CHECK(manta::readable_name("const char* s() [with T = ns::type]") == "ns::type");
+  CHECK(manta::readable_name("const char* s() [T = ns::type]") == "ns::type");
   CHECK(manta::readable_name("const char* s() [with auto F = work]") == "work");
   CHECK(manta::readable_name("const char* s() [F = &ns::work]") == "ns::work");
   CHECK(manta::readable_name("plain") == "plain");
