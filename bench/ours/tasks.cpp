@@ -216,14 +216,18 @@ contestant our_long_run_by_tasks() {
     const std::size_t count = how.count(long_run_tasks);
     return [=](const turn&) {
       keep(rt);
-      return in_windows(count / long_run_window / makers * long_run_window, [=](std::size_t n) {
-        std::vector<manta::future<std::uint64_t>> sums;
-        for (std::size_t i = 0; i < makers; ++i) {
-          sums.push_back(manta::remote<call_and_get<std::uint64_t>>(n));
-        }
-        for (const auto& sum : sums) check(sum.get() == payload_sum(n), "a sum");
-        return payload_sum(n);
-      });
+      reading r =
+          in_windows(count / long_run_window / makers * long_run_window, [=](std::size_t n) {
+            std::vector<manta::future<std::uint64_t>> sums;
+            for (std::size_t i = 0; i < makers; ++i) {
+              sums.push_back(manta::remote<call_and_get<std::uint64_t>>(n));
+            }
+            for (const auto& sum : sums) check(sum.get() == payload_sum(n), "a sum");
+            return payload_sum(n);
+          });
+      r.operations *= static_cast<double>(makers);
+      r.bytes /= static_cast<double>(makers);
+      return r;
     };
   };
   return c;
