@@ -185,7 +185,8 @@ class channel {
     take(item, std::nullopt);
     return item;
   }
-  /// `co_await c.async_receive()` is receive() in a coroutine: it is suspended instead of a thread.
+  /// `co_await c.async_receive()` is receive() in a coroutine: it is suspended instead of a thread
+  /// (include channel_await.hpp, or all of manta).
   receive_wait<T> async_receive() const { return {*this}; }
   /// `co_await c.async_next()` is next() in a coroutine.
   next_wait<T> async_next() const { return {*this}; }

@@ -11,6 +11,7 @@
 #include <manta/base/version.hpp>
 #include <manta/cancel.hpp>
 #include <manta/channel.hpp>
+#include <manta/channel_await.hpp>
 #include <manta/coroutine.hpp>
 #include <manta/future.hpp>
 #include <manta/map_reduce.hpp>
