@@ -21,6 +21,7 @@ set(manta_sources
   src/exec/resource_gate.cpp
   src/exec/semaphore_core.cpp
   src/exec/slab_pool.cpp
+  src/exec/stream_core.cpp
   src/exec/suspension.cpp
   src/exec/timer.cpp
   src/exec/wait.cpp

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/awaitable.hpp>
 
+#include <chrono>
+
+#include <fmt/format.h>
+
 #include <manta/exec/actor_core.hpp>
+#include <manta/stream.hpp>
 #include <manta/task.hpp>
 
 namespace manta::inline v0::detail {
@@ -10,6 +15,24 @@ void raise_empty_coroutine() {
   raise(
       errc::invalid_argument,
       "an empty coroutine was used; it was moved from or awaited already; call its function again");
+}
+
+void raise_not_a_stream() {
+  raise(errc::invalid_argument,
+        "an empty stream was used, or one that was not called remotely; call its generator by "
+        "remote<f>(...)");
+}
+
+void check_credits(std::size_t asked) {
+  if (asked >= 1 && asked <= (std::size_t{1} << 31U)) return;
+  raise(errc::invalid_argument,
+        fmt::format("stream credits: asked {}, allowed 1 to 2147483648 items", asked));
+}
+
+void raise_next_timed_out(duration timeout) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
+  raise(errc::timed_out,
+        fmt::format("stream: no item after {} us; the generator goes on, ask again later", us));
 }
 
 void refuse_self_await(exec::job* j) {

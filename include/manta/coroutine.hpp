@@ -20,57 +20,6 @@ class coroutine;
 
 namespace detail {
 
-/// What a frame ended with.
-template <class T>
-class frame_outcome {
- public:
-  frame_outcome() noexcept {}
-  ~frame_outcome() {
-    if (state_ == state::value) std::destroy_at(&value_);
-  }
-  frame_outcome(const frame_outcome&) = delete;
-  frame_outcome& operator=(const frame_outcome&) = delete;
-
-  template <class U>
-  requires std::is_constructible_v<T, U&&>
-  void return_value(U&& from) {
-    new (&value_) T(std::forward<U>(from));
-    state_ = state::value;
-  }
-  void unhandled_exception() noexcept {
-    // A local's destructor may throw after the value was returned.
-    if (state_ == state::value) std::destroy_at(&value_);
-    state_ = state::thrown;
-    thrown_ = std::current_exception();
-  }
-  /// The value, moved out, or the exception.
-  T take() {
-    if (state_ == state::thrown) std::rethrow_exception(std::move(thrown_));
-    return std::move(value_);
-  }
-
- private:
-  enum class state : unsigned char { none, value, thrown };
-  union {
-    T value_;
-  };
-  std::exception_ptr thrown_;
-  state state_ = state::none;
-};
-
-template <>
-class frame_outcome<void> {
- public:
-  void return_void() const noexcept {}
-  void unhandled_exception() noexcept { thrown_ = std::current_exception(); }
-  void take() {
-    if (thrown_ != nullptr) std::rethrow_exception(std::move(thrown_));
-  }
-
- private:
-  std::exception_ptr thrown_;
-};
-
 template <class T>
 struct coroutine_promise : promise_base, frame_outcome<T> {
   coroutine<T> get_return_object() noexcept {

@@ -27,5 +27,6 @@
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/split.hpp>
+#include <manta/stream.hpp>
 #include <manta/this_task.hpp>
 #include <manta/wait.hpp>

@@ -37,14 +37,23 @@ auto call_function(const options* with, Args&&... args) {
   using R = typename sig::result;
   static_assert(check_result<R>() && check_parameters<R, true>(typename sig::parameters{}));
   using pack = typename pack_for<typename sig::parameters, Args...>::type;
+  using starter = stream_starter<R>;
   using job = task<constant_callee<F>, R, pack, HasOptions && pack::can_repeat>;
   if constexpr (HasOptions) {
     exec::executor::require();
     check_options(*with, pack::can_repeat);
     const exec::extra_source source{.task = with};
-    return start_task<R, job>(&source, constant_callee<F>{}, std::forward<Args>(args)...);
+    if constexpr (starter::is_stream) {
+      return starter::template start<F, pack>(&source, std::forward<Args>(args)...);
+    } else {
+      return start_task<R, job>(&source, constant_callee<F>{}, std::forward<Args>(args)...);
+    }
   } else {
-    return start_task<R, job>(nullptr, constant_callee<F>{}, std::forward<Args>(args)...);
+    if constexpr (starter::is_stream) {
+      return starter::template start<F, pack>(nullptr, std::forward<Args>(args)...);
+    } else {
+      return start_task<R, job>(nullptr, constant_callee<F>{}, std::forward<Args>(args)...);
+    }
   }
 }
 

@@ -163,6 +163,12 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
 template <class R>
 struct frame_starter;
 
+/// How a generator is called: start<F, Pack>(options, arguments...). See stream.hpp.
+template <class R>
+struct stream_starter {
+  static constexpr bool is_stream = false;
+};
+
 /// store_outcome for such functions. The arguments are dropped when the frame has its own, unless
 /// another run may need them: `is_kept`.
 template <class R, class Call>

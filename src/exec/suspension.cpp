@@ -138,9 +138,9 @@ const error& ended_reason() noexcept {
 
 // Nobody wants what it makes.
 const error& unwanted_reason() noexcept {
-  static const error* const made =
-      new error(errc::cancelled,
-                "the coroutine was destroyed while it was suspended: its stream was dropped");
+  static const error* const made = new error(
+      errc::cancelled,
+      "the coroutine was destroyed while it was suspended: its stream was dropped or cancelled");
   return *made;
 }
 
@@ -345,6 +345,14 @@ void await_node::begin(coroutine_frame& leaf) {
   s->leaf = &leaf;
   s->lend_cores();
   strand_ = s;
+}
+
+job* await_node::entry() const noexcept { return strand_; }
+
+void doom_turn(coroutine_frame& leaf) noexcept {
+  coroutine_turn& turn = coroutine_turn::current();
+  if (turn.strand != nullptr) turn.strand->leaf = &leaf;
+  turn.is_doomed = true;
 }
 
 void await_node::withdraw() noexcept { std::exchange(strand_, nullptr)->take_back_cores(); }

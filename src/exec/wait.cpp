@@ -189,6 +189,20 @@ bool executor::run_here(job* j) {
   return true;
 }
 
+bool executor::run_newest(job* entry) {
+  const thread_state& self = this_thread;
+  const char here = 0;
+  if (&here < self.stack_limit || self.depth >= max_depth) return false;
+  if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  deque& jobs = self.queue->jobs;
+  if (jobs.newest() != entry || jobs.pop() != entry) return false;
+  work_counters::add<std::uint64_t>(self.queue->counters.run_in_place, 1);
+  entry->ops->execute(entry);
+  return true;
+}
+
 // An actor on this thread's stack can't begin another call before the present one ends.
 bool executor::is_self_wait(job* j) noexcept {
   const job_ref end(j->awaited());

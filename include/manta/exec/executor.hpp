@@ -157,6 +157,10 @@ class MANTA_API executor {
 
   /// Returns when `j` is ready, or false at the deadline. Runs it here when it may.
   static bool wait(job* j, const base::deadline& deadline);
+  /// Claims and runs `j` on this thread's stack. False: it has begun elsewhere, or can't run here.
+  static bool try_run(job* j) { return run_here(j); }
+  /// Executes `entry` here when it is the newest of this thread's queue and enough stack is left.
+  static bool run_newest(job* entry);
   /// Whether `j` waits for a call of an actor whose method runs on this thread: it would for ever.
   static bool is_self_wait(job* j) noexcept;
   [[noreturn]] static void raise_self_wait();

@@ -110,6 +110,8 @@ class MANTA_API await_node : public waiter {
   /// First step of a suspension of `leaf`: from here the node may be given to what it waits for.
   /// Throws std::bad_alloc, and cancelled when the coroutine was asked to stop.
   void begin(coroutine_frame& leaf);
+  /// The queue entry that firing it makes; for comparison only.
+  job* entry() const noexcept;
   /// There is nothing to wait for: goes on.
   void withdraw() noexcept;
   /// Second step, when the node was given away. True: the turn is over, nothing may be touched.
@@ -159,6 +161,9 @@ class MANTA_API await_node : public waiter {
 
   suspension* strand_ = nullptr;
 };
+
+/// Ends the present turn by destroying the frames, `leaf` the innermost: from its await_suspend.
+MANTA_API void doom_turn(coroutine_frame& leaf) noexcept;
 
 /// How a suspended coroutine is interrupted.
 enum class interruption : std::uint8_t {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/export.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/exec/suspension.hpp>
+
+// A stream without its type: what lies between a generator and its consumer.
+//
+// Problem. A generator makes items faster or slower than somebody takes them. It must not run ahead
+// without bound, must not hold a worker while it is ahead, and an item must cost little more than
+// its block.
+//
+// Idea. Items are jobs that are done, handed over through one atomic pointer: a stack that the
+// consumer takes whole and turns round, as an actor's mailbox.
+//
+//   inbox      meaning                         producer's push       consumer
+//   null       nothing new                     CAS to m              CAS to waiting, sleeps
+//   m -> ...   new items                       CAS to m'             exchange(null)
+//   waiting    the consumer waits              CAS to m; fires it    CAS to null when it gives up
+//
+// Credits bound what is made and not taken. A producer that has none left leaves its await_node in
+// `producer_` and suspends; the consumer fires it when half of the credits are back, or when it
+// finds nothing to take. A consumer that has nothing else to do runs the producer itself when that
+// is the newest entry of its queue: one thread then does both in turns of half the credits.
+//
+// The end comes as an item too, pushed when the generator's job is ready. When that failed, the job
+// itself stands for the item that could not be made.
+//
+// Threads: push, has_credit, the producer's node: the generator; take, wait, the consumer's node:
+// one consumer at a time; the rest: any. Invariants: (1) the node in `producer_` and the one behind
+// `waiting` are fired by who takes them out, once; (2) the end is pushed once, behind all items.
+
+namespace manta::inline v0::exec {
+
+class MANTA_API stream_core {
+ public:
+  static constexpr std::uint32_t default_credits = 64;
+
+  stream_core() = default;
+  stream_core(const stream_core&) = delete;
+  stream_core& operator=(const stream_core&) = delete;
+
+  void hold() noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void drop() noexcept;
+
+  /// Tells the core its generator, once, when that was submitted.
+  void watch(job* generator) noexcept;
+  void set_credits(std::uint32_t n) noexcept { credits_.store(n, std::memory_order_relaxed); }
+  /// Nobody wants more items: ends the generator, at once when it is suspended or has not begun,
+  /// else at its next item.
+  void abandon() noexcept;
+  /// The same on request; false when the generator had ended.
+  bool cancel() noexcept;
+
+  // The producer.
+  /// Hands over an item, with one hold of it.
+  void push(job* item) noexcept;
+  bool is_abandoned() const noexcept { return is_abandoned_.load(std::memory_order_acquire); }
+  bool has_credit() noexcept {
+    const std::uint64_t made = pushed_.load(std::memory_order_relaxed);
+    const std::uint32_t allowed = credits_.load(std::memory_order_relaxed);
+    if (made - known_taken_ < allowed) return true;
+    known_taken_ = taken_.load(std::memory_order_acquire);
+    return made - known_taken_ < allowed;
+  }
+  bool add_producer(waiter* node, job* entry) noexcept;
+  bool remove_producer(waiter* node) noexcept;
+
+  // The consumer.
+  /// Whether take answers without waiting.
+  bool has_next() noexcept;
+  /// The next item with a hold of it; null at the end. Requires has_next().
+  job* take() noexcept;
+  /// Waits until has_next(); false at the deadline. Throws cancelled when the task is.
+  bool wait(const base::deadline& deadline);
+  bool add_consumer(waiter* node) noexcept;
+  bool remove_consumer(waiter* node) noexcept;
+
+ private:
+  struct end_node : waiter {
+    stream_core* core = nullptr;
+  };
+
+  ~stream_core() = default;
+  job*& link_of(job* item) noexcept;
+  void push_link(job* item) noexcept;
+  void return_credits(std::uint32_t left) noexcept;
+  bool help();
+  void drop_list(job* list) noexcept;
+
+  std::atomic<job*> inbox_{nullptr};
+  std::atomic<std::uint32_t> holders_{1};
+  std::atomic<std::uint32_t> credits_{default_credits};
+  job* generator_ = nullptr;
+  job* end_link_ = nullptr;
+  end_node end_;
+  std::atomic<bool> is_abandoned_{false};
+  // The producer's.
+  alignas(64) std::atomic<std::uint64_t> pushed_{0};
+  std::uint64_t known_taken_ = 0;
+  std::atomic<waiter*> producer_{nullptr};
+  std::atomic<job*> entry_{nullptr};
+  // The consumer's.
+  alignas(64) std::atomic<std::uint64_t> taken_{0};
+  job* ready_ = nullptr;
+  waiter* sleeper_ = nullptr;
+  bool has_told_failure_ = false;
+};
+
+/// Owns one hold of a core.
+class stream_ref {
+ public:
+  stream_ref() noexcept = default;
+  /// Takes over a hold.
+  explicit stream_ref(stream_core* core) noexcept : core_(core) {}
+  stream_ref(const stream_ref& other) noexcept : core_(other.core_) {
+    if (core_ != nullptr) core_->hold();
+  }
+  stream_ref(stream_ref&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  stream_ref& operator=(stream_ref other) noexcept {
+    std::swap(core_, other.core_);
+    return *this;
+  }
+  ~stream_ref() {
+    if (core_ != nullptr) core_->drop();
+  }
+  static stream_ref make() { return stream_ref(new (allocate()) stream_core); }
+  stream_core* get() const noexcept { return core_; }
+  stream_core* operator->() const noexcept { return core_; }
+  explicit operator bool() const noexcept { return core_ != nullptr; }
+
+ private:
+  static MANTA_API void* allocate();
+  stream_core* core_ = nullptr;
+};
+
+}  // namespace manta::inline v0::exec

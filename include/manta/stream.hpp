@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <manta/actor_jobs.hpp>
+#include <manta/awaitable.hpp>
+#include <manta/exec/stream_core.hpp>
+#include <manta/object.hpp>
+#include <manta/task.hpp>
+
+// stream<T>: what a generator gives: futures one by one. How items travel is told in
+// exec/stream_core.hpp.
+
+namespace manta::inline v0 {
+
+template <class T>
+class stream;
+
+namespace detail {
+
+/// An item: a job that is done from the start, with room for its link in front.
+template <class T>
+struct stream_item : cell<T> {
+  static constexpr std::size_t front = front_of_call<T>;
+
+  template <class U>
+  explicit stream_item(U&& from) : cell<T>(&ops, 1) {
+    new (&value_of<T>(this)) T(std::forward<U>(from));
+    this->finish(exec::job_bits::claimed | exec::job_bits::ready, 0);
+  }
+  static const exec::job_ops ops;
+};
+
+template <class T>
+const exec::job_ops stream_item<T>::ops = {
+    .execute = nullptr,
+    .run = nullptr,
+    .ready = nullptr,
+    .cancel = nullptr,
+    .drop_arguments = nullptr,
+    .drop_value = value_dropper<T>(),
+    .alias = nullptr,
+    .origin = nullptr,
+    .size = front + sizeof(stream_item),
+    .front = front,
+    .in_place = false,
+    .function = base::spelled_type<T>(),
+    .function_hash = base::hash_name(base::spelled_type<T>()),
+};
+
+/// co_yield's suspension, when the generator is out of credits or not wanted any more.
+class yield_awaiter : exec::await_node {
+ public:
+  explicit yield_awaiter(exec::stream_core& core) noexcept : core_(core) {}
+  ~yield_awaiter() {
+    give_up([this] { return core_.remove_producer(this); });
+  }
+  yield_awaiter(const yield_awaiter&) = delete;
+  yield_awaiter& operator=(const yield_awaiter&) = delete;
+
+  bool await_ready() const noexcept { return core_.has_credit() && !core_.is_abandoned(); }
+  template <engine_promise Promise>
+  bool await_suspend(std::coroutine_handle<Promise> self) {
+    if (core_.is_abandoned()) {
+      exec::doom_turn(self.promise());
+      return true;
+    }
+    begin(self.promise());
+    if (!core_.add_producer(this, entry())) {
+      withdraw();
+      return false;
+    }
+    return commit([this] { return core_.remove_producer(this); });
+  }
+  void await_resume() {
+    resumed([this] { return core_.remove_producer(this); });
+  }
+
+ private:
+  exec::stream_core& core_;
+};
+
+template <class T>
+struct stream_promise : promise_base, frame_outcome<void> {
+  exec::stream_ref core;
+
+  stream<T> get_return_object() noexcept {
+    handle = std::coroutine_handle<stream_promise>::from_promise(*this);
+    return stream<T>(this);
+  }
+  template <class U>
+  requires std::is_constructible_v<T, U&&> yield_awaiter yield_value(U&& from) {
+    using item = stream_item<T>;
+    item* const made = make_job_with<item, item::front>(nullptr, std::forward<U>(from));
+    exec::name_child(made);
+    core->push(made);
+    return yield_awaiter(*core.get());
+  }
+};
+
+/// Waits for a stream's next item in a coroutine.
+template <class T>
+class next_source {
+ public:
+  explicit next_source(exec::stream_core& core) noexcept : core_(core) {}
+  bool is_ready() noexcept { return core_.has_next(); }
+  bool add_waiter(exec::waiter* w) noexcept { return core_.add_consumer(w); }
+  bool remove_waiter(exec::waiter* w) noexcept { return core_.remove_consumer(w); }
+  std::optional<future<T>> take() {
+    // Registered in vain, or told: the item is in the inbox.
+    core_.has_next();
+    exec::job* const item = core_.take();
+    if (item == nullptr) return std::nullopt;
+    return access::make<T>(item);
+  }
+
+ private:
+  exec::stream_core& core_;
+};
+
+/// What async_next answers, to be awaited at once.
+template <class T>
+class next_item {
+ public:
+  explicit next_item(exec::stream_core& core) noexcept : core_(&core) {}
+  friend auto manta_await(next_item&& n) { return awaiter<next_source<T>>(*n.core_); }
+
+ private:
+  exec::stream_core* core_;
+};
+
+template <class T>
+struct is_coroutine<stream<T>> : std::true_type {};
+template <class T>
+struct flat<stream<T>> {
+  using type = void;
+};
+
+[[noreturn]] MANTA_API void raise_not_a_stream();
+MANTA_API void check_credits(std::size_t asked);
+[[noreturn]] MANTA_API void raise_next_timed_out(duration timeout);
+
+}  // namespace detail
+
+/// The return type of a generator, a function that uses co_yield, and what calling it remotely
+/// gives: futures of its items, one by one.
+///
+///     manta::stream<int> squares(int n) {
+///       for (int i = 0; i < n; ++i) co_yield i * i;
+///     }
+///     for (manta::future<int>& f : manta::remote<squares>(10)) use(f.get());
+///
+/// The generator is a task: it may co_await, takes its parameters by value, and runs ahead of its
+/// consumer by at most `credits` items, then it is suspended without a thread. An exception that it
+/// throws, or that keeps it from beginning, is in the future of the item it would have made, which
+/// is the last one. Dropping the stream ends the generator: at once when it is suspended or has not
+/// begun (its frame is destroyed on a worker), else at its next item. Futures that were handed out
+/// stay valid.
+///
+/// A handle moves (also into another task, as an argument) and is for one thread at a time. Empty
+/// after a move; then everything but assignment throws invalid_argument. Called directly instead of
+/// remotely a generator does not run. Cost of an item: one block and two atomic operations.
+template <class T>
+class [[nodiscard]] stream {
+  static_assert(!std::is_reference_v<T> && !std::is_void_v<T>,
+                "manta::stream<T>: items are values; T must not be a reference or void");
+  static_assert(!detail::is_future<T>::value,
+                "manta::stream<future<T>>: co_yield co_await the future, as stream<T>");
+
+ public:
+  using value_type = T;
+  using promise_type = detail::stream_promise<T>;
+
+  /// An empty stream.
+  stream() noexcept = default;
+  stream(stream&& other) noexcept
+      : core_(std::move(other.core_)), frame_(std::exchange(other.frame_, nullptr)) {}
+  stream& operator=(stream&& other) noexcept {
+    stream old(std::move(*this));
+    core_ = std::move(other.core_);
+    frame_ = std::exchange(other.frame_, nullptr);
+    return *this;
+  }
+  ~stream() {
+    if (frame_ != nullptr) frame_->handle.destroy();
+    if (core_) core_->abandon();
+  }
+
+  /// The future of the next item, as soon as it was made; nothing at the end. It is ready. Waits
+  /// and meanwhile runs the generator on this thread where it can; a worker that sleeps lends its
+  /// core. Throws cancelled when the waiting task is cancelled.
+  std::optional<future<T>> next() {
+    core().wait({});
+    return take();
+  }
+  /// The same with a limit: throws timed_out, and the item can be asked for again. Runs nothing
+  /// here.
+  std::optional<future<T>> next(duration timeout) {
+    if (!core().wait(base::after(timeout))) detail::raise_next_timed_out(timeout);
+    return take();
+  }
+  /// The same for coroutines: `std::optional<manta::future<T>> f = co_await s.async_next();`
+  detail::next_item<T> async_next() { return detail::next_item<T>(core()); }
+
+  /// How many items the generator makes before they are taken: at least 1, 64 unless told. At any
+  /// time; a lower number holds from the next item on. Throws invalid_argument for 0 and above
+  /// 2^31.
+  void credits(std::size_t items) {
+    detail::check_credits(items);
+    core().set_credits(static_cast<std::uint32_t>(items));
+  }
+
+  /// Whether this is a handle to a generator that was called remotely.
+  bool valid() const noexcept { return static_cast<bool>(core_); }
+
+  /// Goes through the items once: an input iterator.
+  class iterator {
+   public:
+    using iterator_concept = std::input_iterator_tag;
+    using difference_type = std::ptrdiff_t;
+    using value_type = future<T>;
+
+    iterator() noexcept = default;
+    explicit iterator(stream* from) : from_(from), item_(from->next()) {}
+    future<T>& operator*() const noexcept { return *item_; }
+    iterator& operator++() {
+      item_ = from_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& i, std::default_sentinel_t /*end*/) noexcept {
+      return !i.item_;
+    }
+
+   private:
+    stream* from_ = nullptr;
+    mutable std::optional<future<T>> item_;
+  };
+  iterator begin() { return iterator(this); }
+  std::default_sentinel_t end() const noexcept { return {}; }
+
+  /// Ends the generator as dropping the stream does, and keeps the stream: items made before can be
+  /// taken, then comes a future that failed with cancelled, then the end. False when the generator
+  /// had ended. Any thread.
+  friend bool cancel(const stream& s) { return s.core().cancel(); }
+
+ private:
+  friend promise_type;
+  template <class R>
+  friend struct detail::frame_starter;
+  template <class R>
+  friend struct detail::stream_starter;
+
+  explicit stream(exec::coroutine_frame* frame) noexcept : frame_(frame) {}
+  explicit stream(exec::stream_ref core) noexcept : core_(std::move(core)) {}
+
+  exec::stream_core& core() const {
+    if (!core_) [[unlikely]]
+      detail::raise_not_a_stream();
+    return *core_.get();
+  }
+  std::optional<future<T>> take() {
+    exec::job* const item = core_->take();
+    if (item == nullptr) return std::nullopt;
+    return detail::access::make<T>(item);
+  }
+
+  exec::stream_ref core_;
+  exec::coroutine_frame* frame_ = nullptr;  // of a generator that was called directly
+};
+
+namespace detail {
+
+template <class T>
+struct frame_starter<stream<T>> {
+  static std::uint64_t settle(exec::job* j, exec::coroutine_frame* root) noexcept {
+    std::uint64_t bits = exec::job_bits::ready;
+    try {
+      static_cast<stream_promise<T>*>(root)->take();
+    } catch (...) {
+      new (j->slot(1))
+          error(describe_current_exception(shown_name(j, j->ops->function), attempt_of(j)));
+      bits |= exec::job_bits::failed;
+    }
+    root->handle.destroy();
+    return bits;
+  }
+  static exec::coroutine_frame* frame(stream<T> made) {
+    if (made.frame_ == nullptr) raise_not_a_stream();
+    return std::exchange(made.frame_, nullptr);
+  }
+};
+
+template <class T>
+struct stream_starter<stream<T>> {
+  static constexpr bool is_stream = true;
+
+  /// Calls F and connects its frame with the stream.
+  template <auto F>
+  struct callee {
+    exec::stream_ref core;
+    template <class... A>
+    stream<T> operator()(A&&... args) const {
+      stream<T> made = F(std::forward<A>(args)...);
+      if (made.frame_ == nullptr) raise_not_a_stream();
+      static_cast<stream_promise<T>*>(made.frame_)->core = core;
+      return made;
+    }
+    static constexpr const char* name() noexcept { return base::spelled_function<F>(); }
+  };
+
+  template <auto F, class Pack, class... Args>
+  static stream<T> start(const exec::extra_source* with, Args&&... args) {
+    // Not run again after a failure: its items are out.
+    using job = task<callee<F>, stream<T>, Pack, false>;
+    exec::executor::require();
+    exec::stream_ref core = exec::stream_ref::make();
+    const future<void> generator =
+        start_task<stream<T>, job>(with, callee<F>{core}, std::forward<Args>(args)...);
+    core->watch(access::job(generator));
+    return stream<T>(std::move(core));
+  }
+};
+
+}  // namespace detail
+}  // namespace manta::inline v0

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/stream_core.hpp>
+
+#include <new>
+
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "await_telling.hpp"
+
+namespace manta::inline v0::exec {
+
+namespace {
+
+// Marks of the inbox; never dereferenced.
+alignas(job) char marks[2];
+job* const waiting = reinterpret_cast<job*>(&marks[0]);
+job* const end_mark = reinterpret_cast<job*>(&marks[1]);
+
+}  // namespace
+
+void* stream_ref::allocate() { return allocate_block(sizeof(stream_core)); }
+
+job*& stream_core::link_of(job* item) noexcept {
+  return item == end_mark ? end_link_ : item->link();
+}
+
+void stream_core::drop_list(job* list) noexcept {
+  while (list != nullptr && list != waiting) {
+    job* const next = link_of(list);
+    if (list != end_mark) list->drop();
+    list = next;
+  }
+}
+
+void stream_core::drop() noexcept {
+  if (holders_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  drop_list(ready_);
+  drop_list(inbox_.load(std::memory_order_relaxed));
+  if (generator_ != nullptr) generator_->drop();
+  this->~stream_core();
+  free_block(this, sizeof(stream_core));
+}
+
+void stream_core::watch(job* generator) noexcept {
+  generator->hold();
+  generator_ = generator;
+  hold();  // the end's
+  end_.core = this;
+  end_.fire = [](waiter* w) noexcept {
+    stream_core* const core = static_cast<end_node*>(w)->core;
+    core->entry_.store(nullptr, std::memory_order_relaxed);
+    core->push_link(end_mark);
+    core->drop();
+  };
+  if (!generator->add_waiter(&end_)) end_.fire(&end_);
+}
+
+// The generator is dropped where it stands, and its children stop with it.
+void stream_core::abandon() noexcept {
+  is_abandoned_.store(true, std::memory_order_seq_cst);
+  if (!generator_->is_ready()) cancel();
+}
+
+bool stream_core::cancel() noexcept {
+  is_abandoned_.store(true, std::memory_order_seq_cst);
+  interrupt_coroutine(generator_, interruption::doom);
+  return cancel_job(generator_, true);
+}
+
+void stream_core::push(job* item) noexcept {
+  pushed_.store(pushed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  push_link(item);
+}
+
+void stream_core::push_link(job* item) noexcept {
+  job* old = inbox_.load(std::memory_order_relaxed);
+  do {
+    link_of(item) = old == waiting ? nullptr : old;
+    // Release: who takes the item sees it. Acquire: a consumer that waits wrote its node before.
+  } while (!inbox_.compare_exchange_weak(old, item, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  if (old == waiting) sleeper_->fire(sleeper_);
+}
+
+bool stream_core::add_producer(waiter* node, job* entry) noexcept {
+  entry_.store(entry, std::memory_order_relaxed);
+  producer_.store(node, std::memory_order_seq_cst);
+  // Credits that came back before the consumer could see the node.
+  const std::uint64_t ahead =
+      pushed_.load(std::memory_order_relaxed) - taken_.load(std::memory_order_seq_cst);
+  if (ahead * 2 > credits_.load(std::memory_order_relaxed) && !is_abandoned()) return true;
+  return !remove_producer(node);  // else the consumer is firing it
+}
+
+bool stream_core::remove_producer(waiter* node) noexcept {
+  return producer_.compare_exchange_strong(node, nullptr, std::memory_order_acq_rel);
+}
+
+// Lets a producer go on that waits for credits, when at most `left` items are not taken.
+void stream_core::return_credits(std::uint32_t left) noexcept {
+  if (producer_.load(std::memory_order_seq_cst) == nullptr) return;
+  const std::uint64_t ahead =
+      pushed_.load(std::memory_order_relaxed) - taken_.load(std::memory_order_relaxed);
+  if (ahead > left) return;
+  waiter* const node = producer_.exchange(nullptr, std::memory_order_acq_rel);
+  if (node != nullptr) node->fire(node);
+}
+
+bool stream_core::has_next() noexcept {
+  if (ready_ != nullptr) return true;
+  if (inbox_.load(std::memory_order_relaxed) == nullptr) return false;
+  job* newest = inbox_.exchange(nullptr, std::memory_order_acq_rel);
+  while (newest != nullptr) {
+    job* const next = link_of(newest);
+    link_of(newest) = ready_;
+    ready_ = newest;
+    newest = next;
+  }
+  return true;
+}
+
+job* stream_core::take() noexcept {
+  job* const item = ready_;
+  if (item != end_mark) {
+    ready_ = item->link();
+    taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    return_credits(credits_.load(std::memory_order_relaxed) / 2);
+    return item;
+  }
+  const bool has_failed = (generator_->outcome()->word() & job_bits::failed) != 0;
+  if (!has_failed || std::exchange(has_told_failure_, true)) return nullptr;
+  generator_->hold();
+  return generator_;
+}
+
+// Runs the generator on this thread: its first turn, or its next one.
+bool stream_core::help() {
+  if (!generator_->is_claimed()) return executor::try_run(generator_);
+  job* const entry = entry_.load(std::memory_order_relaxed);
+  return entry != nullptr && executor::run_newest(entry);
+}
+
+bool stream_core::wait(const base::deadline& deadline) {
+  while (!has_next()) {
+    return_credits(UINT32_MAX);
+    if (!deadline && help()) continue;
+    thread_waiter me;
+    if (!add_consumer(&me)) continue;
+    awoken how = awoken::stopped;
+    try {
+      how = await_telling(me, deadline);
+    } catch (...) {
+      if (!remove_consumer(&me)) me.sleep.park();
+      throw;
+    }
+    if (how == awoken::told) continue;
+    if (!remove_consumer(&me)) {
+      me.sleep.park();  // it is being told: its last step is the signal
+    } else if (how == awoken::late) {
+      return false;
+    } else {
+      raise_stopped("a stream's next");
+    }
+  }
+  return true;
+}
+
+bool stream_core::add_consumer(waiter* node) noexcept {
+  sleeper_ = node;
+  job* expected = nullptr;
+  if (!inbox_.compare_exchange_strong(expected, waiting, std::memory_order_seq_cst)) return false;
+  // Either this sees a producer that waits for credits, or that one sees all items taken.
+  taken_.store(taken_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+  return_credits(UINT32_MAX);
+  return true;
+}
+
+bool stream_core::remove_consumer(waiter* /*node*/) noexcept {
+  job* expected = waiting;
+  return inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel);
+}
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generators: items in order, credits, errors at an item, and every way to end one early.
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/coroutine_support.hpp"
+#include "api/support.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::are_suspended;
+using test::eventually;
+using test::held_future;
+using test::tracked;
+
+int twice(int x) { return 2 * x; }
+
+int no_number(int x) { throw std::out_of_range("no number " + std::to_string(x)); }
+
+manta::stream<int> count_to(int n) {
+  for (int i = 0; i < n; ++i) co_yield i;
+}
+manta::stream<int> doubled(int n) {
+  for (int i = 0; i < n; ++i) co_yield co_await manta::remote<twice>(i);
+}
+manta::stream<std::unique_ptr<int>> boxes(int n) {
+  for (int i = 0; i < n; ++i) co_yield std::make_unique<int>(i);
+}
+manta::stream<int> fails_at(int n) {
+  for (int i = 0; i < n; ++i) co_yield i;
+  throw std::runtime_error("no item " + std::to_string(n));
+}
+
+std::atomic<int> made{0};
+std::atomic<int> living{0};
+struct guard {
+  guard() { ++living; }
+  guard(const guard&) = delete;
+  ~guard() { --living; }
+};
+manta::stream<int> endless() {
+  const guard local;
+  for (int i = 0;; ++i) {
+    made = i + 1;
+    co_yield i;
+  }
+}
+manta::stream<int> waits_forever(manta::future<int> never) {
+  const guard local;
+  co_yield 1;
+  co_yield co_await never;
+}
+bool is_gone() {
+  return eventually([] { return living == 0; });
+}
+
+template <class T>
+std::vector<T> all_of(manta::stream<T> s) {
+  std::vector<T> values;
+  for (manta::future<T>& f : s) values.push_back(std::move(f).get());
+  return values;
+}
+std::vector<int> numbers(int n, int step) {
+  std::vector<int> values;
+  for (int i = 0; i < n; ++i) values.push_back(i * step);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a generator's items come as futures in order", "[stream]") {
+  for (const int n : {1, 2, 4}) {
+    const manta::runtime rt(test::workers(n));
+    for (const int items : {0, 1, 63, 64, 65, 1000}) {
+      REQUIRE(all_of(manta::remote<count_to>(items)) == numbers(items, 1));
+      REQUIRE(all_of(manta::remote<doubled>(items)) == numbers(items, 2));
+    }
+  }
+}
+
+TEST_CASE("items are moved out of their futures, which outlive the stream", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<std::unique_ptr<int>>> kept;
+  {
+    auto s = manta::remote<boxes>(100);
+    CHECK(s.valid());
+    for (int i = 0; i < 50; ++i) {
+      auto f = s.next();
+      REQUIRE(f);
+      CHECK(f->is_ready());
+      kept.push_back(std::move(*f));
+    }
+  }
+  for (int i = 0; i < 50; ++i) {
+    CHECK(*std::move(kept[static_cast<std::size_t>(i)]).get() == i);
+  }
+}
+
+TEST_CASE("a generator runs ahead by its credits and no further", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  made = 0;
+  {
+    auto s = manta::remote<endless>();
+    CHECK(are_suspended(1));
+    CHECK(made == 64);
+    for (int i = 0; i < 31; ++i) CHECK(s.next()->get() == i);
+    CHECK(made == 64);  // less than half of the credits came back
+    CHECK(s.next()->get() == 31);
+    CHECK(eventually([] { return made == 96; }));
+    s.credits(4);
+    for (int i = 32; i < 200; ++i) {
+      CHECK(s.next()->get() == i);
+      CHECK(made <= (i < 96 ? 96 : i + 5));
+    }
+    CHECK_THROWS_AS(s.credits(0), manta::invalid_argument);
+  }
+  CHECK(is_gone());
+}
+
+TEST_CASE("an exception is in the future of the item that was not made", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  for (const int n : {0, 1, 64, 200}) {
+    auto s = manta::remote<fails_at>(n);
+    for (int i = 0; i < n; ++i) REQUIRE(s.next()->get() == i);
+    auto last = s.next();
+    REQUIRE(last);
+    CHECK(test::message_of<manta::task_error>([&] {
+            last->get();
+          }).find("no item " + std::to_string(n)) != std::string::npos);
+    CHECK(!s.next());
+    CHECK(!s.next());
+  }
+  // What the generator needs has failed: it never begins.
+  auto s = manta::remote<count_to>(manta::remote<no_number>(1));
+  CHECK_THROWS_AS(s.next()->get(), manta::task_error);
+  CHECK(!s.next());
+}
+
+TEST_CASE("dropping the stream destroys its generator wherever it is", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  static_cast<void>(manta::remote<endless>());  // perhaps before it began
+  CHECK(is_gone());
+  {
+    const auto s = manta::remote<endless>();
+    CHECK(are_suspended(1));  // out of credits
+  }
+  CHECK(is_gone());
+  held_future never(1);
+  {
+    auto s = manta::remote<waits_forever>(never.future);
+    CHECK(s.next()->get() == 1);
+    CHECK(are_suspended(1));  // in co_await
+  }
+  CHECK(is_gone());
+  for (int i = 0; i < 200; ++i) {
+    auto s = manta::remote<endless>();  // while it runs
+    for (int k = 0; k < i % 70; ++k) CHECK(s.next()->get() == k);
+  }
+  CHECK(is_gone());
+  CHECK(are_suspended(0));
+}
+
+TEST_CASE("a cancelled stream gives what was made, cancelled, and the end", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  auto s = manta::remote<endless>();
+  CHECK(are_suspended(1));
+  CHECK(cancel(s));
+  CHECK(is_gone());
+  for (int i = 0; i < 64; ++i) REQUIRE(s.next()->get() == i);
+  auto last = s.next();
+  REQUIRE(last);
+  CHECK_THROWS_AS(last->get(), manta::cancelled);
+  CHECK(!s.next());
+  CHECK(!cancel(s));
+}
+
+TEST_CASE("next with a timeout can be asked again", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  held_future late(5);
+  auto s = manta::remote<waits_forever>(late.future);
+  CHECK(s.next(test::patience)->get() == 1);
+  CHECK_THROWS_AS(s.next(0ms), manta::timed_out);
+  CHECK_THROWS_AS(s.next(1ms), manta::timed_out);
+  late.gate.open();
+  CHECK(s.next(test::patience)->get() == 5);
+  CHECK(!s.next(test::patience));
+}
+
+namespace {
+manta::coroutine<long> sum_of(manta::stream<int> s) {
+  long sum = 0;
+  while (auto f = co_await s.async_next()) sum += co_await *f;
+  co_return sum;
+}
+long sum_in_task(manta::stream<int> s) {
+  long sum = 0;
+  for (auto& f : s) sum += f.get();
+  return sum;
+}
+manta::stream<int> evens(manta::stream<int> from) {
+  while (auto f = co_await from.async_next()) {
+    const int x = co_await *f;
+    if (x % 2 == 0) co_yield x;
+  }
+}
+}  // namespace
+
+TEST_CASE("streams are consumed by coroutines, tasks and other generators", "[stream]") {
+  for (const int n : {1, 2, 4}) {
+    const manta::runtime rt(test::workers(n));
+    const int items = test::is_sanitized ? 500 : 5000;
+    const long sum = static_cast<long>(items) * (items - 1) / 2;
+    CHECK(manta::remote<sum_of>(manta::remote<count_to>(items)).get() == sum);
+    CHECK(manta::remote<sum_in_task>(manta::remote<count_to>(items)).get() == sum);
+    CHECK(manta::remote<sum_of>(manta::remote<doubled>(items)).get() == 2 * sum);
+    CHECK(all_of(manta::remote<evens>(manta::remote<evens>(manta::remote<count_to>(100)))) ==
+          numbers(50, 2));
+  }
+}
+
+TEST_CASE("a chain of generators ends when its last stream is dropped", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  {
+    auto s = manta::remote<evens>(manta::remote<evens>(manta::remote<endless>()));
+    for (int i = 0; i < 100; ++i) CHECK(s.next()->get() == 2 * i);
+  }
+  CHECK(is_gone());
+  CHECK(are_suspended(0));
+}
+
+TEST_CASE("the end of the runtime ends generators and who waits for them", "[stream]") {
+  manta::future<long> sum;
+  manta::stream<int> ahead;
+  manta::stream<int> blocked;
+  test::scoped_gate gate;
+  test::open_now = &gate;
+  std::thread late;
+  {
+    const manta::runtime rt(test::two_workers());
+    const auto never = manta::remote<test::wait_for_gate>(1);
+    ahead = manta::remote<endless>();
+    blocked = manta::remote<waits_forever>(never);
+    sum = manta::remote<sum_of>(manta::remote<waits_forever>(never));
+    CHECK(blocked.next()->get() == 1);
+    CHECK(are_suspended(4));
+    late = std::thread([&gate] {
+      static_cast<void>(are_suspended(0));
+      gate.open();
+    });
+  }
+  late.join();
+  CHECK(living == 0);
+  CHECK_THROWS_AS(sum.get(), manta::cancelled);
+  for (int i = 0; i < 64; ++i) CHECK(ahead.next()->get() == i);
+  CHECK_THROWS_AS(ahead.next()->get(), manta::cancelled);
+  CHECK(!ahead.next());
+  CHECK_THROWS_AS(blocked.next()->get(), manta::cancelled);
+}
+
+TEST_CASE("an empty stream and a generator called directly are refused", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  manta::stream<int> empty;
+  CHECK(!empty.valid());
+  CHECK_THROWS_AS(empty.next(), manta::invalid_argument);
+  manta::stream<int> direct = count_to(3);
+  CHECK(!direct.valid());
+  CHECK_THROWS_AS(direct.next(), manta::invalid_argument);
+  auto s = manta::remote<count_to>(3);
+  const manta::stream<int> moved = std::move(s);
+  CHECK_THROWS_AS(s.next(), manta::invalid_argument);
+}
