@@ -30,9 +30,12 @@ struct actor_access;
 /// Methods run one at a time. The calls of one caller (a task, an actor, or a thread of the driver)
 /// run in the order they were made; calls of different callers may interleave. Handles travel into
 /// tasks, other actors and containers. When the last handle goes, the calls already made finish and
-/// then the object is destroyed on a worker. An actor that keeps a handle to itself lives until the
-/// runtime ends. Any thread may use a handle and its copies; one handle object is externally
-/// synchronised.
+/// then the object is destroyed on a worker. Any thread may use a handle and its copies; one handle
+/// object is externally synchronised.
+///
+/// Handles are counted, so a cycle of them keeps its actors: one that holds a handle to itself, or
+/// two that hold each other's, live until the runtime ends, unless kill, retire or this_actor::exit
+/// ends one of them. Hold weak_actor (actor_life.hpp) in one direction.
 template <class T>
 class actor {
   static_assert(std::is_class_v<T>, "manta::actor<T>: T must be a class");
@@ -68,12 +71,40 @@ namespace detail {
 
 [[noreturn]] MANTA_API void raise_empty_actor();
 MANTA_API void check_actor_options(const actor_options& asked);
+/// Gives a new actor its options. The living actor of that name instead, with a handle, when there
+/// is one and it was asked for. When it throws the new actor is gone.
+MANTA_API exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked);
 MANTA_API void check_call_options(const call_options& asked);
+
+/// A place in the mailbox of an actor with a cap, until its call is sent.
+class admission {
+ public:
+  explicit admission(exec::actor_core* to) {
+    if (!to->is_capped()) [[likely]]
+      return;
+    to->admit();
+    to_ = to;
+  }
+  ~admission() {
+    if (to_ != nullptr) [[unlikely]]
+      to_->unadmit();
+  }
+  admission(const admission&) = delete;
+  admission& operator=(const admission&) = delete;
+  void sent() noexcept { to_ = nullptr; }
+
+ private:
+  exec::actor_core* to_ = nullptr;
+};
 
 struct actor_access {
   template <class T>
   static exec::actor_core* core(const actor<T>& a) {
     if (a.core_ == nullptr) raise_empty_actor();
+    return a.core_;
+  }
+  template <class T>
+  static exec::actor_core* core_or_null(const actor<T>& a) noexcept {
     return a.core_;
   }
   template <class T>
@@ -107,10 +138,15 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   exec::executor::require();
   exec::actor_core* const core = actor_access::core(to);
   if constexpr (pack::is_linked) core->prepare_held();
+  std::uint64_t group = 0;
+  if (with != nullptr && with->group) group = core->group_index(*with->group);
+  admission place(core);
   const exec::extra_source source{.call = with};
   const bool has_extra = with != nullptr || exec::inherits_extra();
   call* const c = make_job_with<call, front_of_call<flat_t<R>>>(has_extra ? &source : nullptr, core,
                                                                 std::forward<Args>(args)...);
+  place.sent();
+  c->caller |= group << exec::actor_core::group_shift;
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);
   if constexpr (pack::is_linked) {
@@ -159,21 +195,27 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
   using job = construction<T, pack>;
   static_assert((check_parameter<P, false>() && ... && true));
   exec::executor::require();
-  std::unique_ptr<std::string> name;
-  if (with != nullptr && with->name) name = std::make_unique<std::string>(*with->name);
   std::unique_ptr<exec::resource_claim> claim;
   if (with != nullptr) {
     claim = exec::resource_gate::claim(spec::to_demand(*with), with->where, true);
   }
   job* const made = make_job<job>(nullptr, std::forward<Args>(args)...);
-  try {
-    made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
-  } catch (...) {
+  const auto unmake = [made] {
     made->arguments.drop();
     exec::free_block(made, sizeof(job));
+  };
+  try {
+    made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
+    if (with != nullptr) {
+      if (exec::actor_core* const living = apply_options(made->core, *with)) {
+        unmake();
+        return actor_access::make<T>(living);
+      }
+    }
+  } catch (...) {
+    unmake();
     throw;
   }
-  made->core->set_name(std::move(name));
   const bool has_claim = claim != nullptr;
   actor_block<T>::claim_of(made->core) = std::move(claim);
   actor<T> out = actor_access::make<T>(made->core);
@@ -210,6 +252,8 @@ class spawn_with_options {
  public:
   explicit spawn_with_options(actor_options with) : with_(std::move(with)) {}
 
+  /// As spawn<T>(args...). Throws invalid_argument for an option out of its range, name_taken, and
+  /// unsupported or infeasible for what this runtime never has.
   template <class... Args>
   actor<T> operator()(Args&&... args) const {
     exec::executor::require();

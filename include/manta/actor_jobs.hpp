@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <manta/exec/actor_core.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/resource_gate.hpp>
 #include <manta/task.hpp>
 
@@ -100,7 +101,6 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
   }
   // The call took a handle when it was made, so the actor is there whatever other threads do.
   static void ready(exec::job* j) noexcept { self(j)->core->arguments_ready(j, self(j)->caller); }
-  static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
   static exec::call_origin origin(exec::job* j) noexcept {
     return {self(j)->core, self(j)->caller};
@@ -119,10 +119,10 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
 
 template <auto F, class R, class T, class Pack>
 const exec::job_ops method_call<F, R, T, Pack>::ops = {
-    .execute = nullptr,
+    .execute = &exec::actor_core::execute_call,
     .run = &method_call::run,
     .ready = &method_call::ready,
-    .cancel = &method_call::cancel,
+    .cancel = &exec::actor_core::cancel_call,
     .drop_arguments = &method_call::drop_arguments,
     .drop_value = value_dropper<flat_t<R>>(),
     .alias = &method_call::alias,
@@ -168,6 +168,10 @@ struct construction : cell<void> {
   // The block is read once more after the job: the second hold is ours.
   static void execute(exec::job* j) noexcept {
     exec::actor_core* const of = self(j)->core;
+    if (!of->claim_start()) {
+      cancel(j, exec::cancelled_error());
+      return;
+    }
     j->try_claim();
     exec::run_claimed(j, {.drops = 1, .actor = of, .is_last = false, .follows_caller = false});
     const bool has_failed = (j->word() & exec::job_bits::failed) != 0;
@@ -196,7 +200,7 @@ struct construction : cell<void> {
     // `reason` outlives the call: it is never the error of a job that ends here.
     j->cancel_unclaimed(reason);
     j->drop();
-    of->abandon(reason);
+    of->abandon_start(reason);
   }
   static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
 

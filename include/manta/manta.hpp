@@ -4,6 +4,7 @@
 // The whole public interface: tasks, futures, actors and the runtime. See README.md for a tour.
 
 #include <manta/actor.hpp>
+#include <manta/actor_life.hpp>
 #include <manta/actor_pool.hpp>
 #include <manta/as_completed.hpp>
 #include <manta/async.hpp>
@@ -24,6 +25,7 @@
 #include <manta/remote.hpp>
 #include <manta/select.hpp>
 #include <manta/semaphore.hpp>
+#include <manta/spec/actor_end.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/split.hpp>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/exec/actor_core.hpp>
 
-#include <array>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -10,148 +8,20 @@
 #include <fmt/format.h>
 
 #include <manta/base/pause.hpp>
-#include <manta/exec/block_pool.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+
+#include "actor_state.hpp"
+
+// The mailbox: sending, holding back, and running what is in it.
 
 namespace manta::inline v0::exec {
 
 namespace {
 
-// Marks of the inbox; never dereferenced.
-alignas(job) char marks[2];
-job* const idle = reinterpret_cast<job*>(&marks[0]);
-job* const closed = reinterpret_cast<job*>(&marks[1]);
-
-// job::needs of a held call that may be sent.
-constexpr std::int32_t released = -1;
-// Calls an actor runs before it lets the worker's other jobs go first.
-constexpr int calls_per_turn = 256;
 // Looks at an empty inbox before the actor goes idle: about as long as a caller that got its answer
 // needs to send the next call.
 constexpr int polls_before_idle = 12;
-
-}  // namespace
-
-void execute_actor(job* self) noexcept { static_cast<actor_core*>(self)->drain(); }
-void cancel_actor(job* self, const error& reason) noexcept {
-  static_cast<actor_core*>(self)->abandon(reason);
-}
-
-namespace {
-
-const job_ops activation_ops = {
-    .execute = execute_actor,
-    .run = nullptr,
-    .ready = nullptr,
-    .cancel = cancel_actor,
-    .drop_arguments = nullptr,
-    .drop_value = nullptr,
-    .alias = nullptr,
-    .origin = nullptr,
-    .size = 0,
-    .front = 0,
-    .in_place = false,
-    .function = "actor",
-    .function_hash = 0,
-};
-
-}  // namespace
-
-// Linked through the calls' own links, so that holding a call back needs no memory. Callers share a
-// list when their numbers meet; each one's order is kept within it.
-struct actor_core::held_calls {
-  struct list {
-    job* first = nullptr;
-    job* last = nullptr;
-  };
-  std::mutex mutex;
-  std::array<list, 8> lists;
-
-  list& of(std::uint64_t caller) { return lists[caller % lists.size()]; }
-};
-
-struct actor_core::registry {
-  std::mutex mutex;
-  actor_core* first = nullptr;
-  std::size_t count = 0;
-
-  static registry& global() {
-    static auto* const made = new registry;
-    return *made;
-  }
-  void add(actor_core* a) {
-    const std::lock_guard lock(mutex);
-    a->next_ = first;
-    if (first != nullptr) first->previous_ = a;
-    first = a;
-    ++count;
-  }
-  void remove(actor_core* a) {
-    const std::lock_guard lock(mutex);
-    unlink(a);
-  }
-  void unlink(actor_core* a) {
-    if (a->previous_ != nullptr) a->previous_->next_ = a->next_;
-    if (a->next_ != nullptr) a->next_->previous_ = a->previous_;
-    if (first == a) first = a->next_;
-    a->previous_ = a->next_ = nullptr;
-    --count;
-  }
-};
-
-actor_core::actor_core(const actor_ops* kind) : job(&activation_ops, 1), kind_(kind) {
-  registry::global().add(this);
-}
-
-actor_core::~actor_core() {
-  delete held_.load(std::memory_order_relaxed);
-  delete lost_;
-}
-
-std::size_t actor_core::alive() noexcept {
-  const std::lock_guard lock(registry::global().mutex);
-  return registry::global().count;
-}
-
-void actor_core::free_block_of_core() noexcept {
-  if (pins_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  const std::size_t size = kind_->size;
-  this->~actor_core();
-  free_block(this, size);
-}
-
-void actor_core::drop_handle() noexcept {
-  if (handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  push(this);  // a thread that is new here joins in resume
-  free_block_of_core();
-}
-
-// False when the actor is closed.
-bool actor_core::push(job* mail) noexcept {
-  const arrival how = insert(mail);
-  if (how == arrival::first) executor::resume(this);
-  return how != arrival::refused;
-}
-
-// The one whose mail is the first in an idle actor has to schedule it.
-actor_core::arrival actor_core::insert(job* mail) noexcept {
-  // Begins with a guess instead of a load, which would fetch the cache line once more.
-  job* old = nullptr;
-  for (;;) {
-    if (old == closed) return arrival::refused;
-    link_of(mail) = old == idle ? nullptr : old;
-    // Release: the worker that takes the mail sees the call. Acquire: an idle actor's state was
-    // written by the worker that ran it last, and passes through us to the next.
-    if (inbox_.compare_exchange_weak(old, mail, std::memory_order_acq_rel,
-                                     std::memory_order_acquire)) {
-      break;
-    }
-  }
-  return old == idle ? arrival::first : arrival::behind;
-}
-
-namespace {
 
 error refusal(const job* call) noexcept {
   try {
@@ -164,9 +34,38 @@ error refusal(const job* call) noexcept {
 
 }  // namespace
 
+// False when the actor is closed.
+bool actor_core::push(job* mail) noexcept {
+  const arrival how = insert(mail);
+  if (how == arrival::first) executor::resume(this);
+  return how != arrival::refused;
+}
+
+// The one whose mail is the first in an idle actor has to schedule it.
+actor_core::arrival actor_core::insert(job* mail) noexcept {
+  job* const idle = idle_mark();
+  // Begins with a guess instead of a load, which would fetch the cache line once more.
+  job* old = nullptr;
+  for (;;) {
+    if (old == closed_mark()) return arrival::refused;
+    link_of(mail) = old == idle ? nullptr : old;
+    // Release: the worker that takes the mail sees the call. Acquire: an idle actor's state was
+    // written by the worker that ran it last, and passes through us to the next; a closed one's
+    // end was written before.
+    if (inbox_.compare_exchange_weak(old, mail, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
+      break;
+    }
+  }
+  return old == idle ? arrival::first : arrival::behind;
+}
+
 // Ending a call may make the next one ready, which is refused in its turn: a chain of them must not
 // become a chain of calls, so inner ones are put behind the outermost's list. No lock may be held.
 void actor_core::refuse(job* list) noexcept {
+  if (list == nullptr) return;
+  // By its turn the callers, and with them the handles, may be gone.
+  for (job* call = list; call != nullptr; call = call->link()) pin();
   thread_local job** tail = nullptr;
   while (tail != nullptr && *tail != nullptr) tail = &(*tail)->link();
   if (tail != nullptr) {
@@ -175,32 +74,43 @@ void actor_core::refuse(job* list) noexcept {
   }
   while (list != nullptr) {
     job* const call = list;
+    actor_core* const of = call->ops->origin(call).actor;
     job* rest = call->link();
     tail = &rest;
-    call->cancel_unclaimed(refusal(call));
+    of->left_mailbox(1);
+    const error* const lost = of->lost_.load(std::memory_order_acquire);
+    end_call(call, lost != nullptr ? *lost : refusal(call));
+    of->unpin();
     list = rest;
   }
   tail = nullptr;
 }
 
-void actor_core::prepare_held() {
-  if (held_.load(std::memory_order_acquire) != nullptr) return;
-  auto made = std::make_unique<held_calls>();
-  held_calls* expected = nullptr;
-  if (held_.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
-    static_cast<void>(made.release());
-  }
-}
+void actor_core::prepare_held() { make_rare(); }
 
 void actor_core::send(job* call, std::uint64_t caller) noexcept {
-  if (held_count_.load(std::memory_order_acquire) == 0) {
+  // Acquire: pairs with the release that ends a held call.
+  if (gate_.load(std::memory_order_acquire) == 0) [[likely]] {
     if (push(call)) return;
     call->link() = nullptr;
     refuse(call);
   } else {
-    call->needs.store(released, std::memory_order_relaxed);
-    hold_back(call, caller);
+    send_slowly(call, caller);
   }
+}
+
+void actor_core::send_slowly(job* call, std::uint64_t caller) noexcept {
+  const std::uint32_t gate = gate_.load(std::memory_order_acquire);
+  if ((gate & gate_refusing) == 0) {
+    if ((gate & gate_held) != 0) {
+      call->needs.store(released, std::memory_order_relaxed);
+      hold_back(call, caller);
+      return;
+    }
+    if (push(call)) return;
+  }
+  call->link() = nullptr;
+  refuse(call);
 }
 
 void actor_core::send_linked(job* call, std::uint64_t caller) noexcept {
@@ -214,14 +124,14 @@ void actor_core::send_linked(job* call, std::uint64_t caller) noexcept {
 
 // Behind the caller's other held calls; goes on at once when there are none and it is ready.
 void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
-  held_calls& held = *held_.load(std::memory_order_acquire);
+  rare_state& r = *rare();
   add_handle();  // ours: the call that has the sender's may be run, and end the actor, meanwhile
-  std::unique_lock lock(held.mutex);
+  std::unique_lock lock(r.held_mutex);
   call->link() = nullptr;
-  held_calls::list& list = held.of(caller);
+  rare_state::list& list = r.held_of(caller);
   (list.last == nullptr ? list.first : list.last->link()) = call;
   list.last = call;
-  held_count_.fetch_add(1, std::memory_order_relaxed);
+  gate_.fetch_add(1, std::memory_order_relaxed);
   add_handle();
   const flushed sent = flush_held(caller);
   lock.unlock();
@@ -233,8 +143,7 @@ void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
 void actor_core::arguments_ready(job* call, std::uint64_t caller) noexcept {
   flushed sent;
   {
-    held_calls& held = *held_.load(std::memory_order_acquire);
-    const std::lock_guard lock(held.mutex);
+    const std::lock_guard lock(rare()->held_mutex);
     call->needs.store(released, std::memory_order_relaxed);
     sent = flush_held(caller);
   }
@@ -243,12 +152,12 @@ void actor_core::arguments_ready(job* call, std::uint64_t caller) noexcept {
   drop_handle();
 }
 
-// Under held_calls::mutex: sends the caller's held calls as far as they are ready. What ends calls,
-// and so may come back here, is left to be done without the lock.
+// Under held_mutex: sends the caller's held calls as far as they are ready. What ends calls, and so
+// may come back here, is left to be done without the lock.
 actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
   flushed sent;
   job* last_refused = nullptr;
-  held_calls::list& list = held_.load(std::memory_order_relaxed)->of(caller);
+  rare_state::list& list = rare()->held_of(caller);
   job* before = nullptr;
   job* at = list.first;
   while (at != nullptr) {
@@ -269,7 +178,8 @@ actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
       last_refused = call;
     }
     // Release, after the push: who sees no held calls may push directly behind this one.
-    held_count_.fetch_sub(1, std::memory_order_release);
+    const std::uint32_t gate = gate_.fetch_sub(1, std::memory_order_acq_rel);
+    if ((gate & gate_held) == 1 && (gate & gate_refusing) != 0) sent.has_first |= push_final();
     // Never the last: the caller of this function has one.
     handles_.fetch_sub(1, std::memory_order_acq_rel);
   }
@@ -278,60 +188,79 @@ actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
 
 void actor_core::begin(const error* reason) noexcept {
   has_object_ = reason == nullptr;
-  if (reason != nullptr) {
-    try {
-      const std::string shown = name_ ? *name_ : readable_name(kind_->type);
-      lost_ = new error(errc::actor_lost,
-                        fmt::format("the constructor of {} failed: {}", shown, reason->message()));
-    } catch (const std::bad_alloc&) {
-      static error prepared = error::out_of_memory();
-      lost_ = new (std::nothrow) error(prepared);
-    }
-  }
+  if (reason != nullptr) construction_failed(*reason);
+  unpin();  // never the last: the life has one
   drain();
 }
 
-// Its canceller claimed it and ended it, or leaves that to the actor.
-void actor_core::drop_cancelled(job* call) noexcept {
+// Ends a call that will not run, and takes over its hold. Its canceller may have ended it already
+// (see cancellation.hpp), and left the rest to us.
+void actor_core::end_call(job* call, const error& reason) noexcept {
   if (call->try_claim()) {
-    call->fail(cancelled_error(), 1);
+    call->fail(reason, 1);
     return;
   }
+  executor::retract_search();  // users' destructors may take long
   call->ops->drop_arguments(call);
   call->drop();
 }
 
 // No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed
-// when it is finished, which spares the caller's cache line a trip.
-void actor_core::run_call(job* call, bool is_last) noexcept {
-  if (!has_object_) {
-    call->fail(lost_ != nullptr ? *lost_ : error::out_of_memory(), 1);
-    return;
-  }
+// when it is finished, which spares the caller's cache line a trip. `rest` is what comes after it.
+actor_core::outcome actor_core::run_call(job* call, job* rest, bool is_last) noexcept {
+  // Release: who ends the actor meanwhile takes the rest, and has to see the calls in it.
+  backlog_.store(rest, std::memory_order_release);
+  running_.store(call, std::memory_order_release);
   call->needs.store(job::begun, std::memory_order_relaxed);
-  light_barrier();  // pairs with the heavy one of who cancels it, see cancellation.hpp
+  light_barrier();  // pairs with the heavy ones of who ends the actor, and who cancels the call
+  if (stop_.load(std::memory_order_relaxed)) [[unlikely]]
+    return outcome::stopped;
+  if (is_capped()) [[unlikely]]
+    left_mailbox(1);
   if ((call->word() & job_bits::cancel) != 0) [[unlikely]] {
-    drop_cancelled(call);
-    return;
+    end_turn(running_);
+    end_call(call, cancelled_error());
+    return outcome::finished;
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);
-  run_claimed(call, {.drops = 1, .actor = this, .is_last = is_last});
+  const bool is_finished =
+      run_claimed(call, {.drops = 1, .actor = this, .shown = &running_, .is_last = is_last});
+  return is_finished ? outcome::finished : outcome::suspended;
 }
 
-// Runs the list, oldest first. False when the actor's life is over: it must not be touched again.
+// A call was suspended: the actor waits for it. False: it has been completed already.
+bool actor_core::park_turn() noexcept {
+  // Release: who goes on sees what this runner did. Acquire: and the other way round.
+  if (turn_.exchange(turn_parked, std::memory_order_acq_rel) != turn_completed) return true;
+  turn_.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+// Runs the list, oldest first. False when the actor must not be touched again: its life is over, or
+// it waits for a suspended call.
 bool actor_core::run_mails(job* list, int& budget) noexcept {
   while (list != nullptr) {
+    job* const next = link_of(list);  // the call's block may be gone after it ran
     if (list == this) {
-      finish_life();
+      backlog_.store(next, std::memory_order_release);
+      if (at_end_mail() == verdict::ended) return false;
+      list = next;
+      continue;
+    }
+    const bool is_last = next == nullptr && inbox_.load(std::memory_order_relaxed) == nullptr;
+    const outcome how = run_call(list, next, is_last);
+    if (how == outcome::stopped) {
+      stopped(list);
       return false;
     }
-    job* const next = list->link();  // the call's block may be gone after it ran
-    const bool is_last = next == nullptr && inbox_.load(std::memory_order_relaxed) == nullptr;
-    run_call(list, is_last);
+    if (how == outcome::suspended && park_turn()) return false;
+    if (is_stopping()) [[unlikely]] {
+      stopped(nullptr);
+      return false;
+    }
     list = next;
-    if (--budget == 0) break;
+    if (--budget == 0) return true;
   }
-  if (list != nullptr) backlog_ = list;
   return true;
 }
 
@@ -347,14 +276,15 @@ job* actor_core::in_order(job* newest) noexcept {
   return ordered;
 }
 
-// The new mails, oldest first; null when the actor went idle. Stays for a moment, in which its
-// worker counts as searching: a caller that waits for each answer sends the next call soon.
-job* actor_core::take_new() noexcept {
-  for (int polls = polls_before_idle;;) {
+// The new mails, oldest first; null when the actor went idle; the closed mark when it was ended.
+// Stays for a moment, in which its worker counts as searching: a caller that waits for each answer
+// sends the next call soon. `polls`: looks at an empty inbox before it does.
+job* actor_core::take_new(int polls) noexcept {
+  for (;;) {
     // Exchange even to look: a load first would move the cache line twice.
     if (job* list = inbox_.exchange(nullptr, std::memory_order_acq_rel)) {
       executor::retract_search();
-      return in_order(list);
+      return list == closed_mark() ? list : in_order(list);
     }
     if (--polls > 0) {
       // Not too often: each look takes the line from a caller that is about to write it.
@@ -363,16 +293,30 @@ job* actor_core::take_new() noexcept {
     }
     job* expected = nullptr;
     // Release: the next worker that runs the actor sees what this one did.
-    if (inbox_.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) return nullptr;
+    if (inbox_.compare_exchange_strong(expected, idle_mark(), std::memory_order_acq_rel)) {
+      return nullptr;
+    }
   }
 }
 
 void actor_core::drain() noexcept {
+  if (is_stopping()) {
+    stopped(nullptr);
+    return;
+  }
+  if (has_lanes_) {
+    drain_lanes();
+    return;
+  }
   int budget = calls_per_turn;
-  job* list = std::exchange(backlog_, nullptr);
+  job* list = backlog_.exchange(nullptr, std::memory_order_relaxed);
   for (;;) {
-    if (list == nullptr) list = take_new();
+    if (list == nullptr) list = take_new(polls_before_idle);
     if (list == nullptr) return;
+    if (list == closed_mark()) {
+      stopped(nullptr);
+      return;
+    }
     if (!run_mails(list, budget)) return;
     list = nullptr;
     if (budget == 0) {
@@ -384,30 +328,59 @@ void actor_core::drain() noexcept {
 
 // The actor's end is never among the mails up to `call`: a call is sent while there are handles.
 bool actor_core::run_until(const job* call) noexcept {
-  if (inbox_.load(std::memory_order_relaxed) != call) return false;
-  job* list = std::exchange(backlog_, nullptr);
+  if (has_lanes_ || inbox_.load(std::memory_order_relaxed) != call) return false;
+  job* list = backlog_.load(std::memory_order_relaxed);
   for (bool has_run = false; !has_run;) {
-    if (list == nullptr) list = in_order(inbox_.exchange(nullptr, std::memory_order_acq_rel));
+    if (list == nullptr) {
+      list = inbox_.exchange(nullptr, std::memory_order_acq_rel);
+      if (list == nullptr || list == closed_mark()) {  // it was ended meanwhile
+        list = nullptr;
+        break;
+      }
+      list = in_order(list);
+    }
+    if (list == this) break;  // void, or else its end: for a worker
     job* const next = list->link();
     has_run = list == call;
-    run_call(list, false);
+    const outcome how = run_call(list, next, false);
+    if (how == outcome::suspended && park_turn()) return true;
+    if (how == outcome::stopped) rejoin(list);
+    if (is_stopping()) {
+      executor::resume(this);  // a worker ends it
+      return true;
+    }
     list = next;
   }
+  backlog_.store(list, std::memory_order_release);
   job* expected = nullptr;
   // Release: as in take_new.
-  if (list == nullptr &&
-      inbox_.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) {
-    return true;
+  if (list != nullptr ||
+      !inbox_.compare_exchange_strong(expected, idle_mark(), std::memory_order_acq_rel)) {
+    executor::resume(this);
   }
-  backlog_ = list;
-  executor::resume(this);
   return true;
 }
 
-void actor_core::finish_life() noexcept {
-  registry::global().remove(this);
-  if (has_object_) kind_->destroy(this);
-  free_block_of_core();
+void actor_core::complete(job* call, std::uint64_t bits) noexcept {
+  actor_core* const self = call->ops->origin(call).actor;
+  if (self->has_lanes_) {
+    self->complete_in_lane(call, bits);
+    return;
+  }
+  self->end_turn(self->running_);
+  finish_suspended(call, bits);
+  // Its runner is gone, or has not come back yet from the run and then goes on itself.
+  if (self->turn_.exchange(turn_completed, std::memory_order_acq_rel) != turn_parked) return;
+  self->turn_.store(0, std::memory_order_relaxed);
+  executor::resume(self);
+}
+
+void actor_core::finish_suspended(job* call, std::uint64_t bits) noexcept {
+  if (bits == job_bits::aliased) {
+    make_alias(call);
+  } else {
+    call->finish(bits | job_bits::claimed, 1);
+  }
 }
 
 // Cancels the calls of a list, oldest first. True when the actor's end was among them.
@@ -416,56 +389,43 @@ bool actor_core::cancel_mails(job* list, const error& reason) noexcept {
   while (list != nullptr) {
     job* const next = link_of(list);
     has_end |= list == this;
-    if (list != this) list->ops->cancel(list, reason);
+    if (list != this) {
+      left_mailbox(1);
+      end_call(list, reason);
+    }
     list = next;
   }
   return has_end;
 }
 
-job* actor_core::take_backlog() noexcept {
-  job* const list = backlog_;
-  if (list != nullptr) backlog_ = nullptr;
-  return list;
-}
-
 // The scheduled entry came too late to be run: whoever waits for a call has to be told, or the
 // workers would never end. The object stays for close_all.
 void actor_core::abandon(const error& reason) noexcept {
-  if (cancel_mails(take_backlog(), reason)) return;
+  if (cancel_mails(backlog_.exchange(nullptr, std::memory_order_acq_rel), reason)) return;
   job* newest = inbox_.load(std::memory_order_acquire);
-  while (newest != closed && newest != idle) {
-    job* const then = newest == nullptr ? idle : nullptr;
+  while (newest != closed_mark() && newest != idle_mark()) {
+    job* const then = newest == nullptr ? idle_mark() : nullptr;
     if (!inbox_.compare_exchange_weak(newest, then, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
       continue;
     }
-    if (then == idle || cancel_mails(in_order(newest), reason)) return;
+    if (then == idle_mark() || cancel_mails(in_order(newest), reason)) return;
     newest = inbox_.load(std::memory_order_acquire);
   }
 }
 
-void actor_core::close(const error& reason) noexcept {
-  job* newest = inbox_.exchange(closed, std::memory_order_acq_rel);
-  if (newest == idle) newest = nullptr;
-  static_cast<void>(cancel_mails(take_backlog(), reason));
-  static_cast<void>(cancel_mails(in_order(newest), reason));
-  if (has_object_) kind_->destroy(this);
-  has_object_ = false;
-  free_block_of_core();
-}
-
-void actor_core::close_all(const error& reason) noexcept {
-  registry& all = registry::global();
-  for (;;) {
-    actor_core* next = nullptr;
-    {
-      const std::lock_guard lock(all.mutex);
-      next = all.first;
-      if (next != nullptr) all.unlink(next);
+// The construction is not to be. While the runtime runs there is no memory to queue it: the actor
+// ends as if its constructor had failed.
+void actor_core::abandon_start(const error& reason) noexcept {
+  if (claim_start()) {
+    if (executor::is_running()) {
+      construction_failed(reason);
+      stopped(nullptr);
+    } else {
+      abandon(reason);
     }
-    if (next == nullptr) return;
-    next->close(reason);
   }
+  unpin();
 }
 
 }  // namespace manta::inline v0::exec

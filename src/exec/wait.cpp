@@ -104,7 +104,7 @@ void run_again(job* j) noexcept {
   ready_task(j);
 }
 
-void run_claimed(job* j, const run_options& how) noexcept {
+bool run_claimed(job* j, const run_options& how) noexcept {
   std::uint64_t bits = 0;
   {
     context ctx;
@@ -112,8 +112,9 @@ void run_claimed(job* j, const run_options& how) noexcept {
     ctx.actor = how.actor;
     ctx.drops = how.drops;
     if (show_running(ctx) && how.follows_caller) [[unlikely]] {
+      if (how.shown != nullptr) how.actor->end_turn(*how.shown);
       j->fail(cancelled_error(), how.drops);
-      return;
+      return true;
     }
     if (const call_extra* const with = j->extra()) [[unlikely]]
       enter_extra(ctx, *with);
@@ -123,6 +124,7 @@ void run_claimed(job* j, const run_options& how) noexcept {
       end_stop(ctx);
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.run, 1);
+  if (how.shown != nullptr && bits != 0) how.actor->end_turn(*how.shown);
   if (how.is_last && executor::should_announce()) executor::announce_search();
   if ((bits & job_bits::ready) != 0) [[likely]] {
     j->finish(bits | job_bits::claimed, how.drops);
@@ -132,7 +134,7 @@ void run_claimed(job* j, const run_options& how) noexcept {
   } else if (bits == job_bits::again) {
     run_again(j);
   }
-  // Otherwise it is suspended: it may have gone on, and be gone, already.
+  return bits != 0;  // suspended: it may have gone on, and be gone, already
 }
 
 void execute_task(job* j) noexcept {
@@ -207,9 +209,10 @@ bool executor::run_newest(job* entry) {
 bool executor::is_self_wait(job* j) noexcept {
   const job_ref end(j->awaited());
   if (end->ops->origin == nullptr || end->is_ready()) return false;
+  // Only an address unless it is on this stack: the call may have run and its actor be gone.
   const actor_core* const of = end->ops->origin(end.get()).actor;
   for (context* c = this_thread.current; c != nullptr; c = c->outer) {
-    if (c->actor == of) return true;
+    if (c->actor == of && of->excludes(c->running, end.get())) return true;
   }
   return false;
 }

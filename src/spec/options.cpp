@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/spec/options.hpp>
 
+#include <set>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include <manta/spec/error.hpp>
@@ -37,6 +40,61 @@ void check_count(const char* key, int value) {
   raise(errc::invalid_argument, fmt::format("option {}: asked {}, allowed 0 or more", key, value));
 }
 
+// Groups are numbered with 16 bits, the default group among them.
+constexpr std::size_t most_groups = 65535;
+constexpr int most_at_a_time = 65536;
+constexpr std::size_t largest_cap = std::size_t{1} << 30U;
+
+void check_limit(const std::string& key, int limit) {
+  if (limit >= 1 && limit <= most_at_a_time) return;
+  raise(errc::invalid_argument,
+        fmt::format("option {}: asked {}, allowed 1 to {}", key, limit, most_at_a_time));
+}
+
+void check_groups(const std::vector<concurrency_group>& groups) {
+  if (groups.size() > most_groups) {
+    raise(errc::invalid_argument,
+          fmt::format("option groups: asked {}, allowed up to {}", groups.size(), most_groups));
+  }
+  std::set<std::string_view> seen;
+  for (const concurrency_group& g : groups) {
+    if (g.name.empty()) raise(errc::invalid_argument, "option groups: a group has an empty name");
+    check_limit(fmt::format("groups, group \"{}\"", g.name), g.limit);
+    if (seen.insert(g.name).second) continue;
+    raise(errc::invalid_argument,
+          fmt::format("option groups: \"{}\" is given twice; once is enough", g.name));
+  }
+}
+
+void check_naming(const actor_options& asked) {
+  if (asked.detached) {
+    raise(errc::unsupported,
+          "option detached: the job ends with its driver's process, since it has no head of its "
+          "own that outlives it, and so does every actor; keep a handle in main instead");
+  }
+  if (asked.name) return;
+  if (asked.get_if_exists) {
+    raise(errc::invalid_argument,
+          "option get_if_exists: asked without a name; give the name to look for");
+  }
+  if (!asked.name_space.empty()) {
+    raise(errc::invalid_argument,
+          fmt::format("option name_space: asked \"{}\" without a name; give a name, too",
+                      asked.name_space));
+  }
+}
+
+void check_mailbox(const actor_options& asked) {
+  if (asked.mailbox_cap > largest_cap) {
+    raise(errc::invalid_argument, fmt::format("option mailbox_cap: asked {}, allowed 0 to {}",
+                                              asked.mailbox_cap, largest_cap));
+  }
+  if (asked.on_full > full_policy::refuse) {
+    raise(errc::invalid_argument, fmt::format("option on_full: asked {}, allowed wait and refuse",
+                                              static_cast<int>(asked.on_full)));
+  }
+}
+
 void check_name(const std::optional<std::string>& name) {
   if (!name || !name->empty()) return;
   raise(errc::invalid_argument, "option name: asked an empty name; leave it unset for none");
@@ -68,12 +126,19 @@ void check(const options& asked) {
 void check(const call_options& asked) {
   check_timeout(asked.timeout);
   check_name(asked.name);
+  if (asked.group && asked.group->empty()) {
+    raise(errc::invalid_argument, "option group: asked an empty name; leave it unset for none");
+  }
 }
 
 void check(const actor_options& asked) {
   check_resource_fields(asked);
   check_count("max_restarts", asked.max_restarts);
   check_name(asked.name);
+  check_naming(asked);
+  check_limit("max_concurrency", asked.max_concurrency);
+  check_groups(asked.groups);
+  check_mailbox(asked);
 }
 
 demand to_demand(const options& asked) { return demand_of(asked); }

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include <manta/base/export.hpp>
-#include <manta/base/pause.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/parker.hpp>
+#include <manta/spec/actor_end.hpp>
 #include <manta/spec/error.hpp>
+#include <manta/spec/options.hpp>
 
 // An actor without its type: mailbox, life and handles.
 //
@@ -25,30 +27,41 @@
 //   idle       nothing to do, not scheduled             CAS to m; schedule   -
 //   null       scheduled or running, nothing new        CAS to m             CAS to idle, leaves
 //   m -> ...   scheduled or running, calls waiting      CAS to m'            exchange(null), runs
-//   closed     ended with the runtime                   fails the call       -
+//   closed     ended                                    fails the call       ends the life
 //
-//   life:  starting (inbox null: calls collect) -> alive -> ended
-//                 \-> lost (the constructor failed): every call fails with actor_lost
+//   life:  starting (inbox null: calls collect) -> alive -> over -> gone
+//                 \______________ killed _________________/
 //
-// A call whose arguments are futures still being made waits in `held` and with it the later calls
-// of the same caller; calls of other callers pass.
+// A call whose arguments are futures still being made waits in a held list and with it the later
+// calls of the same caller; calls of other callers pass. It is released by its needs becoming -1,
+// under the lock, by who found its arguments complete (and reads it last): needs 0 alone would let
+// another thread send it, and it would be gone. A held call counts as a handle.
 //
-// The end: when the last handle goes, the core itself is pushed as a mail behind all calls; the
-// worker that finds it destroys the object and frees the block. A held call counts as a handle.
+// The end. When the last handle goes, or the actor is retired and no call is held, the core itself
+// is pushed as a mail behind all calls; the worker that finds it destroys the object. A method that
+// made a handle meanwhile makes that mail void. kill and exit do not queue: they set stop_, close
+// the inbox, and fail what waits. The worker sees stop_ before and after each call, and ends the
+// life there; an idle actor is scheduled for it.
 //
-// A held call is released by its needs becoming -1, under the lock, by who found its arguments
-// complete (and reads it last): needs 0 alone would let another thread send it, and it would be
-// gone.
+//   runner:  running_ = call; backlog_ = rest; light barrier; stop_?  ... run ...
+//            running_ = null; light barrier; stop_? wait for the killer's lock; finish the call
+//   killer:  lock; stop_ = true; heavy barrier; running_ not null? it and the rest are his
+//
+// What few actors need (a name, a cap, lanes, held calls, monitors) lies behind one pointer, rare_;
+// gate_ is not 0 when a sender has to look there. More than one call at a time: actor_lanes.cpp.
 //
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
-//   3. the block is freed when the life has ended (by the end or by close) and the last handle has
-//      been given up, by whoever comes second.
+//   3. the block is freed when nobody has a pin any more: the life, the handles together, each weak
+//      handle, the construction, and who refuses calls.
 
 namespace manta::inline v0::exec {
 
 class resource_claim;
+struct rare_state;
+struct actor_lanes;
+struct lane_step;
 
 /// What a core has to know of the object's type.
 struct actor_ops {
@@ -59,14 +72,32 @@ struct actor_ops {
   resource_claim* (*claim)(actor_core* self) noexcept = nullptr;
 };
 
+/// Somebody who is told how an actor ended. Lives where its owner wants; the list only links it.
+struct end_watcher {
+  end_watcher* next = nullptr;
+  /// Called once, after the object is gone; the watcher may be gone when it returns.
+  void (*tell)(end_watcher* self, const actor_end& how) noexcept = nullptr;
+  /// Whether nobody wants to know any more: then give_up is called some time instead of tell.
+  bool (*is_forgotten)(end_watcher* self) noexcept = nullptr;
+  void (*give_up)(end_watcher* self) noexcept = nullptr;
+};
+
 class MANTA_API actor_core : public job {
  public:
-  /// Starts with one handle. Registers itself so that the end of the runtime finds it.
+  /// Starts with one handle and a pin for the construction. Registers itself so that the end of the
+  /// runtime finds it.
   explicit actor_core(const actor_ops* kind);
 
   // Handles, any thread.
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
   void drop_handle() noexcept;
+  /// A handle for who has none. False: the last one went, or the actor ended or is about to.
+  bool try_add_handle() noexcept;
+  /// A handle for one of its running methods, even when all others have gone: it lives on then.
+  void add_handle_inside() noexcept;
+  /// Keeps the block's memory, not the actor.
+  void pin() noexcept { pins_.fetch_add(1, std::memory_order_relaxed); }
+  void unpin() noexcept;
 
   /// Makes room for held calls. Call it before send_linked, and before the call's arguments are
   /// linked, since what follows can't fail. Throws std::bad_alloc.
@@ -80,72 +111,184 @@ class MANTA_API actor_core : public job {
   /// job_ops::ready of a linked call: from here on it may be sent, and be gone.
   void arguments_ready(job* call, std::uint64_t caller) noexcept;
 
-  /// Shown in errors instead of the type. Before the construction starts; null for none.
-  void set_name(std::unique_ptr<std::string> name) noexcept { name_ = std::move(name); }
+  /// Takes over what spawn was asked for beside the type. Before the construction starts and others
+  /// know the actor. Throws std::bad_alloc.
+  void apply(const actor_options& asked);
+  /// Registers the actor under the name it was given, unless a living one of its namespace has it:
+  /// that is answered, with a handle, when `may_exist`. Throws name_taken; invalid_argument when
+  /// the living one is of another type; std::bad_alloc.
+  actor_core* take_name(bool may_exist);
+  /// The living actor of that name, with a handle for the caller; null when there is none. Throws
+  /// invalid_argument when it is not of the type.
+  static actor_core* find(const std::string& name, const std::string& name_space, const char* type);
+  /// Ends an actor whose construction will not be started; the caller has its one handle, and no
+  /// longer has it then.
+  void discard() noexcept;
+
+  /// The construction is about to run. False: the actor was killed before; nothing must be made.
+  bool claim_start() noexcept;
   /// The constructor has run (or failed, with `reason`): begins with the calls. The calling worker
-  /// stays with the actor for a while.
+  /// stays with the actor for a while. Gives up the construction's pin.
   void begin(const error* reason) noexcept;
-  /// The actor's turn, or its construction, is not to be: the calls that wait fail with `reason`.
+  /// The construction is not to be: begin, for one that can't be run any more.
+  void abandon_start(const error& reason) noexcept;
+  /// The actor's turn is not to be: the calls that wait fail with `reason`.
   void abandon(const error& reason) noexcept;
   /// Runs the mails up to `call` on this thread, which has taken the scheduled entry, as the caller
   /// who waits for it; what comes later is left to a worker. False, and nothing done: `call` is not
   /// the newest mail.
   bool run_until(const job* call) noexcept;
-  /// What calls fail with; null while the actor lives. Read by the worker that runs it.
-  const error* lost() const noexcept { return lost_; }
+
+  // The ends that are asked for. Any thread with a handle, or a method; harmless when it has ended.
+  /// Throws std::bad_alloc, with nothing changed.
+  void kill();
+  void retire();
+  void exit();
+  /// Whether kill or exit was called: what runs should end soon.
+  bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed); }
+  /// Adds a watcher; false: the actor ended, and `how` says how. Throws std::bad_alloc.
+  bool watch(end_watcher* w, actor_end& how);
+
+  /// Whether `awaited` can't begin before `running`, one of this actor's methods, has ended.
+  bool excludes(const job* running, job* awaited) const noexcept;
+  /// Completes a call whose run was suspended (it answered 0), like job::finish with one hold, and
+  /// lets the actor go on with what it kept back meanwhile. Any thread.
+  static void complete(job* call, std::uint64_t bits) noexcept;
+
+  /// job_ops::execute and cancel of methods' calls: an actor with lanes queues them like tasks.
+  static void execute_call(job* call) noexcept;
+  static void cancel_call(job* call, const error& reason) noexcept;
+
+  /// The number of a concurrency group, the default group (0) when `name` is empty. Throws
+  /// invalid_argument when there is no such group.
+  std::uint16_t group_index(const std::string& name) const;
+  /// A call's group travels in the upper bits of its caller's number.
+  static constexpr unsigned group_shift = 48;
+  /// The caller's number of what waits for all of an actor's groups.
+  static constexpr std::uint64_t all_groups = std::uint64_t{0xffff} << group_shift;
+
+  /// Whether a caller has to ask admit before it makes a call.
+  bool is_capped() const noexcept {
+    return (gate_.load(std::memory_order_relaxed) & gate_capped) != 0;
+  }
+  /// Takes a place in the mailbox of an actor with a cap; waits for it or throws mailbox_full, as
+  /// the actor was asked to. Throws self_wait when a method of its own would have to wait.
+  void admit();
+  /// Gives the place of a call back that was not sent.
+  void unadmit() noexcept;
+
   const actor_ops& kind() const noexcept { return *kind_; }
+  /// What errors call it: its name, or its type.
+  std::string shown_name() const;
 
   /// Ends every actor: what is queued fails with `reason`. No worker may run.
   static void close_all(const error& reason) noexcept;
   /// Actors that exist, for tests.
   static std::size_t alive() noexcept;
 
+  /// A runner's call has run and is about to be finished: nobody else may touch it from here on.
+  void end_turn(std::atomic<job*>& shown) noexcept {
+    shown.store(nullptr, std::memory_order_relaxed);
+    light_barrier();  // pairs with the killer's heavy one
+    if (stop_.load(std::memory_order_relaxed)) [[unlikely]]
+      wait_for_killer();
+  }
+
  protected:
   ~actor_core();
 
  private:
-  struct held_calls;
   struct registry;
+  friend struct actor_lanes;
+  friend void execute_actor(job* self) noexcept;
   enum class arrival : std::uint8_t { first, behind, refused };
+  enum class phase : std::uint8_t { starting, alive, over, gone };
+  enum class verdict : std::uint8_t { ended, goes_on };
   struct flushed {
     job* refused = nullptr;  // linked
     bool has_first = false;
   };
-  friend void execute_actor(job* self) noexcept;
 
+  // gate_: number of held calls, and why a sender has to look closer.
+  static constexpr std::uint32_t gate_held = (1U << 24U) - 1;
+  static constexpr std::uint32_t gate_refusing = 1U << 24U;  // retired, killed, left: lost_ says it
+  static constexpr std::uint32_t gate_capped = 1U << 25U;
+  // handles_: their number, and whether the core is in the mailbox as the mail of its end.
+  static constexpr std::uint32_t end_queued = 1U << 31U;
+  // turn_: a suspended call, and who came first, its runner or its completion.
+  static constexpr std::uint8_t turn_parked = 1;
+  static constexpr std::uint8_t turn_completed = 2;
+
+  // actor_core.cpp: the mailbox
   job*& link_of(job* mail) noexcept { return mail == this ? end_link_ : mail->link(); }
   job* in_order(job* newest) noexcept;
   bool push(job* mail) noexcept;
   arrival insert(job* mail) noexcept;
+  void send_slowly(job* call, std::uint64_t caller) noexcept;
   void drain() noexcept;
   bool run_mails(job* list, int& budget) noexcept;
-  job* take_new() noexcept;
-  void run_call(job* call, bool is_last) noexcept;
-  static void drop_cancelled(job* call) noexcept;
+  job* take_new(int polls) noexcept;
+  enum class outcome : std::uint8_t { finished, suspended, stopped };
+  outcome run_call(job* call, job* rest, bool is_last) noexcept;
+  bool park_turn() noexcept;
+  static void end_call(job* call, const error& reason) noexcept;
   void hold_back(job* call, std::uint64_t caller) noexcept;
   flushed flush_held(std::uint64_t caller) noexcept;
-  static void refuse(job* list) noexcept;
-  void finish_life() noexcept;
+  void refuse(job* list) noexcept;
   bool cancel_mails(job* list, const error& reason) noexcept;
-  job* take_backlog() noexcept;
+  static void finish_suspended(job* call, std::uint64_t bits) noexcept;
+
+  // actor_life.cpp: names, ends, monitors
+  rare_state& make_rare();
+  rare_state* rare() const noexcept { return rare_.load(std::memory_order_acquire); }
+  void stop_now(end_reason why);
+  void construction_failed(const error& reason) noexcept;
+  bool push_final() noexcept;
+  verdict at_end_mail() noexcept;
+  void rejoin(job* current) noexcept;
+  void stopped(job* current) noexcept;
+  void end_life() noexcept;
+  void dispose() noexcept;
+  void fail_lost(job* list) noexcept;
+  void fail_held() noexcept;
+  actor_end how_it_ended() const;
+  void wait_for_killer() noexcept;
   void close(const error& reason) noexcept;
-  void free_block_of_core() noexcept;
+
+  // actor_lanes.cpp: several calls at a time
+  void drain_lanes() noexcept;
+  void start_lanes(job* calls) noexcept;
+  void run_lane(job* call) noexcept;
+  bool run_in_lane(job* call, std::atomic<job*>& shown) noexcept;
+  void go_on(const lane_step& then) noexcept;
+  void complete_in_lane(job* call, std::uint64_t bits) noexcept;
+  bool leave_bias() noexcept;
+  std::vector<job_ref> running_calls() noexcept;
+  // actor_cap.cpp: full mailboxes
+  void left_mailbox(std::uint32_t calls) noexcept;
+  void open_places() noexcept;
 
   // One cache line with the header: only pushing and taking mails moves it between cores.
   std::atomic<job*> inbox_{nullptr};
   job* end_link_ = nullptr;  // link() of the core as a mail
   // Mostly read, by senders and by the worker.
-  std::atomic<std::uint32_t> held_count_{0};
+  std::atomic<std::uint32_t> gate_{0};
   std::atomic<std::uint32_t> handles_{1};
   const actor_ops* const kind_;
-  job* backlog_ = nullptr;  // taken from the inbox, oldest first, not run yet
-  error* lost_ = nullptr;
+  std::atomic<rare_state*> rare_{nullptr};
+  std::atomic<const error*> lost_{nullptr};  // what calls fail with, once an end was asked for
+  std::atomic<std::uint32_t> pins_{3};       // the life, the handles, the construction
+  std::atomic<phase> life_{phase::starting};
+  end_reason reason_ = end_reason::ended;
   bool has_object_ = false;
-  std::atomic<std::uint32_t> pins_{2};  // who still touches the block: its life, its last handle
-  std::atomic<held_calls*> held_{nullptr};
-  std::unique_ptr<std::string> name_;
+  bool has_lanes_ = false;
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
+  // Written at every call by the worker that runs the actor.
+  std::atomic<job*> backlog_{nullptr};  // taken from the inbox, oldest first, not run yet
+  std::atomic<job*> running_{nullptr};
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint8_t> turn_{0};
 };
 
 }  // namespace manta::inline v0::exec

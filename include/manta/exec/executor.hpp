@@ -264,14 +264,15 @@ class thread_waiter : public waiter {
 
 /// How run_claimed runs a job.
 struct run_options {
-  unsigned drops = 1;           ///< as in job::finish
-  actor_core* actor = nullptr;  ///< whose method it is
-  bool is_last = true;          ///< the worker knows of nothing to run after it
-  bool follows_caller = true;   ///< it is cancelled when its caller was
+  unsigned drops = 1;                  ///< as in job::finish
+  actor_core* actor = nullptr;         ///< whose method it is
+  std::atomic<job*>* shown = nullptr;  ///< where who ends the actor sees it while it runs
+  bool is_last = true;                 ///< the worker knows of nothing to run after it
+  bool follows_caller = true;          ///< it is cancelled when its caller was
 };
 
-/// Runs a claimed job on this thread and completes it.
-MANTA_API void run_claimed(job* j, const run_options& how) noexcept;
+/// Runs a claimed job on this thread and completes it. False: it was suspended instead.
+MANTA_API bool run_claimed(job* j, const run_options& how) noexcept;
 
 /// Queues a job once more that ran, and failed.
 MANTA_API void run_again(job* j) noexcept;

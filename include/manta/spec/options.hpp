@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
@@ -106,6 +107,23 @@ struct call_options {
   std::optional<duration> timeout = std::nullopt;
   /// As for tasks.
   std::optional<std::string> name = std::nullopt;
+  /// The concurrency group whose limit the call counts for; the actor's default group when unset.
+  /// Throws invalid_argument when the actor has no such group. Not empty when set.
+  std::optional<std::string> group = std::nullopt;
+};
+
+/// Some of an actor's methods that share a limit of their own; see actor_options::groups.
+struct concurrency_group {
+  /// What calls name it by. Not empty, and once only in an actor.
+  std::string name;
+  /// How many calls of the group may run at a time; 1 to 65,536.
+  int limit = 1;
+};
+
+/// What a call does that finds an actor's mailbox at its cap.
+enum class full_policy : std::uint8_t {
+  wait,    ///< the caller waits for a place; a worker lends its core meanwhile
+  refuse,  ///< the call throws manta::mailbox_full
 };
 
 /// Options of one actor: `spawn<T>.with({.name = "shard 3"})(x)`.
@@ -123,10 +141,30 @@ struct actor_options {
   resource_list resources = {};
   /// Restarts after the loss of its process; inside one process none ever happens. 0 or more.
   int max_restarts = 0;
-  /// Shown in errors instead of the type's name. Not empty when set.
+  /// What find_actor finds it by and errors call it, instead of the type's name. At most one living
+  /// actor of a namespace has it; it is free again when that one ended. Not empty when set.
   std::optional<std::string> name = std::nullopt;
   /// Where the actor wants to live, as in `options`.
   placement where = {};
+  /// Where the name is unique. Names of different namespaces do not meet.
+  std::string name_space = {};
+  /// Gives the living actor of that name, if there is one, instead of making another; the arguments
+  /// are dropped then. Needs a name.
+  bool get_if_exists = false;
+  /// Lives on without handles and driver. Throws manta::unsupported: with no head of its own a job
+  /// ends with its driver's process.
+  bool detached = false;
+  /// Calls that may run at a time; 1 to 65,536. With more than 1 calls may start in any order, and
+  /// the object has to protect itself. A call that blocks in manta lends its core.
+  int max_concurrency = 1;
+  /// Groups of calls with limits of their own: `.groups = {{"io", 4}}`, and at the call
+  /// `remote<&T::m>.with({.group = "io"})(handle)`. Calls that name none have max_concurrency.
+  std::vector<concurrency_group> groups = {};
+  /// Calls that may wait in the mailbox, those that wait for arguments included; 0 for no cap, at
+  /// most 2^30.
+  std::size_t mailbox_cap = 0;
+  /// What a call does that finds the mailbox at its cap.
+  full_policy on_full = full_policy::wait;
 };
 
 /// How long and for how many `wait` waits.

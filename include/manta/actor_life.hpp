@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <manta/actor.hpp>
+#include <manta/future.hpp>
+#include <manta/spec/actor_end.hpp>
+
+// Actors' lives: finding one by its name, ending one, being told of an end, weak handles, and what
+// an actor's own methods may ask for.
+
+namespace manta::inline v0 {
+
+namespace detail {
+
+MANTA_API exec::actor_core* find_core(const std::string& name, const std::string& name_space,
+                                      const char* type);
+MANTA_API future<actor_end> watch_core(exec::actor_core* core);
+MANTA_API void kill_core(exec::actor_core* core);
+MANTA_API void retire_core(exec::actor_core* core);
+MANTA_API exec::actor_core* own_core(const char* type);
+
+}  // namespace detail
+
+/// A handle that does not keep its actor: lock() gives a real one while the actor lives.
+///
+/// Copyable; empty when default-made. Any thread may use a weak handle and its copies; one object
+/// is externally synchronised. Cost: what is left of an actor that ended, its block of memory,
+/// stays until the last weak handle goes.
+template <class T>
+class weak_actor {
+ public:
+  using value_type = T;
+
+  /// Empty.
+  weak_actor() noexcept = default;
+  /// To the actor of `a`; empty when that is.
+  weak_actor(const actor<T>& a) noexcept  // NOLINT(google-explicit-constructor): as std::weak_ptr
+      : core_(detail::actor_access::core_or_null(a)) {
+    if (core_ != nullptr) core_->pin();
+  }
+  weak_actor(const weak_actor& other) noexcept : core_(other.core_) {
+    if (core_ != nullptr) core_->pin();
+  }
+  weak_actor(weak_actor&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  weak_actor& operator=(weak_actor other) noexcept {
+    std::swap(core_, other.core_);
+    return *this;
+  }
+  ~weak_actor() {
+    if (core_ != nullptr) core_->unpin();
+  }
+
+  /// A handle to the actor; an empty one when its last handle went, or it was killed, retired, has
+  /// left, was never constructed, or ended with the runtime.
+  actor<T> lock() const noexcept {
+    if (core_ == nullptr || !core_->try_add_handle()) return {};
+    return detail::actor_access::make<T>(core_);
+  }
+
+  /// Two weak handles are equal when they are to the same actor.
+  friend bool operator==(const weak_actor& a, const weak_actor& b) noexcept {
+    return a.core_ == b.core_;
+  }
+
+ private:
+  exec::actor_core* core_ = nullptr;
+};
+
+/// The living actor of that name in that namespace, or nothing. A name is found from spawn on, and
+/// no longer once the actor's last handle went or its end was asked for. Throws no_runtime;
+/// invalid_argument when that actor is not a T, with both types. Any thread. Cost: one lock.
+template <class T>
+std::optional<actor<T>> find_actor(const std::string& name, const std::string& name_space = {}) {
+  exec::actor_core* const found = detail::find_core(name, name_space, base::spelled_type<T>());
+  if (found == nullptr) return std::nullopt;
+  return detail::actor_access::make<T>(found);
+}
+
+/// A future of how the actor ends. It is ready when the object is gone, at once when it has ended,
+/// and at the latest with the runtime. It does not keep the actor; there may be several. A method
+/// that waits for its own actor's end gets self_wait. Throws invalid_argument for an empty handle,
+/// no_runtime, std::bad_alloc. Any thread. Cost: a block.
+template <class T>
+future<actor_end> monitor(const actor<T>& a) {
+  return detail::watch_core(detail::actor_access::core(a));
+}
+
+/// Ends the actor: calls that have not begun fail with actor_lost at once, what runs is asked to
+/// stop (this_task::is_cancelled), and when that has returned the object is destroyed on a worker.
+/// Later calls fail with actor_lost. Handles stay, its name is free. Harmless when it has ended
+/// already, and before it was constructed: then it never is. Throws invalid_argument for an empty
+/// handle, no_runtime, std::bad_alloc with nothing changed. Any thread. Cost: one barrier on every
+/// thread of the process (some microseconds); arguments of the calls that fail are destroyed on
+/// this thread.
+template <class T>
+void kill(const actor<T>& a) {
+  detail::kill_core(detail::actor_access::core(a));
+}
+
+/// Ends the actor after the calls made before, those that still wait for arguments included; later
+/// ones fail with actor_lost. A kill may follow. Otherwise as kill.
+template <class T>
+void retire(const actor<T>& a) {
+  detail::retire_core(detail::actor_access::core(a));
+}
+
+/// What an actor's method, or its constructor, may ask for about its own actor. Elsewhere, also in
+/// a task that a method made, these throw invalid_argument.
+namespace this_actor {
+
+/// A handle to the actor itself. When all others have gone it keeps the actor alive all the same;
+/// kept in the object it makes a cycle. Throws invalid_argument when the actor is not a T.
+template <class T>
+actor<T> handle() {
+  exec::actor_core* const core = detail::own_core(base::spelled_type<T>());
+  core->add_handle_inside();
+  return detail::actor_access::make<T>(core);
+}
+
+/// Ends the actor when the method has returned; the method goes on after this call, and its result
+/// is delivered. Calls that have not begun fail with actor_lost at once. Throws std::bad_alloc.
+MANTA_API void exit();
+
+}  // namespace this_actor
+}  // namespace manta::inline v0

@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/exec/actor_core.hpp>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "actor_state.hpp"
+
+// An actor's life: handles, names, the ways to end, and who is told. See the story in
+// actor_core.hpp.
+
+namespace manta::inline v0::exec {
+
+void execute_actor(job* self) noexcept { static_cast<actor_core*>(self)->drain(); }
+void cancel_actor(job* self, const error& reason) noexcept {
+  static_cast<actor_core*>(self)->abandon(reason);
+}
+
+namespace {
+
+const job_ops activation_ops = {
+    .execute = execute_actor,
+    .run = nullptr,
+    .ready = nullptr,
+    .cancel = cancel_actor,
+    .drop_arguments = nullptr,
+    .drop_value = nullptr,
+    .alias = nullptr,
+    .origin = nullptr,
+    .size = 0,
+    .front = 0,
+    .in_place = false,
+    .function = "actor",
+    .function_hash = 0,
+};
+
+// The living actors that have a name. An entry whose actor is about to end counts as free.
+struct name_table {
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::string>, actor_core*> actors;
+
+  static name_table& global() {
+    static auto* const made = new name_table;
+    return *made;
+  }
+};
+
+std::string in_space(const std::string& name, const std::string& name_space) {
+  return name_space.empty() ? fmt::format("\"{}\"", name)
+                            : fmt::format("\"{}\" of namespace \"{}\"", name, name_space);
+}
+
+[[noreturn]] void raise_other_type(const std::string& what, const char* found, const char* asked) {
+  raise(errc::invalid_argument,
+        fmt::format("the actor {} is a {}, asked for a {}; use its type, or another name", what,
+                    readable_name(found), readable_name(asked)));
+}
+
+}  // namespace
+
+actor_core::registry& actor_core::registry::global() {
+  static auto* const made = new registry;
+  return *made;
+}
+
+void actor_core::registry::add(actor_core* a) {
+  const std::lock_guard lock(mutex);
+  a->next_ = first;
+  if (first != nullptr) first->previous_ = a;
+  first = a;
+  ++count;
+}
+
+void actor_core::registry::remove(actor_core* a) {
+  const std::lock_guard lock(mutex);
+  if (first == a || a->previous_ != nullptr) unlink(a);
+}
+
+void actor_core::registry::unlink(actor_core* a) {
+  if (a->previous_ != nullptr) a->previous_->next_ = a->next_;
+  if (a->next_ != nullptr) a->next_->previous_ = a->previous_;
+  if (first == a) first = a->next_;
+  a->previous_ = a->next_ = nullptr;
+  --count;
+}
+
+std::size_t actor_core::alive() noexcept {
+  const std::lock_guard lock(registry::global().mutex);
+  return registry::global().count;
+}
+
+actor_core::actor_core(const actor_ops* kind) : job(&activation_ops, 1), kind_(kind) {
+  registry::global().add(this);
+}
+
+actor_core::~actor_core() {
+  rare_state* const r = rare();
+  if (r == nullptr) return;
+  while (end_watcher* const w = r->watchers) {  // only of an actor whose end had no memory to tell
+    r->watchers = w->next;
+    w->give_up(w);
+  }
+  delete r;
+}
+
+rare_state& actor_core::make_rare() {
+  if (rare_state* const r = rare()) return *r;
+  auto made = std::make_unique<rare_state>();
+  rare_state* expected = nullptr;
+  if (rare_.compare_exchange_strong(expected, made.get(), std::memory_order_seq_cst)) {
+    return *made.release();
+  }
+  return *expected;
+}
+
+std::string actor_core::shown_name() const {
+  const rare_state* const r = rare();
+  return r != nullptr && !r->name.empty() ? r->name : readable_name(kind_->type);
+}
+
+// Handles and pins.
+
+void actor_core::unpin() noexcept {
+  if (pins_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const std::size_t size = kind_->size;
+  this->~actor_core();
+  free_block(this, size);
+}
+
+void actor_core::drop_handle() noexcept {
+  const std::uint32_t old = handles_.fetch_sub(1, std::memory_order_acq_rel);
+  if ((old & ~end_queued) != 1) return;
+  // A method may have made a handle since, or the mail be on its way: its finder looks again.
+  std::uint32_t none = 0;
+  if ((old & end_queued) == 0 &&
+      handles_.compare_exchange_strong(none, end_queued, std::memory_order_acq_rel)) {
+    push(this);  // a thread that is new here joins in resume
+  }
+  unpin();
+}
+
+bool actor_core::try_add_handle() noexcept {
+  if ((gate_.load(std::memory_order_acquire) & gate_refusing) != 0 ||
+      life_.load(std::memory_order_acquire) >= phase::over) {
+    return false;
+  }
+  std::uint32_t old = handles_.load(std::memory_order_relaxed);
+  do {
+    if ((old & ~end_queued) == 0) return false;
+  } while (!handles_.compare_exchange_weak(old, old + 1, std::memory_order_acq_rel));
+  return true;
+}
+
+void actor_core::add_handle_inside() noexcept {
+  pin();
+  const std::uint32_t old = handles_.fetch_add(1, std::memory_order_acq_rel);
+  if ((old & ~end_queued) != 0) unpin();  // the handles have their pin already
+}
+
+// Names.
+
+actor_core* actor_core::take_name(bool may_exist) {
+  rare_state& r = *rare();
+  name_table& names = name_table::global();
+  actor_core* found = nullptr;
+  bool is_other = false;
+  {
+    const std::lock_guard lock(names.mutex);
+    const auto [at, is_new] = names.actors.try_emplace({r.name_space, r.name}, this);
+    if (is_new || !at->second->try_add_handle()) {
+      at->second = this;
+      r.is_named = true;
+      return nullptr;
+    }
+    found = at->second;
+    is_other = std::strcmp(found->kind_->type, kind_->type) != 0;
+  }
+  if (may_exist && !is_other) return found;
+  const std::string what = in_space(r.name, r.name_space);
+  const char* const type = found->kind_->type;
+  found->drop_handle();
+  if (may_exist) raise_other_type(what, type, kind_->type);
+  raise(errc::name_taken,
+        fmt::format("an actor {} is alive already (a {}); choose another name or namespace, or ask "
+                    "for it with get_if_exists or find_actor",
+                    what, readable_name(type)));
+}
+
+actor_core* actor_core::find(const std::string& name, const std::string& name_space,
+                             const char* type) {
+  name_table& names = name_table::global();
+  actor_core* found = nullptr;
+  {
+    const std::lock_guard lock(names.mutex);
+    const auto at = names.actors.find({name_space, name});
+    if (at == names.actors.end() || !at->second->try_add_handle()) return nullptr;
+    found = at->second;
+  }
+  if (std::strcmp(found->kind_->type, type) == 0) return found;
+  const char* const found_type = found->kind_->type;
+  found->drop_handle();
+  raise_other_type(in_space(name, name_space), found_type, type);
+}
+
+void actor_core::discard() noexcept {
+  static_cast<void>(claim_start());
+  end_life();
+  unpin();
+  drop_handle();
+}
+
+// Ends.
+
+bool actor_core::claim_start() noexcept {
+  phase expected = phase::starting;
+  return life_.compare_exchange_strong(expected, phase::alive, std::memory_order_acq_rel);
+}
+
+void actor_core::construction_failed(const error& reason) noexcept {
+  static const error no_memory = error::out_of_memory();
+  const error* lost = &no_memory;
+  std::unique_lock<std::mutex> lock;
+  try {
+    rare_state& r = make_rare();
+    error told(errc::actor_lost,
+               fmt::format("the constructor of {} failed: {}", shown_name(), reason.message()));
+    lock = std::unique_lock(r.life_mutex);
+    if (is_stopping()) return;  // killed meanwhile
+    r.stopped.emplace(std::move(told));
+    lost = &*r.stopped;
+  } catch (const std::bad_alloc&) {
+    // The calls fail with that instead.
+  }
+  reason_ = end_reason::constructor_failed;
+  lost_.store(lost, std::memory_order_release);
+  gate_.fetch_or(gate_refusing, std::memory_order_acq_rel);
+  stop_.store(true, std::memory_order_seq_cst);
+}
+
+void actor_core::kill() { stop_now(end_reason::killed); }
+void actor_core::exit() { stop_now(end_reason::exited); }
+
+// The story's killer. What waits fails at once, on this thread; the object ends on a worker.
+void actor_core::stop_now(end_reason why) {
+  rare_state& r = make_rare();
+  error told(errc::actor_lost,
+             why == end_reason::killed
+                 ? fmt::format("the actor {} was killed; the call did not run", shown_name())
+                 : fmt::format("the actor {} has left (this_actor::exit); the call did not run",
+                               shown_name()));
+  std::unique_lock lock(r.life_mutex);
+  if (is_stopping() || life_.load(std::memory_order_acquire) >= phase::over) return;
+  r.stopped.emplace(std::move(told));
+  reason_ = why;
+  lost_.store(&*r.stopped, std::memory_order_release);
+  gate_.fetch_or(gate_refusing, std::memory_order_acq_rel);
+  stop_.store(true, std::memory_order_seq_cst);
+  heavy_barrier();
+  job* waiting = nullptr;
+  if (running_.load(std::memory_order_acquire) != nullptr) {
+    waiting = backlog_.exchange(nullptr, std::memory_order_acq_rel);
+  }
+  phase starting = phase::starting;
+  const bool is_early = life_.compare_exchange_strong(starting, phase::over);
+  job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
+  const std::vector<job_ref> running =
+      why == end_reason::killed ? running_calls() : std::vector<job_ref>{};
+  lock.unlock();
+  for (const job_ref& j : running) request_stop(j.get(), true);
+  fail_lost(waiting);
+  if (has_lanes_) fail_lost(r.lanes->take_waiting());
+  if (newest != idle_mark() && newest != closed_mark()) fail_lost(in_order(newest));
+  open_places();
+  fail_held();
+  if (is_early) {
+    dispose();
+  } else if (newest == idle_mark()) {
+    executor::resume(this);
+  }
+}
+
+void actor_core::retire() {
+  rare_state& r = make_rare();
+  error told(errc::actor_lost,
+             fmt::format("the actor {} was retired and takes no more calls", shown_name()));
+  {
+    const std::lock_guard lock(r.life_mutex);
+    if (r.retired || is_stopping() || life_.load(std::memory_order_acquire) >= phase::over) return;
+    r.retired.emplace(std::move(told));
+    lost_.store(&*r.retired, std::memory_order_release);
+  }
+  const std::uint32_t gate = gate_.fetch_or(gate_refusing, std::memory_order_acq_rel);
+  if ((gate & gate_held) == 0 && push_final()) executor::resume(this);
+}
+
+// Pushes the mail of a retired actor's end, unless the core is in the mailbox already: who finds
+// that comes back here. True: the caller has to schedule the actor.
+bool actor_core::push_final() noexcept {
+  if ((handles_.fetch_or(end_queued, std::memory_order_acq_rel) & end_queued) != 0) return false;
+  rare()->final_pushed = true;  // passes with the mail to its finder
+  return insert(this) == arrival::first;
+}
+
+// The core was found in the mailbox; what came after it is in backlog_. Ended: it must not be
+// touched again.
+actor_core::verdict actor_core::at_end_mail() noexcept {
+  if (is_stopping()) {
+    stopped(nullptr);
+    return verdict::ended;
+  }
+  rare_state* const r = rare();
+  const bool is_final = r != nullptr && r->final_pushed;
+  if (is_final || (handles_.load(std::memory_order_acquire) & ~end_queued) == 0) {
+    const bool has_more = backlog_.load(std::memory_order_relaxed) != nullptr ||
+                          inbox_.load(std::memory_order_relaxed) != nullptr;
+    if (has_more && !is_final) {
+      // A method's handle sent more and went: those calls come first.
+      static_cast<void>(insert(this));
+      return verdict::goes_on;
+    }
+    end_life();
+    return verdict::ended;
+  }
+  // Void: a method made a handle meanwhile. When that went, too, its dropper left the end to us.
+  const std::uint32_t old = handles_.fetch_and(~end_queued, std::memory_order_acq_rel);
+  std::uint32_t none = 0;
+  if ((old & ~end_queued) == 0 &&
+      handles_.compare_exchange_strong(none, end_queued, std::memory_order_acq_rel)) {
+    static_cast<void>(insert(this));
+    return verdict::goes_on;
+  }
+  const std::uint32_t gate = gate_.load(std::memory_order_acquire);
+  if ((gate & gate_refusing) != 0 && (gate & gate_held) == 0) static_cast<void>(push_final());
+  return verdict::goes_on;
+}
+
+void actor_core::wait_for_killer() noexcept {
+  // Its constructor failed with no memory: nobody killed it.
+  rare_state* const r = rare();
+  if (r != nullptr) const std::lock_guard lock(r->life_mutex);
+}
+
+// The runner saw stop_ before `current` ran (null: after it had): waits until the killer is done
+// and puts the call in front of what he left.
+void actor_core::rejoin(job* current) noexcept {
+  wait_for_killer();
+  running_.store(nullptr, std::memory_order_relaxed);
+  if (current == nullptr) return;
+  current->link() = backlog_.load(std::memory_order_relaxed);
+  backlog_.store(current, std::memory_order_relaxed);
+}
+
+// The runner ends a stopped actor, when no call runs any more.
+void actor_core::stopped(job* current) noexcept {
+  rejoin(current);
+  fail_lost(backlog_.exchange(nullptr, std::memory_order_acq_rel));
+  if (has_lanes_) {
+    fail_lost(rare()->lanes->take_waiting());
+    if (!leave_bias()) return;  // the last lane comes back here
+  }
+  end_life();
+}
+
+// By who runs the actor, when no call runs.
+void actor_core::end_life() noexcept {
+  if (rare_state* const r = rare()) {
+    const std::lock_guard lock(r->life_mutex);
+    life_.store(phase::over, std::memory_order_release);
+  } else {
+    life_.store(phase::over, std::memory_order_release);
+  }
+  fail_lost(backlog_.exchange(nullptr, std::memory_order_acq_rel));
+  job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
+  if (newest != idle_mark() && newest != closed_mark()) fail_lost(in_order(newest));
+  fail_held();
+  dispose();
+}
+
+// Fails what waited in vain; the core itself is no call.
+void actor_core::fail_lost(job* list) noexcept {
+  const error* const lost = lost_.load(std::memory_order_acquire);
+  static_cast<void>(cancel_mails(list, lost != nullptr ? *lost : error::out_of_memory()));
+}
+
+// Fails the calls that still wait for arguments, into which what they wait for still points: they
+// stay in the list, and are dropped when those have come.
+void actor_core::fail_held() noexcept {
+  rare_state* const r = rare();
+  const error* const lost = lost_.load(std::memory_order_acquire);
+  if (r == nullptr || lost == nullptr) return;
+  for (const rare_state::list& list : r->held) {
+    for (;;) {
+      job_ref next;
+      {
+        // The list may have changed; those that were failed are claimed.
+        const std::lock_guard lock(r->held_mutex);
+        job* call = list.first;
+        while (call != nullptr && (call->is_claimed())) call = call->link();
+        if (call == nullptr) break;
+        call->hold();
+        next = job_ref(call);
+      }
+      if (!next->try_claim()) continue;
+      new (next->slot(1)) error(*lost);
+      next->finish(job_bits::ready | job_bits::failed, 0);
+    }
+  }
+}
+
+actor_end actor_core::how_it_ended() const {
+  const error* const lost = lost_.load(std::memory_order_acquire);
+  std::string text;
+  switch (reason_) {
+    case end_reason::ended:
+      text = lost != nullptr ? fmt::format("the actor {} was retired and has ended", shown_name())
+                             : fmt::format("the actor {} ended with its last handle", shown_name());
+      break;
+    case end_reason::killed:
+      text = fmt::format("the actor {} was killed", shown_name());
+      break;
+    case end_reason::exited:
+      text = fmt::format("the actor {} has left (this_actor::exit)", shown_name());
+      break;
+    case end_reason::constructor_failed:
+      if (lost != nullptr) text = lost->message();
+      break;
+    case end_reason::runtime_ended:
+      text = fmt::format("the runtime ended before the actor {} did", shown_name());
+      break;
+  }
+  return {reason_, std::move(text)};
+}
+
+// The object goes, then who watches is told, then the life's pin.
+void actor_core::dispose() noexcept {
+  if (has_object_) kind_->destroy(this);
+  has_object_ = false;
+  // Before rare_ is read: who makes it later finds the actor gone.
+  life_.store(phase::gone, std::memory_order_seq_cst);
+  end_watcher* watchers = nullptr;
+  if (rare_state* const r = rare_.load(std::memory_order_seq_cst)) {
+    if (r->is_named) {
+      name_table& names = name_table::global();
+      const std::lock_guard lock(names.mutex);
+      const auto at = names.actors.find({r->name_space, r->name});
+      if (at != names.actors.end() && at->second == this) names.actors.erase(at);
+    }
+    open_places();
+    const std::lock_guard lock(r->life_mutex);
+    watchers = std::exchange(r->watchers, nullptr);
+  }
+  registry::global().remove(this);
+  if (watchers != nullptr) {
+    actor_end how{reason_, {}};
+    try {
+      how = how_it_ended();
+    } catch (const std::bad_alloc&) {
+      // The reason alone.
+    }
+    while (watchers != nullptr) {
+      end_watcher* const w = watchers;
+      watchers = w->next;
+      w->tell(w, how);
+    }
+  }
+  unpin();
+}
+
+bool actor_core::watch(end_watcher* w, actor_end& how) {
+  rare_state& r = make_rare();
+  end_watcher* forgotten = nullptr;
+  {
+    const std::lock_guard lock(r.life_mutex);
+    if (life_.load(std::memory_order_seq_cst) != phase::gone) {
+      if (++r.watcher_count > r.prune_at) {
+        r.watcher_count = 1;
+        for (end_watcher** link = &r.watchers; *link != nullptr;) {
+          end_watcher* const at = *link;
+          if (at->is_forgotten(at)) {
+            *link = at->next;
+            at->next = forgotten;
+            forgotten = at;
+          } else {
+            link = &at->next;
+            ++r.watcher_count;
+          }
+        }
+        r.prune_at = 2 * r.watcher_count + 16;
+      }
+      w->next = r.watchers;
+      r.watchers = w;
+      w = nullptr;
+    }
+  }
+  while (forgotten != nullptr) {
+    end_watcher* const at = forgotten;
+    forgotten = at->next;
+    at->give_up(at);
+  }
+  if (w != nullptr) how = how_it_ended();
+  return w == nullptr;
+}
+
+// The end of the runtime.
+
+void actor_core::close(const error& reason) noexcept {
+  if (life_.exchange(phase::over, std::memory_order_acq_rel) >= phase::over) return;
+  job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
+  static_cast<void>(cancel_mails(backlog_.exchange(nullptr, std::memory_order_acq_rel), reason));
+  if (has_lanes_) static_cast<void>(cancel_mails(rare()->lanes->take_waiting(), reason));
+  if (newest != idle_mark() && newest != closed_mark()) {
+    static_cast<void>(cancel_mails(in_order(newest), reason));
+  }
+  if (!is_stopping()) reason_ = end_reason::runtime_ended;
+  dispose();
+}
+
+void actor_core::close_all(const error& reason) noexcept {
+  registry& all = registry::global();
+  for (;;) {
+    actor_core* next = nullptr;
+    {
+      const std::lock_guard lock(all.mutex);
+      next = all.first;
+      if (next != nullptr) {
+        all.unlink(next);
+        next->pin();  // who ends it unlinks it first, and so comes behind us
+      }
+    }
+    if (next == nullptr) return;
+    next->close(reason);
+    next->unpin();
+  }
+}
+
+}  // namespace manta::inline v0::exec

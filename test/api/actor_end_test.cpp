@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// How actors end: killed, retired, from inside, with a constructor that failed; who is told, and
+// that nothing hangs or leaks.
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/support.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using manta::end_reason;
+
+std::atomic<int> alive{0};
+
+/// Counts its living instances; methods that end when they are told.
+struct worker {
+  int calls = 0;
+  std::shared_ptr<test::gate> died;
+
+  worker() { ++alive; }
+  explicit worker(std::shared_ptr<test::gate> d) : died(std::move(d)) { ++alive; }
+  explicit worker(int x) {
+    if (x < 0) throw std::domain_error("x is negative");
+    ++alive;
+  }
+  worker(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+    began->open();
+    go->wait();
+    ++alive;
+  }
+  worker(const worker&) = delete;
+  worker& operator=(const worker&) = delete;
+  ~worker() {
+    --alive;
+    if (died) died->open();
+  }
+
+  int call() { return ++calls; }
+  int add(int x) { return calls += x; }
+  int hold(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+    began->open();
+    go->wait();
+    return ++calls;
+  }
+  bool until_stopped(std::shared_ptr<test::gate> began) {
+    began->open();
+    while (!manta::this_task::is_cancelled()) std::this_thread::yield();
+    return true;
+  }
+  int leave(int x) {
+    manta::this_actor::exit();
+    return x;
+  }
+  manta::actor<worker> self() { return manta::this_actor::handle<worker>(); }
+  manta::actor<worker> kept;
+  void keep_self() { kept = manta::this_actor::handle<worker>(); }
+  void keep(manta::actor<worker> other) { kept = std::move(other); }
+  bool wait_for_own_end() {
+    return manta::monitor(manta::this_actor::handle<worker>()).get().reason == end_reason::killed;
+  }
+};
+
+template <class F>
+manta::errc code_of(const F& f) {
+  const auto r = f.try_get(test::patience);
+  return r ? manta::errc::task_error : r.error().code();
+}
+template <class F>
+std::string text_of(const F& f) {
+  const auto r = f.try_get(test::patience);
+  return r ? std::string() : r.error().message();
+}
+
+bool all_gone() {
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (manta::exec::actor_core::alive() != 0 || alive != 0) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("kill fails what waits, stops what runs, and frees the object", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto began = std::make_shared<test::gate>();
+  const auto died = std::make_shared<test::gate>();
+  const auto a = manta::spawn<worker>(died);
+  const auto running = manta::remote<&worker::until_stopped>(a, began);
+  std::vector<manta::future<int>> queued;
+  for (int i = 0; i < 50; ++i) queued.push_back(manta::remote<&worker::call>(a));
+  const auto end = manta::monitor(a);
+  REQUIRE(began->wait());
+  CHECK_FALSE(end.is_ready());
+  manta::kill(a);
+  CHECK(running.get(test::patience));  // it was asked to stop, and its answer is delivered
+  int lost = 0;
+  for (const auto& f : queued) lost += code_of(f) == manta::errc::actor_lost ? 1 : 0;
+  CHECK(lost == 50);
+  CHECK(text_of(queued.front()).find("::worker was killed") != std::string::npos);
+  CHECK(end.get(test::patience).reason == end_reason::killed);
+  CHECK(end.get().message.find("::worker was killed") != std::string::npos);
+  CHECK(died->wait(0ns));  // who is told finds the object gone
+  CHECK(code_of(manta::remote<&worker::call>(a)) == manta::errc::actor_lost);
+  CHECK(all_gone());
+}
+
+TEST_CASE("queued calls of a killed actor fail though a method still runs", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto began = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto a = manta::spawn<worker>();
+  const auto running = manta::remote<&worker::hold>(a, began, std::shared_ptr<test::gate>(go));
+  std::vector<manta::future<int>> queued;
+  for (int i = 0; i < 20; ++i) queued.push_back(manta::remote<&worker::call>(a));
+  REQUIRE(began->wait());
+  for (int i = 0; i < 20; ++i) queued.push_back(manta::remote<&worker::call>(a));
+  manta::kill(a);
+  int lost = 0;
+  for (const auto& f : queued) {
+    lost += f.is_ready() && code_of(f) == manta::errc::actor_lost ? 1 : 0;
+  }
+  CHECK(lost == 40);
+  CHECK_FALSE(running.is_ready());
+  CHECK(alive == 1);
+  go->open();
+  CHECK(running.get(test::patience) == 1);
+  CHECK(all_gone());
+}
+
+TEST_CASE("kill of an idle actor, twice, and of one that ended", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto died = std::make_shared<test::gate>();
+  const auto a = manta::spawn<worker>(died);
+  CHECK(manta::remote<&worker::call>(a).get(test::patience) == 1);
+  const auto first = manta::monitor(a);
+  const auto second = manta::monitor(a);
+  manta::kill(a);
+  manta::kill(a);
+  CHECK(died->wait());
+  CHECK(first.get(test::patience).reason == end_reason::killed);
+  CHECK(second.get(test::patience).reason == end_reason::killed);
+  manta::kill(a);
+  manta::retire(a);
+  const auto late = manta::monitor(a);
+  REQUIRE(late.is_ready());
+  CHECK(late.get().reason == end_reason::killed);
+  CHECK(late.get().message == first.get().message);
+  CHECK(all_gone());
+}
+
+TEST_CASE("kill before the construction: nothing is made and every call fails", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto late = manta::async([go] {
+    go->wait();
+    return 1;
+  });
+  const auto a = manta::spawn<worker>(late);
+  std::vector<manta::future<int>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(manta::remote<&worker::call>(a));
+  const auto end = manta::monitor(a);
+  manta::kill(a);
+  int lost = 0;
+  for (const auto& f : calls) lost += code_of(f) == manta::errc::actor_lost ? 1 : 0;
+  CHECK(lost == 10);  // at once, though the argument is not there
+  CHECK(end.get(test::patience).reason == end_reason::killed);
+  CHECK(code_of(manta::remote<&worker::call>(a)) == manta::errc::actor_lost);
+  go->open();
+  CHECK(late.get(test::patience) == 1);
+  CHECK(all_gone());
+}
+
+TEST_CASE("kill during the construction: the object is made, and ended", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto began = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto a = manta::spawn<worker>(began, std::shared_ptr<test::gate>(go));
+  const auto call = manta::remote<&worker::call>(a);
+  REQUIRE(began->wait());
+  const auto end = manta::monitor(a);
+  manta::kill(a);
+  CHECK(code_of(call) == manta::errc::actor_lost);
+  CHECK_FALSE(end.is_ready());
+  go->open();
+  CHECK(end.get(test::patience).reason == end_reason::killed);
+  CHECK(all_gone());
+}
+
+TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto late = manta::async([go] {
+    go->wait();
+    return 1;
+  });
+  const auto a = manta::spawn<worker>();
+  const auto held = manta::remote<&worker::add>(a, late);
+  const auto behind = manta::remote<&worker::call>(a);
+  manta::kill(a);
+  CHECK(code_of(held) == manta::errc::actor_lost);
+  CHECK(code_of(behind) == manta::errc::actor_lost);
+  go->open();
+  CHECK(late.get(test::patience) == 1);
+  CHECK(all_gone());
+}
+
+TEST_CASE("a retired actor finishes what was called, held calls included", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto late = manta::async([go] {
+    go->wait();
+    return 10;
+  });
+  const auto a = manta::spawn<worker>();
+  std::vector<manta::future<int>> before;
+  for (int i = 0; i < 10; ++i) before.push_back(manta::remote<&worker::call>(a));
+  const auto held = manta::remote<&worker::add>(a, late);
+  const auto end = manta::monitor(a);
+  manta::retire(a);
+  manta::retire(a);
+  const auto after = manta::remote<&worker::call>(a);
+  CHECK(code_of(after) == manta::errc::actor_lost);
+  CHECK(text_of(after).find("was retired") != std::string::npos);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(before[static_cast<std::size_t>(i)].get(test::patience) == i + 1);
+  }
+  CHECK_FALSE(end.is_ready());
+  go->open();
+  CHECK(held.get(test::patience) == 20);
+  CHECK(end.get(test::patience).reason == end_reason::ended);
+  CHECK(end.get().message.find("was retired") != std::string::npos);
+  CHECK(all_gone());
+}
+
+TEST_CASE("a retired actor can still be killed", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto began = std::make_shared<test::gate>();
+  const auto a = manta::spawn<worker>();
+  const auto running = manta::remote<&worker::until_stopped>(a, began);
+  const auto queued = manta::remote<&worker::call>(a);
+  REQUIRE(began->wait());
+  manta::retire(a);
+  CHECK_FALSE(queued.is_ready());
+  const auto end = manta::monitor(a);
+  manta::kill(a);
+  CHECK(code_of(queued) == manta::errc::actor_lost);
+  CHECK(running.get(test::patience));
+  CHECK(end.get(test::patience).reason == end_reason::killed);
+  CHECK(all_gone());
+}
+
+TEST_CASE("a method that leaves delivers its answer, and the actor ends", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto began = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto a = manta::spawn<worker>();
+  const auto first = manta::remote<&worker::hold>(a, began, std::shared_ptr<test::gate>(go));
+  const auto leave = manta::remote<&worker::leave>(a, 7);
+  const auto after = manta::remote<&worker::call>(a);
+  const auto end = manta::monitor(a);
+  go->open();
+  CHECK(first.get(test::patience) == 1);
+  CHECK(leave.get(test::patience) == 7);
+  CHECK(code_of(after) == manta::errc::actor_lost);
+  CHECK(text_of(after).find("this_actor::exit") != std::string::npos);
+  CHECK(end.get(test::patience).reason == end_reason::exited);
+  CHECK(all_gone());
+  // Its last mail, run in place.
+  const auto b = manta::spawn<worker>();
+  manta::remote<&worker::call>(b).get(test::patience);
+  CHECK(manta::remote<&worker::leave>(b, 8).get() == 8);
+  CHECK(manta::monitor(b).get(test::patience).reason == end_reason::exited);
+  CHECK(all_gone());
+}
+
+TEST_CASE("monitors hear of a constructor that failed, a last handle, and the runtime",
+          "[actor][end]") {
+  manta::future<manta::actor_end> at_the_end;
+  {
+    const manta::runtime rt(test::two_workers());
+    const auto bad = manta::spawn<worker>(-1);
+    const auto end = manta::monitor(bad);
+    CHECK(end.get(test::patience).reason == end_reason::constructor_failed);
+    CHECK(end.get().message.find("x is negative") != std::string::npos);
+    auto a = manta::spawn<worker>();
+    const auto ended = manta::monitor(a);
+    const auto call = manta::remote<&worker::call>(a);
+    a = {};
+    CHECK(ended.get(test::patience).reason == end_reason::ended);
+    CHECK(ended.get().message.find("last handle") != std::string::npos);
+    CHECK(call.is_ready());
+    const auto b = manta::spawn<worker>();
+    at_the_end = manta::monitor(b);
+    manta::remote<&worker::keep_self>(b).get(test::patience);
+    for (int i = 0; i < 1000; ++i) static_cast<void>(manta::monitor(b));  // nobody wants those
+  }
+  REQUIRE(at_the_end.is_ready());
+  CHECK(at_the_end.get().reason == end_reason::runtime_ended);
+  CHECK(all_gone());
+}
+
+TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  manta::weak_actor<worker> weak;
+  CHECK_FALSE(weak.lock().valid());
+  {
+    auto a = manta::spawn<worker>();
+    weak = a;
+    const manta::weak_actor<worker> copy = weak;
+    CHECK(copy == weak);
+    CHECK(weak.lock() == a);
+    CHECK(manta::remote<&worker::call>(weak.lock()).get(test::patience) == 1);
+    const auto end = manta::monitor(a);
+    a = {};
+    CHECK(end.get(test::patience).reason == end_reason::ended);
+    CHECK_FALSE(weak.lock().valid());
+  }
+  const auto b = manta::spawn<worker>();
+  weak = b;
+  manta::kill(b);
+  CHECK_FALSE(weak.lock().valid());
+  CHECK(all_gone());
+}
+
+TEST_CASE("an actor gives its own handle, and that alone keeps it alive", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  auto a = manta::spawn<worker>();
+  auto own = manta::remote<&worker::self>(a).get(test::patience);
+  CHECK(own == a);
+  own = {};
+  // The method runs when the last handle has gone already.
+  const auto began = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto first = manta::remote<&worker::hold>(a, began, std::shared_ptr<test::gate>(go));
+  auto later = manta::remote<&worker::self>(a);
+  REQUIRE(began->wait());
+  a = {};
+  go->open();
+  auto again = std::move(later).get(test::patience);
+  CHECK(alive == 1);
+  CHECK(manta::remote<&worker::call>(again).get(test::patience) == 2);
+  later = {};
+  again = {};
+  CHECK(all_gone());
+  CHECK_THROWS_AS(manta::this_actor::handle<worker>(), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::this_actor::exit(), manta::invalid_argument);
+}
+
+TEST_CASE("actors that hold themselves or each other go when one is ended", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  {
+    const auto a = manta::spawn<worker>();
+    manta::remote<&worker::keep_self>(a).get(test::patience);
+    manta::kill(a);
+    const auto b = manta::spawn<worker>();
+    manta::remote<&worker::keep_self>(b).get(test::patience);
+    CHECK(manta::remote<&worker::leave>(b, 1).get(test::patience) == 1);
+    const auto c = manta::spawn<worker>();
+    const auto d = manta::spawn<worker>();
+    manta::remote<&worker::keep>(c, d).get(test::patience);
+    manta::remote<&worker::keep>(d, c).get(test::patience);
+    manta::retire(c);
+  }
+  CHECK(all_gone());
+}
+
+TEST_CASE("a method that waits for its own actor's end gets self_wait", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::spawn<worker>();
+  CHECK(code_of(manta::remote<&worker::wait_for_own_end>(a)) == manta::errc::self_wait);
+}
+
+TEST_CASE("empty handles are refused", "[actor][end]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::actor<worker> none;
+  CHECK_THROWS_AS(manta::kill(none), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::retire(none), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::monitor(none), manta::invalid_argument);
+  CHECK_FALSE(manta::weak_actor<worker>(none).lock().valid());
+}
+
+// What could break: two ends of one actor both free it, a call is neither run nor failed, a monitor
+// is not told.
+TEST_CASE("ends of all kinds race with calls and with the last handle", "[actor][end]") {
+  constexpr int rounds = test::is_sanitized ? 150 : 1500;
+  const manta::runtime rt(test::workers(3));
+  int wrong = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::thread> threads;
+    std::vector<manta::future<int>> answers[3];
+    std::vector<manta::future<manta::actor_end>> ends;
+    {
+      auto a = round % 11 == 0 ? manta::spawn<worker>(-1) : manta::spawn<worker>();
+      const auto argument = manta::async([] { return 1; });
+      ends.push_back(manta::monitor(a));
+      for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([a, t, round, argument, &answers]() mutable {
+          for (int i = 0; i < 20; ++i) {
+            answers[t].push_back(i % 5 == 0 ? manta::remote<&worker::add>(a, argument)
+                                            : manta::remote<&worker::call>(a));
+            if (i != 10) continue;
+            if (t == 0 && round % 3 != 0) manta::kill(a);
+            if (t == 1 && round % 2 == 0) manta::retire(a);
+            if (t == 2 && round % 5 == 0) answers[t].push_back(manta::remote<&worker::leave>(a, 1));
+          }
+          if (t == 0) answers[t].back().try_get();
+          a = {};
+        });
+      }
+      a = {};
+    }
+    for (std::thread& t : threads) t.join();
+    for (const auto& some : answers) {
+      for (const auto& f : some) {
+        const auto r = f.try_get(test::patience);
+        wrong += r || r.error().code() == manta::errc::actor_lost ? 0 : 1;
+      }
+    }
+    wrong += ends.front().try_get(test::patience) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  CHECK(all_gone());
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// Actors that run several calls at a time, groups of calls, and mailboxes with a cap.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/support.hpp"
+#include "exec/support.hpp"
+
+namespace {
+
+using Catch::Matchers::Contains;
+using namespace std::chrono_literals;
+
+std::atomic<int> alive{0};
+
+/// How many are inside now, and the most there were.
+struct meter {
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  std::atomic<int> calls{0};
+  void enter() {
+    const int now = ++inside;
+    int seen = most;
+    while (now > seen && !most.compare_exchange_weak(seen, now)) {
+    }
+  }
+  void leave() {
+    ++calls;
+    --inside;
+  }
+};
+using meters = std::array<meter, 4>;
+
+struct crew {
+  std::shared_ptr<meters> shared;
+  explicit crew(std::shared_ptr<meters> m) : shared(std::move(m)) { ++alive; }
+  crew(const crew&) = delete;
+  crew& operator=(const crew&) = delete;
+  ~crew() {
+    // Whoever is still inside would use a dead object.
+    for (meter& m : *shared) m.calls += m.inside != 0 ? 1'000'000 : 0;
+    --alive;
+  }
+
+  int work(int group, int spins) {
+    meter& m = (*shared)[static_cast<std::size_t>(group)];
+    m.enter();
+    for (int i = 0; i < spins; ++i) std::this_thread::yield();
+    m.leave();
+    return group;
+  }
+  /// All of them have to be inside before one of them goes on.
+  bool meet(int group, std::shared_ptr<test::gate> all) {
+    meter& m = (*shared)[static_cast<std::size_t>(group)];
+    m.enter();
+    // A wait of manta's lends the core; the future is of a task that ends with the last arrival.
+    all->arrive();
+    const bool met = manta::async([all] { return all->wait(); }).get(test::patience);
+    m.leave();
+    return met;
+  }
+  int hold(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+    began->open();
+    go->wait();
+    return 1;
+  }
+  bool until_stopped(std::shared_ptr<test::gate> began) {
+    began->arrive();
+    while (!manta::this_task::is_cancelled()) std::this_thread::yield();
+    return true;
+  }
+  int one() { return 1; }
+  int ask_self(manta::weak_actor<crew> me) { return manta::remote<&crew::one>(me.lock()).get(); }
+  int ask_group(manta::weak_actor<crew> me, std::string group) {
+    return manta::remote<&crew::one>.with({.group = group})(me.lock()).get();
+  }
+  int many_to_self(int n) {
+    const auto me = manta::this_actor::handle<crew>();
+    for (int i = 0; i < n; ++i) static_cast<void>(manta::remote<&crew::one>(me));
+    return n;
+  }
+  int leave() {
+    manta::this_actor::exit();
+    return 3;
+  }
+};
+
+bool all_gone() {
+  return manta_test::happens([] { return manta::exec::actor_core::alive() == 0 && alive == 0; });
+}
+
+template <class F>
+manta::errc code_of(const F& f) {
+  const auto r = f.try_get(test::patience);
+  return r ? manta::errc::task_error : r.error().code();
+}
+
+}  // namespace
+
+TEST_CASE("max_concurrency calls run at a time, and never more", "[actor][concurrency]") {
+  const manta::runtime rt(test::workers(4));
+  const auto m = std::make_shared<meters>();
+  {
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 3})(m);
+    const auto all = std::make_shared<test::gate>(3);
+    std::vector<manta::future<bool>> met;
+    for (int i = 0; i < 3; ++i) met.push_back(manta::remote<&crew::meet>(a, 0, all));
+    for (const auto& f : met) CHECK(f.get(test::patience));
+    std::vector<manta::future<int>> answers;
+    for (int i = 0; i < 500; ++i) answers.push_back(manta::remote<&crew::work>(a, 0, i % 20));
+    for (const auto& f : answers) CHECK(f.get(test::patience) == 0);
+    CHECK((*m)[0].most == 3);
+  }
+  CHECK(all_gone());
+  CHECK((*m)[0].calls == 503);
+}
+
+TEST_CASE("groups have limits of their own and do not wait for each other",
+          "[actor][concurrency]") {
+  const manta::runtime rt(test::workers(4));
+  const auto m = std::make_shared<meters>();
+  const auto a = manta::spawn<crew>.with({.groups = {{"io", 2}, {"slow", 1}}})(m);
+  const auto began = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto open = std::shared_ptr<test::gate>(go);
+  const auto blocked = manta::remote<&crew::hold>.with({.group = "slow"})(a, began, open);
+  const auto behind = manta::remote<&crew::one>.with({.group = "slow"})(a);
+  REQUIRE(began->wait());
+  // The default group and the other go on.
+  CHECK(manta::remote<&crew::one>(a).get(test::patience) == 1);
+  const auto all = std::make_shared<test::gate>(2);
+  const auto first = manta::remote<&crew::meet>.with({.group = "io"})(a, 1, all);
+  const auto second = manta::remote<&crew::meet>.with({.group = "io"})(a, 1, all);
+  CHECK(first.get(test::patience));
+  CHECK(second.get(test::patience));
+  CHECK_FALSE(behind.is_ready());
+  go->open();
+  CHECK(behind.get(test::patience) == 1);
+  CHECK(blocked.get(test::patience) == 1);
+  CHECK_THROWS_AS(manta::remote<&crew::one>.with({.group = "disk"})(a), manta::invalid_argument);
+  CHECK_THROWS_WITH(manta::remote<&crew::one>.with({.group = "disk"})(a),
+                    Contains("disk") && Contains("io, slow"));
+  const auto plain = manta::spawn<crew>(m);
+  CHECK_THROWS_WITH(manta::remote<&crew::one>.with({.group = "io"})(plain), Contains("no groups"));
+}
+
+// Against the plain rule: in every group at most `limit` inside, every call once, the object gone
+// only after the last. A lane that is not counted, or counted twice, shows as too many or as a
+// hang.
+TEST_CASE("limits hold and every call runs once, whoever calls", "[actor][concurrency]") {
+  const std::uint64_t seed = manta_test::run_seed();
+  CAPTURE(seed);
+  manta_test::dice random(seed);
+  const manta::runtime rt(test::workers(4));
+  for (int round = 0; round < manta_test::scaled(150); ++round) {
+    const auto m = std::make_shared<meters>();
+    std::array<int, 3> limits{};
+    for (int& l : limits) l = 1 + static_cast<int>(random.below(4));
+    std::array<int, 3> sent{};
+    {
+      auto a = manta::spawn<crew>.with(
+          {.max_concurrency = limits[0], .groups = {{"b", limits[1]}, {"c", limits[2]}}})(m);
+      std::vector<std::thread> threads;
+      std::array<std::array<int, 3>, 3> counts{};
+      for (std::size_t t = 0; t < 3; ++t) {
+        threads.emplace_back([a, t, &counts, own = random.next()] {
+          manta_test::dice dice(own);
+          const int n = static_cast<int>(dice.below(200));
+          for (int i = 0; i < n; ++i) {
+            const std::size_t g = dice.below(3);
+            const int spins = dice.one_in(4) ? static_cast<int>(dice.below(20)) : 0;
+            const int group = static_cast<int>(g);
+            ++counts[t][g];
+            const auto f = g == 0 ? manta::remote<&crew::work>(a, group, spins)
+                                  : manta::remote<&crew::work>.with({.group = g == 1 ? "b" : "c"})(
+                                        a, group, spins);
+            if (dice.one_in(16)) static_cast<void>(f.get());
+          }
+        });
+      }
+      a = {};  // the threads' handles are the last
+      for (std::thread& t : threads) t.join();
+      for (const auto& c : counts) {
+        for (std::size_t g = 0; g < 3; ++g) sent[g] += c[g];
+      }
+    }
+    REQUIRE(all_gone());
+    for (std::size_t g = 0; g < 3; ++g) {
+      REQUIRE((*m)[g].calls == sent[g]);
+      REQUIRE((*m)[g].most <= limits[g]);
+      REQUIRE((*m)[g].inside == 0);
+    }
+  }
+}
+
+TEST_CASE("concurrent actors are killed, retired and left like others", "[actor][concurrency]") {
+  const manta::runtime rt(test::workers(4));
+  const auto m = std::make_shared<meters>();
+  {
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})(m);
+    const auto began = std::make_shared<test::gate>(2);
+    const auto x = manta::remote<&crew::until_stopped>(a, began);
+    const auto y = manta::remote<&crew::until_stopped>(a, began);
+    std::vector<manta::future<int>> queued;
+    for (int i = 0; i < 20; ++i) queued.push_back(manta::remote<&crew::one>(a));
+    REQUIRE(began->wait());
+    const auto end = manta::monitor(a);
+    manta::kill(a);
+    for (const auto& f : queued) CHECK(code_of(f) == manta::errc::actor_lost);
+    CHECK(x.get(test::patience));
+    CHECK(y.get(test::patience));
+    CHECK(end.get(test::patience).reason == manta::end_reason::killed);
+    CHECK(code_of(manta::remote<&crew::one>(a)) == manta::errc::actor_lost);
+  }
+  {
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})(m);
+    const auto began = std::make_shared<test::gate>();
+    const auto go = std::make_shared<test::scoped_gate>();
+    const auto held = manta::remote<&crew::hold>(a, began, std::shared_ptr<test::gate>(go));
+    std::vector<manta::future<int>> before;
+    for (int i = 0; i < 20; ++i) before.push_back(manta::remote<&crew::one>(a));
+    const auto end = manta::monitor(a);
+    manta::retire(a);
+    CHECK(code_of(manta::remote<&crew::one>(a)) == manta::errc::actor_lost);
+    for (const auto& f : before) CHECK(f.get(test::patience) == 1);
+    CHECK_FALSE(end.is_ready());
+    go->open();
+    CHECK(held.get(test::patience) == 1);
+    CHECK(end.get(test::patience).reason == manta::end_reason::ended);
+  }
+  {
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})(m);
+    CHECK(manta::remote<&crew::leave>(a).get(test::patience) == 3);
+    CHECK(manta::monitor(a).get(test::patience).reason == manta::end_reason::exited);
+  }
+  CHECK(all_gone());
+}
+
+TEST_CASE("a concurrent actor may wait for itself where another lane is free",
+          "[actor][concurrency]") {
+  const manta::runtime rt(test::two_workers());
+  const auto m = std::make_shared<meters>();
+  const auto a = manta::spawn<crew>.with({.max_concurrency = 2, .groups = {{"one", 1}}})(m);
+  const manta::weak_actor<crew> me = a;
+  CHECK(manta::remote<&crew::ask_self>(a, me).get(test::patience) == 1);
+  CHECK(manta::remote<&crew::ask_group>(a, me, "one").get(test::patience) == 1);
+  const auto f = manta::remote<&crew::ask_group>.with({.group = "one"})(a, me, "one");
+  CHECK(code_of(f) == manta::errc::self_wait);
+}
+
+TEST_CASE("the end of the runtime ends concurrent actors and their calls", "[actor][concurrency]") {
+  for (int round = 0; round < manta_test::scaled(200); ++round) {
+    const auto m = std::make_shared<meters>();
+    std::vector<manta::future<int>> answers;
+    {
+      const manta::runtime rt(test::two_workers());
+      const auto a = manta::spawn<crew>.with({.max_concurrency = 1 + round % 4})(m);
+      const auto b = manta::spawn<crew>.with({.groups = {{"g", 2}}, .mailbox_cap = 50})(m);
+      for (int i = 0; i < 100; ++i) {
+        answers.push_back(manta::remote<&crew::work>(a, 0, i % 7));
+        answers.push_back(manta::remote<&crew::work>.with({.group = "g"})(b, 1, i % 3));
+      }
+    }
+    int wrong = 0;
+    for (const auto& f : answers) {
+      const auto r = f.try_get(0ns);
+      wrong += r || r.error().code() == manta::errc::cancelled ? 0 : 1;
+    }
+    REQUIRE(wrong == 0);
+    REQUIRE(all_gone());
+  }
+}
+
+TEST_CASE("a full mailbox refuses calls when it was asked to", "[actor][mailbox]") {
+  const manta::runtime rt(test::two_workers());
+  const auto m = std::make_shared<meters>();
+  const auto a =
+      manta::spawn<crew>.with({.mailbox_cap = 3, .on_full = manta::full_policy::refuse})(m);
+  const auto began = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto running = manta::remote<&crew::hold>(a, began, std::shared_ptr<test::gate>(go));
+  REQUIRE(began->wait());
+  std::vector<manta::future<int>> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(manta::remote<&crew::one>(a));
+  CHECK_THROWS_AS(manta::remote<&crew::one>(a), manta::mailbox_full);
+  CHECK_THROWS_WITH(manta::remote<&crew::one>(a), Contains("cap is 3"));
+  const auto kept = std::make_unique<int>(1);
+  go->open();
+  for (const auto& f : waiting) CHECK(f.get(test::patience) == 1);
+  for (int i = 0; i < 100; ++i) CHECK(manta::remote<&crew::one>(a).get(test::patience) == 1);
+}
+
+TEST_CASE("a full mailbox makes callers wait, and none is forgotten", "[actor][mailbox]") {
+  const manta::runtime rt(test::two_workers());
+  constexpr int calls = test::is_sanitized ? 500 : 5000;
+  for (const int concurrency : {1, 3}) {
+    const auto m = std::make_shared<meters>();
+    const auto a = manta::spawn<crew>.with({.max_concurrency = concurrency, .mailbox_cap = 2})(m);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([a] {
+        for (int i = 0; i < calls; ++i) static_cast<void>(manta::remote<&crew::work>(a, 0, 0));
+      });
+    }
+    constexpr auto send = [](manta::actor<crew> to, int n) {
+      for (int i = 0; i < n; ++i) static_cast<void>(manta::remote<&crew::work>(to, 0, 0));
+      return true;
+    };
+    std::vector<manta::future<bool>> tasks;  // more than there are workers: they lend their cores
+    for (int t = 0; t < 4; ++t) tasks.push_back(manta::remote<send>(a, calls / 10));
+    for (std::thread& t : threads) t.join();
+    for (const auto& f : tasks) CHECK(f.get(test::patience));
+    CHECK(manta_test::happens([&] { return (*m)[0].calls == 3 * calls + 4 * (calls / 10); }));
+  }
+}
+
+TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mailbox]") {
+  const manta::runtime rt(test::two_workers());
+  const auto m = std::make_shared<meters>();
+  const auto began = std::make_shared<test::gate>();
+  const auto a = manta::spawn<crew>.with({.mailbox_cap = 1})(m);
+  const auto running = manta::remote<&crew::until_stopped>(a, began);
+  REQUIRE(began->wait());
+  const auto waiting = manta::remote<&crew::one>(a);
+  std::atomic<int> lost{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([a, &lost] {
+      lost += code_of(manta::remote<&crew::one>(a)) == manta::errc::actor_lost ? 1 : 0;
+    });
+  }
+  manta::kill(a);
+  for (std::thread& t : threads) t.join();
+  CHECK(lost == 3);
+  CHECK(code_of(waiting) == manta::errc::actor_lost);
+  CHECK(running.get(test::patience));
+}
+
+TEST_CASE("an actor that fills its own mailbox gets a typed error", "[actor][mailbox]") {
+  const manta::runtime rt(test::two_workers());
+  const auto m = std::make_shared<meters>();
+  const auto a = manta::spawn<crew>.with({.mailbox_cap = 2})(m);
+  CHECK(manta::remote<&crew::many_to_self>(a, 2).get(test::patience) == 2);
+  CHECK(code_of(manta::remote<&crew::many_to_self>(a, 3)) == manta::errc::self_wait);
+}
+
+TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency]") {
+  const manta::runtime rt(test::two_workers());
+  const auto m = std::make_shared<meters>();
+  const auto refused = [&m](manta::actor_options o) {
+    return test::message_of<manta::invalid_argument>([&] { manta::spawn<crew>.with(o)(m); });
+  };
+  CHECK_THAT(refused({.max_concurrency = 0}), Contains("max_concurrency: asked 0, allowed 1 to"));
+  CHECK_THAT(refused({.max_concurrency = 65537}), Contains("max_concurrency: asked 65537"));
+  CHECK_THAT(refused({.groups = {{"", 1}}}), Contains("empty name"));
+  CHECK_THAT(refused({.groups = {{"a", 0}}}), Contains("\"a\"") && Contains("asked 0"));
+  CHECK_THAT(refused({.groups = {{"a", 1}, {"a", 2}}}), Contains("twice"));
+  CHECK_THAT(refused({.mailbox_cap = std::size_t{1} << 31U}), Contains("mailbox_cap"));
+  const auto a = manta::spawn<crew>(m);
+  CHECK_THROWS_AS(manta::remote<&crew::one>.with({.group = ""})(a), manta::invalid_argument);
+}
