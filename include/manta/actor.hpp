@@ -41,13 +41,17 @@ class actor {
   static_assert(std::is_class_v<T>, "manta::actor<T>: T must be a class");
 
  public:
+  /// The type of the object.
   using value_type = T;
 
   actor() noexcept = default;
+  /// Another handle to the same actor.
   actor(const actor& other) noexcept : core_(other.core_) {
     if (core_ != nullptr) core_->add_handle();
   }
+  /// Takes the handle over and leaves `other` empty.
   actor(actor&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  /// Gives up the handle that this was, which may end that actor.
   actor& operator=(actor other) noexcept {
     std::swap(core_, other.core_);
     return *this;
@@ -250,6 +254,7 @@ actor<T> start_actor_awaiting(const actor_options* with, Args&&... args) {
 template <class T>
 class spawn_with_options {
  public:
+  /// As spawn<T>.with.
   explicit spawn_with_options(actor_options with) : with_(std::move(with)) {}
 
   /// As spawn<T>(args...). Throws invalid_argument for an option out of its range, name_taken, and

@@ -65,18 +65,18 @@ class channel;
 /// What a coroutine awaits to receive an item; made by channel::async_receive.
 template <class T>
 struct receive_wait {
-  channel<T> from;
+  channel<T> from;  ///< the channel
 };
 /// What a coroutine awaits for an item or the end; made by channel::async_next.
 template <class T>
 struct next_wait {
-  channel<T> from;
+  channel<T> from;  ///< the channel
 };
 /// What a coroutine awaits to send an item; made by channel::async_send.
 template <class T>
 struct send_wait {
-  channel<T> to;
-  T value;
+  channel<T> to;  ///< the channel
+  T value;        ///< the item
 };
 
 /// A handle to a bounded queue of items of type T with several producers and consumers. Handles are

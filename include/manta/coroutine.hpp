@@ -132,10 +132,14 @@ class [[nodiscard]] coroutine {
                 "manta::coroutine<future<T>>: co_return co_await the future, as coroutine<T>");
 
  public:
+  /// What co_return gives.
   using value_type = T;
+  /// For the compiler.
   using promise_type = detail::coroutine_promise<T>;
 
+  /// Takes the call over; `other` is not valid() then.
   coroutine(coroutine&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+  /// Swaps the calls.
   coroutine& operator=(coroutine&& other) noexcept {
     std::swap(frame_, other.frame_);
     return *this;

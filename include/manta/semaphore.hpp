@@ -96,8 +96,8 @@ class MANTA_API semaphore {
 
 /// What a coroutine awaits for permits; made by semaphore::async_acquire.
 struct permit_wait {
-  semaphore of;
-  std::size_t count = 1;
+  semaphore of;           ///< the semaphore
+  std::size_t count = 1;  ///< how many permits
 };
 
 inline permit_wait semaphore::async_acquire(std::size_t count) const { return {*this, count}; }

@@ -177,13 +177,17 @@ class [[nodiscard]] stream {
                 "manta::stream<future<T>>: co_yield co_await the future, as stream<T>");
 
  public:
+  /// The type of the items.
   using value_type = T;
+  /// For the compiler.
   using promise_type = detail::stream_promise<T>;
 
   /// An empty stream.
   stream() noexcept = default;
+  /// Takes the handle over and leaves `other` empty.
   stream(stream&& other) noexcept
       : core_(std::move(other.core_)), frame_(std::exchange(other.frame_, nullptr)) {}
+  /// Drops the stream that this was, then takes over that of `other`.
   stream& operator=(stream&& other) noexcept {
     stream old(std::move(*this));
     core_ = std::move(other.core_);
@@ -225,18 +229,23 @@ class [[nodiscard]] stream {
   /// Goes through the items once: an input iterator.
   class iterator {
    public:
-    using iterator_concept = std::input_iterator_tag;
-    using difference_type = std::ptrdiff_t;
-    using value_type = future<T>;
+    using iterator_concept = std::input_iterator_tag;  ///< walks once, forward
+    using difference_type = std::ptrdiff_t;            ///< as iterators must have; without use here
+    using value_type = future<T>;                      ///< what it walks over
 
     iterator() noexcept = default;
+    /// Made by stream::begin; waits for the first item.
     explicit iterator(stream* from) : from_(from), item_(from->next()) {}
+    /// The item; it may be moved from.
     future<T>& operator*() const noexcept { return *item_; }
+    /// Waits for the next item.
     iterator& operator++() {
       item_ = from_->next();
       return *this;
     }
+    /// The same.
     void operator++(int) { ++*this; }
+    /// Whether the stream is at its end.
     friend bool operator==(const iterator& i, std::default_sentinel_t /*end*/) noexcept {
       return !i.item_;
     }
@@ -245,15 +254,14 @@ class [[nodiscard]] stream {
     stream* from_ = nullptr;
     mutable std::optional<future<T>> item_;
   };
+  /// `for (future<T>& f : s)` takes the items until the end. Call it once.
   iterator begin() { return iterator(this); }
+  /// The end of the range.
   std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// Ends the generator as dropping the stream does, and keeps the stream: items made before can be
-  /// taken, then comes a future that failed with cancelled, then the end. False when the generator
-  /// had ended. Any thread.
-  friend bool cancel(const stream& s) { return s.core().cancel(); }
-
  private:
+  template <class U>
+  friend bool cancel(const stream<U>& s);
   friend promise_type;
   template <class R>
   friend struct detail::frame_starter;
@@ -277,6 +285,14 @@ class [[nodiscard]] stream {
   exec::stream_ref core_;
   exec::coroutine_frame* frame_ = nullptr;  // of a generator that was called directly
 };
+
+/// Ends the generator as dropping the stream does, and keeps the stream: items made before can be
+/// taken, then comes a future that failed with cancelled, then the end. False when the generator
+/// had ended. Throws invalid_argument for an empty stream. Any thread.
+template <class T>
+bool cancel(const stream<T>& s) {
+  return s.core().cancel();
+}
 
 namespace detail {
 
