@@ -126,5 +126,48 @@ planted sources "cmake/sources.cmake: names src/base/good.cpp, which is not ther
 mkdir -p "$copy/tree/test/base" && echo "$spdx" >"$copy/tree/test/base/bad_test.cpp"
 planted sources "test/CMakeLists.txt: does not name base/bad_test.cpp"
 
+show_good() {  # a public header and a snippet that shows all of it
+  fresh_copy
+  mkdir -p "$copy/tree/test/snippets"
+  in_include good.hpp "namespace manta::inline v0 {
+enum class colour { red };
+template <class T>
+class thing {
+ public:
+  thing();
+  T get() const { return value_; }
+  friend bool operator==(const thing&, const thing&) = default;
+ private:
+  T value_{};
+  void hide();
+};
+namespace detail { void inner(); }
+}"
+  printf '%s\n' "$spdx" 'int f(manta::thing<manta::colour> t) { return t.get() == manta::colour::red; }' \
+    >"$copy/tree/test/snippets/good.cpp"
+  echo "snippets/good.cpp" >>"$copy/tree/test/CMakeLists.txt"
+}
+unshown() {  # <declaration> <message>: a declaration that no snippet shows
+  show_good
+  in_include bad.hpp "namespace manta::inline v0 { $1 }"
+  planted snippets "$2"
+}
+show_good
+planted_nothing=$(sh "$here/snippets.sh" "$copy/tree") || { failed=$((failed + 1)) &&
+  echo "FAILED: snippets refuses a clean tree:" && echo "$planted_nothing"; }
+unshown 'template <class R> requires(sizeof(R) > 1) R missing(R r) { return r; }' \
+  "test/snippets: no snippet shows manta::missing"
+unshown 'enum class colour { green = 2, red };' "no snippet shows colour::green"
+unshown 'struct colour { int depth = 0; };' "no snippet shows .depth of colour"
+unshown 'class thing { int get; public: void unseen(int x = {}); };' "no snippet shows .unseen of thing"
+unshown 'namespace this_task { int id(); }' "no snippet shows this_task::id"
+unshown 'using alias = int;' "no snippet shows manta::alias"
+show_good
+printf '%s\n' "$spdx" '// manta::commented' >"$copy/tree/test/snippets/good.cpp"
+planted snippets "no snippet shows manta::colour"
+show_good
+echo "$spdx" >"$copy/tree/test/snippets/stray.cpp"
+planted snippets "test/CMakeLists.txt: does not name snippets/stray.cpp"
+
 echo "breaches: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

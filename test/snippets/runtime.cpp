@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+#include <catch2/catch.hpp>
+
+// The engine: start, settings, counts.
+
+TEST_CASE("runtime: from the command line, the environment, or a struct") {
+  {
+    char program[] = "app";
+    char workers[] = "--manta-workers=2";
+    char* argv[] = {program, workers, nullptr};
+    manta::runtime rt(2, argv);  // in main: manta::runtime rt(argc, argv);
+    CHECK(rt.workers() == 2);
+  }
+  const manta::config settings = {.workers = 3, .spin_us = 20, .extra_threads = 64};
+  manta::runtime rt(settings);  // one after the other, as often as you like
+  CHECK(rt.workers() == 3);
+}
+
+TEST_CASE("runtime: what a node has beside its cores") {
+  manta::config settings;
+  settings.gpus = 2;
+  settings.memory_bytes = std::int64_t{8} << 30;
+  settings.resources = manta::resource_list{{"license", 3}};
+  settings.labels = manta::label_list{{"zone", "a"}};
+  const manta::runtime rt(settings);
+  CHECK(rt.workers() > 0);
+}
+
+TEST_CASE("runtime: a bad setting says which and what is allowed") {
+  manta::config settings;
+  settings.workers = 0;
+  CHECK_THROWS_AS(manta::runtime(settings), manta::invalid_config);
+}
+
+TEST_CASE("runtime: what it did so far") {
+  manta::runtime rt;
+  manta::async([] {}).get();
+  const manta::runtime_stats did = rt.stats();
+  CHECK(did.tasks_run >= 1);
+  CHECK(did.tasks_submitted >= did.stolen);
+  CHECK(did.run_in_place <= did.tasks_run);
+  CHECK((did.actor_calls == 0 && did.uptime_seconds > 0));
+  CHECK(did.wakes <= did.tasks_submitted);
+  CHECK(did.threads_lent < 100);
+  for (const manta::worker_stats& each : did.workers) {
+    CHECK((each.tasks_run <= did.tasks_run && each.busy_seconds >= 0 && each.utilisation >= 0));
+  }
+}
+
+TEST_CASE("runtime: the version, for the preprocessor") {
+  CHECK(MANTA_VERSION_MAJOR * 10000 + MANTA_VERSION_MINOR * 100 + MANTA_VERSION_PATCH > 0);
+}
