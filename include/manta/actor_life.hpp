@@ -33,6 +33,7 @@ MANTA_API exec::actor_core* own_core(const char* type);
 template <class T>
 class weak_actor {
  public:
+  /// The type of the object.
   using value_type = T;
 
   /// Empty.
@@ -42,10 +43,13 @@ class weak_actor {
       : core_(detail::actor_access::core_or_null(a)) {
     if (core_ != nullptr) core_->pin();
   }
+  /// To the same actor.
   weak_actor(const weak_actor& other) noexcept : core_(other.core_) {
     if (core_ != nullptr) core_->pin();
   }
+  /// Takes the handle over and leaves `other` empty.
   weak_actor(weak_actor&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  /// Takes the place of what this was.
   weak_actor& operator=(weak_actor other) noexcept {
     std::swap(core_, other.core_);
     return *this;
