@@ -47,7 +47,8 @@ void refuse_self_await(exec::job* j) {
           "a coroutine awaits its own result, which it would do for ever; await another future");
   }
   if (caller.actor == nullptr || j->ops->origin == nullptr || j->is_ready()) return;
-  if (j->ops->origin(j).actor == caller.actor) exec::executor::raise_self_wait();
+  if (j->ops->origin(j).actor != caller.actor) return;
+  if (caller.actor->excludes(caller.running, j)) exec::executor::raise_self_wait();
 }
 
 namespace {

@@ -145,11 +145,13 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   std::uint64_t group = 0;
   if (with != nullptr && with->group) group = core->group_index(*with->group);
   admission place(core);
+  [[maybe_unused]] auto seat = stream_starter<R>::make_seat();
   const exec::extra_source source{.call = with};
   const bool has_extra = with != nullptr || exec::inherits_extra();
   call* const c = make_job_with<call, front_of_call<flat_t<R>>>(has_extra ? &source : nullptr, core,
                                                                 std::forward<Args>(args)...);
   place.sent();
+  if constexpr (stream_starter<R>::is_stream) c->seat = seat;
   c->caller |= group << exec::actor_core::group_shift;
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);
@@ -163,7 +165,11 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   }
   if (has_extra) [[unlikely]]
     exec::watch_deadline(access::job(out));
-  return out;
+  if constexpr (stream_starter<R>::is_stream) {
+    return stream_starter<R>::watched(std::move(seat.core), out);
+  } else {
+    return out;
+  }
 }
 
 /// What a constructor's argument is kept as: text as std::string, futures as what they will hold.

@@ -67,6 +67,7 @@ template <auto F, class R, class T, class Pack>
 struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
   exec::actor_core* core;
   std::uint64_t caller = exec::caller_serial();
+  [[no_unique_address]] typename stream_starter<R>::seat seat;
   [[no_unique_address]] Pack arguments;
 
   template <class... A>
@@ -82,26 +83,37 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
     if constexpr (Pack::is_linked) {
       if (const error* e = c->arguments.failure()) {
         error inherited = *e;
-        c->arguments.drop();
+        drop_arguments(j);
         new (j->slot(1)) error(std::move(inherited));
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
-    const std::uint64_t bits = store_outcome<R>(j, shown_name(j, name()), [c]() -> decltype(auto) {
-      // Not through c->core: that is another cache line of the caller's.
-      // As the class that has the method: through a derived one GCC warns of aliasing.
-      typename signature<decltype(F)>::object& object =
-          actor_block<T>::object_of(exec::this_thread.current->actor);
-      return c->arguments.call([&object](auto&&... args) -> decltype(auto) {
-        return (object.*F)(std::forward<decltype(args)>(args)...);
+    if constexpr (is_coroutine<R>::value) {
+      return store_outcome_of_frame<R>(j, shown_name(j, name()), false, [c] {
+        return stream_starter<R>::seated(c->seat, c->invoke());
       });
+    } else {
+      const std::uint64_t bits = store_outcome<R>(j, shown_name(j, name()),
+                                                  [c]() -> decltype(auto) { return c->invoke(); });
+      c->arguments.drop();
+      return bits;
+    }
+  }
+  decltype(auto) invoke() {
+    // Not through `core`: that is another cache line of the caller's.
+    // As the class that has the method: through a derived one GCC warns of aliasing.
+    typename signature<decltype(F)>::object& object =
+        actor_block<T>::object_of(exec::this_thread.current->actor);
+    return arguments.call([&object](auto&&... args) -> decltype(auto) {
+      return (object.*F)(std::forward<decltype(args)>(args)...);
     });
-    c->arguments.drop();
-    return bits;
   }
   // The call took a handle when it was made, so the actor is there whatever other threads do.
   static void ready(exec::job* j) noexcept { self(j)->core->arguments_ready(j, self(j)->caller); }
-  static void drop_arguments(exec::job* j) noexcept { self(j)->arguments.drop(); }
+  static void drop_arguments(exec::job* j) noexcept {
+    self(j)->arguments.drop();
+    std::destroy_at(&self(j)->seat);
+  }
   static exec::call_origin origin(exec::job* j) noexcept {
     return {self(j)->core, self(j)->caller};
   }

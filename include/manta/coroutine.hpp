@@ -118,6 +118,9 @@ struct frame_starter<coroutine<T>> {
 /// throws as get does; self_wait is thrown for the task's own future and an actor's own later call.
 /// A cancelled task's co_await throws manta::cancelled.
 ///
+/// An actor's method may be one: it counts as running until it has ended, so a plain actor's next
+/// call waits, and the object's fields may only change meanwhile where calls run at the same time.
+///
 /// Parameters are values: a reference would dangle when the coroutine goes on later, which remote
 /// refuses at compile time. When the runtime ends, suspended coroutines are destroyed and their
 /// futures fail with cancelled.

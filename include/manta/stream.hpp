@@ -320,16 +320,23 @@ template <class T>
 struct stream_starter<stream<T>> {
   static constexpr bool is_stream = true;
 
-  /// Calls F and connects its frame with the stream.
-  template <auto F>
-  struct callee {
+  /// What a call has for its generator.
+  struct seat {
     exec::stream_ref core;
+  };
+  static seat make_seat() { return {exec::stream_ref::make()}; }
+  /// Connects a generator's frame with its stream.
+  static stream<T> seated(const seat& in, stream<T> made) {
+    if (made.frame_ == nullptr) raise_not_a_stream();
+    static_cast<stream_promise<T>*>(made.frame_)->core = in.core;
+    return made;
+  }
+  /// Calls F.
+  template <auto F>
+  struct callee : seat {
     template <class... A>
     stream<T> operator()(A&&... args) const {
-      stream<T> made = F(std::forward<A>(args)...);
-      if (made.frame_ == nullptr) raise_not_a_stream();
-      static_cast<stream_promise<T>*>(made.frame_)->core = core;
-      return made;
+      return seated(*this, F(std::forward<A>(args)...));
     }
     static constexpr const char* name() noexcept { return base::spelled_function<F>(); }
   };
@@ -341,7 +348,11 @@ struct stream_starter<stream<T>> {
     exec::executor::require();
     exec::stream_ref core = exec::stream_ref::make();
     const future<void> generator =
-        start_task<stream<T>, job>(with, callee<F>{core}, std::forward<Args>(args)...);
+        start_task<stream<T>, job>(with, callee<F>{{core}}, std::forward<Args>(args)...);
+    return watched(std::move(core), generator);
+  }
+  /// The handle, when the generator's job was submitted.
+  static stream<T> watched(exec::stream_ref core, const future<void>& generator) {
     core->watch(access::job(generator));
     return stream<T>(std::move(core));
   }

@@ -163,10 +163,17 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
 template <class R>
 struct frame_starter;
 
-/// How a generator is called: start<F, Pack>(options, arguments...). See stream.hpp.
+/// How a generator is called, and what its call keeps for it; nothing for other functions. See
+/// stream.hpp.
 template <class R>
 struct stream_starter {
   static constexpr bool is_stream = false;
+  struct seat {};
+  static seat make_seat() { return {}; }
+  template <class Made>
+  static Made seated(const seat& /*nothing*/, Made made) {
+    return made;
+  }
 };
 
 /// store_outcome for such functions. The arguments are dropped when the frame has its own, unless

@@ -57,10 +57,18 @@ void stream_core::watch(job* generator) noexcept {
   if (!generator->add_waiter(&end_)) end_.fire(&end_);
 }
 
-// The generator is dropped where it stands, and its children stop with it.
+// Without its children, and without leaving a trace among the cancelled callers: streams are
+// dropped early all the time.
 void stream_core::abandon() noexcept {
   is_abandoned_.store(true, std::memory_order_seq_cst);
-  if (!generator_->is_ready()) cancel();
+  if (generator_->is_ready()) return;
+  if (generator_->ops->origin != nullptr) {
+    interrupt_coroutine(generator_, interruption::doom);
+    cancel_job(generator_, false);
+  } else if (!generator_->withdraw(cancelled_error())) {
+    generator_->ask_to_stop();
+    interrupt_coroutine(generator_, interruption::doom);
+  }
 }
 
 bool stream_core::cancel() noexcept {
@@ -137,7 +145,7 @@ job* stream_core::take() noexcept {
 
 // Runs the generator on this thread: its first turn, or its next one.
 bool stream_core::help() {
-  if (!generator_->is_claimed()) return executor::try_run(generator_);
+  if (!generator_->is_claimed() && executor::try_run(generator_)) return true;
   job* const entry = entry_.load(std::memory_order_relaxed);
   return entry != nullptr && executor::run_newest(entry);
 }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include <manta/base/pause.hpp>
+#include <manta/exec/actor_core.hpp>
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
@@ -150,6 +151,15 @@ const error& reason_of_doom() noexcept {
 
 void fail_slot(job* j, const error& reason) noexcept { new (j->slot(1)) error(reason); }
 
+// An actor that waits for its suspended call goes on then.
+void finish_job(job* j, std::uint64_t bits) noexcept {
+  if (j->ops->origin != nullptr) {
+    actor_core::complete(j, bits);
+  } else {
+    j->finish(bits | job_bits::claimed, 1);
+  }
+}
+
 // Whether the outcome of a run that might be followed by another one is final: then the arguments
 // go.
 bool may_end(job* j, std::uint64_t bits) noexcept {
@@ -256,7 +266,7 @@ void suspension::complete(coroutine_turn& turn) noexcept {
     return;
   }
   if (executor::should_announce()) executor::announce_search();
-  j->finish(bits | job_bits::claimed, 1);
+  finish_job(j, bits);
 }
 
 // The coroutine is suspended, and goes no further.
@@ -269,7 +279,7 @@ void suspension::end(const error& reason) noexcept {
   if (keeps_arguments) j->ops->drop_arguments(j);
   free();
   fail_slot(j, reason);
-  j->finish(job_bits::claimed | job_bits::ready | job_bits::failed, 1);
+  finish_job(j, job_bits::ready | job_bits::failed);
 }
 
 void suspension::cancel(job* entry, const error& reason) noexcept {
