@@ -50,13 +50,10 @@ class is_alive {
   is_alive& operator=(const is_alive&) = delete;
 };
 
-// Waits for a ticket; when its trial is cancelled meanwhile, so is the wait.
-inline void take_ticket(manta::channel<bool> tickets) { tickets.receive(); }
-
 // One trial, from the first rung to the last unless somebody cancels it. It reports after each
 // rung and goes on as long as it has tickets, one for each rung. While it waits, for folds or a
-// ticket, it is a suspended frame; when it is cancelled meanwhile, the frame is destroyed with all
-// that is in it.
+// ticket, it is a suspended frame and has no thread; when it is cancelled meanwhile, the frame is
+// destroyed with all that is in it.
 inline manta::coroutine<double> run_trial(request asked, std::size_t trial,
                                           manta::future<std::vector<point>> points,
                                           manta::channel<report> reports,
@@ -67,7 +64,7 @@ inline manta::coroutine<double> run_trial(request asked, std::size_t trial,
   for (std::size_t k = 0; k < folds; ++k) state[k].number = k;
   double loss = 0;
   for (std::size_t rung = 0; rung < rungs_of(asked); ++rung) {
-    co_await manta::remote<take_ticket>(tickets);
+    co_await tickets.async_receive();
     std::vector<manta::future<fold>> training;
     for (fold& f : state) {
       training.push_back(
@@ -76,8 +73,7 @@ inline manta::coroutine<double> run_trial(request asked, std::size_t trial,
     state = co_await std::move(training);
     loss = 0;
     for (const fold& f : state) loss += f.loss / folds;
-    // There is room for all reports.
-    reports.send({.trial = trial, .rung = rung, .loss = loss});
+    co_await reports.async_send({.trial = trial, .rung = rung, .loss = loss});
   }
   co_return loss;
 }
@@ -98,10 +94,7 @@ struct outcome {
 class search {
  public:
   search(const request& asked, std::vector<point> points)
-      : asked_(asked),
-        reports_(asked.trials * rungs_of(asked)),
-        reported_(rungs_of(asked)),
-        is_out_(asked.trials) {
+      : asked_(asked), reports_(asked.trials), reported_(rungs_of(asked)), is_out_(asked.trials) {
     const manta::future<std::vector<point>> shared = manta::put(std::move(points));
     for (std::size_t t = 0; t < asked.trials; ++t) {
       tickets_.emplace_back(rungs_of(asked));
