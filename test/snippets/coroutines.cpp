@@ -36,6 +36,14 @@ manta::coroutine<int> relay(manta::channel<int> from, manta::channel<int> to,
   co_return first;
 }
 
+struct cache {
+  int hits = 0;
+  manta::coroutine<int> lookup(int key) {
+    ++hits;
+    co_return co_await manta::remote<square>(key);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("coroutines: a task that waits without a thread") {
@@ -62,6 +70,12 @@ TEST_CASE("coroutines: channels and semaphores are awaited, too") {
   CHECK(f.get() == 1);
   CHECK(out.receive() == 10);
   CHECK(out.receive() == 2);
+}
+
+TEST_CASE("coroutines: as methods of actors") {
+  manta::runtime rt;
+  manta::actor<cache> kept = manta::spawn<cache>();
+  CHECK(manta::remote<&cache::lookup>(kept, 5).get() == 25);
 }
 
 TEST_CASE("coroutines: one that was called directly has not begun") {

@@ -32,6 +32,11 @@ manta::coroutine<int> sum(manta::stream<int> items) {
   while (std::optional<manta::future<int>> f = co_await items.async_next()) total += f->get();
   co_return total;
 }
+struct feed {
+  manta::stream<int> from(int first) {
+    for (int i = 0; i < 3; ++i) co_yield first + i;
+  }
+};
 
 }  // namespace
 
@@ -65,6 +70,14 @@ TEST_CASE("streams: an exception is in the future of the item it kept from being
 TEST_CASE("streams: consumed by a coroutine") {
   manta::runtime rt;
   CHECK(manta::remote<sum>(manta::remote<squares>(4)).get() == 14);
+}
+
+TEST_CASE("streams: from an actor's method") {
+  manta::runtime rt;
+  manta::actor<feed> source = manta::spawn<feed>();
+  int total = 0;
+  for (manta::future<int>& f : manta::remote<&feed::from>(source, 10)) total += f.get();
+  CHECK(total == 33);
 }
 
 TEST_CASE("streams: one that nobody needs any more") {
