@@ -227,6 +227,7 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
     throw;
   }
   const bool has_claim = claim != nullptr;
+  if (has_claim) claim->holder = made->core;
   actor_block<T>::claim_of(made->core) = std::move(claim);
   actor<T> out = actor_access::make<T>(made->core);
   exec::name_child(made);

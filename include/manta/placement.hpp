@@ -75,8 +75,9 @@ MANTA_API placement_group make_placement_group(std::vector<bundle> bundles,
 
 /// Ends the group: tasks that wait for a part of it, or for its place, fail with group_removed, and
 /// so do later calls that name it. Tasks that run in it go on and give back to the node when they
-/// end. False when it was removed before, or its runtime ended. Throws invalid_argument for an
-/// empty handle. Any thread.
+/// end. Actors in it are killed: what waits in their mailboxes fails with actor_lost. False when it
+/// was removed before, or its runtime ended. Throws invalid_argument for an empty handle. Any
+/// thread.
 MANTA_API bool remove_placement_group(const placement_group& group);
 
 /// The wish to run in the group: in its bundle `index`, or in any with -1. Throws invalid_argument

@@ -2,11 +2,13 @@
 #include "node/desk.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <manta/base/clock.hpp>
+#include <manta/exec/actor_core.hpp>
 #include <manta/exec/context.hpp>
 
 namespace manta::inline v0::node {
@@ -34,6 +36,10 @@ error ended_error() {
 struct desk::claim final : exec::resource_claim, sched::request {
   std::uint64_t generation = 0;
   spec::demand asked;
+  // Among what actors hold.
+  claim* next_living = nullptr;
+  claim* previous_living = nullptr;
+  bool is_listed = false;
 
   const std::vector<int>& gpus() const noexcept override { return got.gpus; }
 
@@ -71,8 +77,38 @@ claim_list desk::claims_of(const sched::request_list& granted) noexcept {
   claim_list out;
   for (sched::request* r = granted.first; r != nullptr;) {
     sched::request* const following = r->next;
+    list(claim::of(*r));
     out.append(claim::of(*r));
     r = following;
+  }
+  return out;
+}
+
+void desk::list(claim& c) noexcept {
+  if (c.holder == nullptr) return;
+  c.is_listed = true;
+  c.previous_living = nullptr;
+  c.next_living = living_;
+  if (living_ != nullptr) living_->previous_living = &c;
+  living_ = &c;
+}
+
+void desk::unlist(claim& c) noexcept {
+  if (!c.is_listed) return;
+  c.is_listed = false;
+  (c.previous_living == nullptr ? living_ : c.previous_living->next_living) = c.next_living;
+  if (c.next_living != nullptr) c.next_living->previous_living = c.previous_living;
+}
+
+// With a handle to each: an actor gives its claim back under the gate's lock, then its block goes.
+std::vector<exec::actor_core*> desk::actors_in(const sched::group& g) const {
+  std::vector<exec::actor_core*> out;
+  const auto is_in = [&g](const claim& c) { return c.got.is_held && c.got.in == &g; };
+  std::size_t count = 0;
+  for (const claim* c = living_; c != nullptr; c = c->next_living) count += is_in(*c) ? 1 : 0;
+  out.reserve(count);
+  for (const claim* c = living_; c != nullptr; c = c->next_living) {
+    if (is_in(*c) && c->holder->try_add_handle()) out.push_back(c->holder);
   }
   return out;
 }
@@ -112,13 +148,17 @@ desk::answer desk::ask(resource_claim& c) {
     c.refusal = removed_error(one.where.group);
     return answer::refused;
   }
-  if (books_->waits.ask(one)) return answer::granted;
+  if (books_->waits.ask(one)) {
+    list(one);
+    return answer::granted;
+  }
   c.since = base::now();
   return answer::waits;
 }
 
 claim_list desk::leave(resource_claim& c) noexcept {
   claim& one = claim::of(c);
+  unlist(one);
   if (!is_current(one)) return {};
   if (one.now == sched::request::state::waiting) return claims_of(books_->waits.withdraw(one));
   return claims_of(books_->waits.give(one));
@@ -165,11 +205,13 @@ std::unique_ptr<resource_claim> desk::make_group(std::vector<spec::demand> bundl
 bool desk::remove_group(sched::group_id id) {
   const error reason = removed_error(id);
   bool was_there = false;
+  std::vector<exec::actor_core*> actors;
   resource_gate::global().change([&]() -> claim_list {
     if (books_ == nullptr) return {};
     sched::group* const g = books_->has.find_group(id);
     if (g == nullptr) return {};
     was_there = true;
+    actors = actors_in(*g);
     sched::request_list refused;
     const sched::request_list granted = books_->waits.remove(*g, refused);
     claim_list out = claims_of(granted);
@@ -181,6 +223,16 @@ bool desk::remove_group(sched::group_id id) {
     }
     return out;
   });
+  bool is_short = false;
+  for (exec::actor_core* const a : actors) {
+    try {
+      a->kill();
+    } catch (const std::bad_alloc&) {
+      is_short = true;
+    }
+    a->drop_handle();
+  }
+  if (is_short) throw std::bad_alloc();
   return was_there;
 }
 

@@ -41,7 +41,8 @@ class desk final : public exec::resource_desk {
   /// infeasible, std::bad_alloc.
   std::unique_ptr<exec::resource_claim> make_group(std::vector<spec::demand> bundles, strategy how,
                                                    sched::group_id& id);
-  /// False when it is not there (any more). Those who wait for it fail with group_removed.
+  /// False when it is not there (any more). Those who wait for it fail with group_removed, actors
+  /// in it are killed. Throws std::bad_alloc: the group is gone, and some actor may live on.
   bool remove_group(sched::group_id id);
   std::vector<demand_report> unmet() const;
   resource_report report() const;
@@ -58,10 +59,14 @@ class desk final : public exec::resource_desk {
   };
 
   bool is_current(const claim& c) const noexcept;
-  static exec::claim_list claims_of(const sched::request_list& granted) noexcept;
+  exec::claim_list claims_of(const sched::request_list& granted) noexcept;
+  void list(claim& c) noexcept;
+  void unlist(claim& c) noexcept;
+  std::vector<exec::actor_core*> actors_in(const sched::group& g) const;
 
   std::uint64_t generation_ = 0;
   std::unique_ptr<books> books_;
+  claim* living_ = nullptr;  // what actors hold now
 };
 
 }  // namespace manta::inline v0::node

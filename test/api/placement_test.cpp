@@ -155,6 +155,47 @@ TEST_CASE("a group that is removed before it has its place fails whoever waits",
   CHECK(all_comes_back(rt));
 }
 
+namespace {
+
+struct counter {
+  int add(int x) { return sum += x; }
+  int wait_for_gate(int x) { return ::wait_for_gate(x); }
+  int sum = 0;
+};
+
+}  // namespace
+
+TEST_CASE("actors live in their bundle, and are killed with the group", "[placement]") {
+  const manta::runtime rt(machine());
+  test::scoped_gate open;
+  shared_gate = &open;
+  const auto g = make_placement_group({{.cpus = 1, .gpus = 1}, {.gpus = 1}});
+  const auto inside = manta::spawn<counter>.with({.gpus = 1, .where = g.bundle(0)})();
+  const auto idle = manta::spawn<counter>.with({.gpus = 1, .where = g.bundle(1)})();
+  const auto never = manta::spawn<counter>.with({.gpus = 1, .where = g.bundle(1)})();
+  const auto outside = manta::spawn<counter>.with({.cpus = 0.5})();
+  CHECK(manta::remote<&counter::add>(inside, 2).get(test::patience) == 2);
+  CHECK(manta::remote<&counter::add>(idle, 3).get(test::patience) == 3);
+  const auto of_never = manta::remote<&counter::add>(never, 4);
+  const auto runs = manta::remote<&counter::wait_for_gate>(inside, 5);
+  const auto behind = manta::remote<&counter::add>(inside, 6);
+  CHECK(remove_placement_group(g));
+  CHECK_THROWS_AS(behind.get(test::patience), manta::actor_lost);
+  CHECK_THROWS_AS(manta::remote<&counter::add>(idle, 1).get(test::patience), manta::actor_lost);
+  const std::string said =
+      test::message_of<manta::actor_lost>([&] { of_never.get(test::patience); });
+  CHECK_THAT(said, Catch::Matchers::Contains("was removed"));
+  CHECK(manta::remote<&counter::add>(outside, 7).get(test::patience) == 7);
+  open.open();
+  static_cast<void>(runs.try_get(test::patience));
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (rt.resources().free.gpus != 2 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  CHECK(rt.resources().free.gpus == 2);
+  CHECK(rt.resources().free.cpus == 1.5);
+}
+
 TEST_CASE("groups that can't be are refused at the call", "[placement]") {
   const manta::runtime rt(machine());
   using Catch::Matchers::Contains;

@@ -35,6 +35,7 @@
 
 namespace manta::inline v0::exec {
 
+class actor_core;
 class resource_claim;
 
 /// Claims that an event let through, or refused (their refusal is set), in order.
@@ -93,6 +94,9 @@ class MANTA_API resource_claim {
 
   /// Ends the jobs that wait in the gate.
   static void cancel_waiting(const error& reason) noexcept;
+
+  /// The actor that holds it all its life; null for a task's. Set before it asks.
+  actor_core* holder = nullptr;
 
   // The gate's and the desk's, under the lock.
   std::optional<error> refusal;
