@@ -37,7 +37,7 @@ inline std::size_t first_of(std::size_t shard, const samples& all, const request
 template <class Make>
 auto make_shards(const samples& all, const request& asked, std::size_t workers, double rate,
                  Make make) {
-  std::vector<decltype(make(0, 0, workers, all.count(), rate))> out;
+  std::vector<decltype(make(all.features, all.features, workers, all.count(), rate))> out;
   for (std::size_t s = 0; s < asked.shards; ++s) {
     const std::size_t first = first_of(s, all, asked);
     out.push_back(make(first, first_of(s + 1, all, asked) - first, workers, all.count(), rate));
