@@ -101,11 +101,6 @@ void start_job(exec::job* j) {
   }
 }
 
-void start_job_with_extra(exec::job* j) {
-  exec::ready_task(j);
-  exec::watch_deadline(j);
-}
-
 void check_options(const options& asked, bool can_repeat) {
   spec::check(asked);
   if (can_repeat || !asked.retry_exceptions || asked.max_retries == 0) return;

@@ -61,7 +61,7 @@ std::vector<int> gpus() {
 }
 
 std::optional<std::chrono::steady_clock::time_point> deadline() noexcept {
-  if (current() == nullptr || current()->deadline == base::time_point::max()) return std::nullopt;
+  if (current() == nullptr || current()->deadline == exec::no_deadline) return std::nullopt;
   return current()->deadline;
 }
 
@@ -105,7 +105,7 @@ deadline_scope::deadline_scope(duration within) : of_(nullptr) {
   }
   of_ = exec::this_thread.current;
   before_ = of_->deadline;
-  of_->deadline = std::min(before_, base::after(within));
+  of_->deadline = exec::earlier(before_, base::after(within));
 }
 
 }  // namespace manta::inline v0

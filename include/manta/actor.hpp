@@ -148,8 +148,9 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   [[maybe_unused]] auto seat = stream_starter<R>::make_seat();
   const exec::extra_source source{.call = with};
   const bool has_extra = with != nullptr || exec::inherits_extra();
-  call* const c = make_job_with<call, front_of_call<flat_t<R>>>(has_extra ? &source : nullptr, core,
-                                                                std::forward<Args>(args)...);
+  constexpr std::size_t front = front_of_call<flat_t<R>>;
+  call* const c = has_extra ? make_job_with<call, front>(source, core, std::forward<Args>(args)...)
+                            : make_job<call, front>(core, std::forward<Args>(args)...);
   place.sent();
   if constexpr (stream_starter<R>::is_stream) c->seat = seat;
   c->caller |= group << exec::actor_core::group_shift;

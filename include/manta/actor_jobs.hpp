@@ -89,12 +89,11 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
       }
     }
     if constexpr (is_coroutine<R>::value) {
-      return store_outcome_of_frame<R>(j, shown_name(j, name()), false, [c] {
-        return stream_starter<R>::seated(c->seat, c->invoke());
-      });
+      return store_outcome_of_frame<R>(
+          j, name(), false, [c] { return stream_starter<R>::seated(c->seat, c->invoke()); });
     } else {
-      const std::uint64_t bits = store_outcome<R>(j, shown_name(j, name()),
-                                                  [c]() -> decltype(auto) { return c->invoke(); });
+      const std::uint64_t bits =
+          store_outcome<R>(j, name(), [c]() -> decltype(auto) { return c->invoke(); });
       c->arguments.drop();
       return bits;
     }

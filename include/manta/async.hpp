@@ -35,7 +35,7 @@ auto async(F&& function) {
                 "manta::async: a task can't return a reference; return the value");
   using callee = detail::held_callee<stored>;
   using job = detail::task<callee, R, detail::argument_pack<>, false>;
-  return detail::start_task<R, job>(nullptr, callee{std::forward<F>(function)});
+  return detail::start_task<R, job>(callee{std::forward<F>(function)});
 }
 
 }  // namespace manta::inline v0

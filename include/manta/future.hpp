@@ -76,31 +76,36 @@ constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
   }
 }
 
-/// A new job of type Job, constructed from `args`, with Front bytes before it, and before those the
-/// options in `with`, if there are any. Throws std::bad_alloc, or what Job's constructor does.
+/// A new job of type Job, constructed from `args`, with Front bytes before it. Throws
+/// std::bad_alloc, or what Job's constructor does.
 template <class Job, std::size_t Front = 0, class... Args>
-Job* make_job_with(const exec::extra_source* with, Args&&... args) {
-  const std::size_t extra = with != nullptr ? exec::job::extra_size : 0;
-  auto* const block = static_cast<char*>(exec::allocate_block(extra + Front + sizeof(Job)));
-  bool has_extra = false;
+Job* make_job(Args&&... args) {
+  auto* const block = static_cast<char*>(exec::allocate_block(Front + sizeof(Job)));
   try {
-    if (with != nullptr) {
-      exec::make_extra(block, *with);
-      has_extra = true;
-    }
-    Job* const made = new (block + extra + Front) Job(std::forward<Args>(args)...);
-    if (has_extra) made->has_extra();
-    return made;
+    return new (block + Front) Job(std::forward<Args>(args)...);
   } catch (...) {
-    if (has_extra) exec::drop_extra(block);
-    exec::free_block(block, extra + Front + sizeof(Job));
+    exec::free_block(block, Front + sizeof(Job));
     throw;
   }
 }
 
-template <class Job, class... Args>
-Job* make_job(Args&&... args) {
-  return make_job_with<Job>(nullptr, std::forward<Args>(args)...);
+/// The same with options, which lie before all that.
+template <class Job, std::size_t Front = 0, class... Args>
+[[gnu::noinline, gnu::cold]] Job* make_job_with(const exec::extra_source& with, Args&&... args) {
+  constexpr std::size_t before = exec::job::extra_size + Front;
+  auto* const block = static_cast<char*>(exec::allocate_block(before + sizeof(Job)));
+  bool has_extra = false;
+  try {
+    exec::make_extra(block, with);
+    has_extra = true;
+    Job* const made = new (block + before) Job(std::forward<Args>(args)...);
+    made->has_extra();
+    return made;
+  } catch (...) {
+    if (has_extra) exec::drop_extra(block);
+    exec::free_block(block, before + sizeof(Job));
+    throw;
+  }
 }
 
 [[noreturn]] MANTA_API void raise_empty_future();

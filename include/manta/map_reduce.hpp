@@ -104,8 +104,7 @@ auto start_reduce(std::vector<future<std::vector<std::pair<Key, Value>>>> parts,
   using callee = named_callee<decltype(run)>;
   using R = std::invoke_result_t<decltype(run)&&, std::vector<piece>&&>;
   using pack = argument_pack<gather_argument<std::vector<piece>, piece>>;
-  return start_task<R, plain_task<callee, R, pack>>(nullptr, callee{std::move(run)},
-                                                    std::move(parts));
+  return start_task<R, plain_task<callee, R, pack>>(callee{std::move(run)}, std::move(parts));
 }
 
 }  // namespace detail

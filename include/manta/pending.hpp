@@ -116,7 +116,7 @@ auto after(future<T> f, F&& function) {
   using callee = named_callee<std::decay_t<F>>;
   using R = std::invoke_result_t<std::decay_t<F>&&, future<T>&&>;
   using job = plain_task<callee, R, argument_pack<ended_argument<T>>>;
-  return start_task<R, job>(nullptr, callee{std::forward<F>(function)}, std::move(f));
+  return start_task<R, job>(callee{std::forward<F>(function)}, std::move(f));
 }
 
 }  // namespace manta::inline v0::detail

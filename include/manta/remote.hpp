@@ -46,13 +46,13 @@ auto call_function(const options* with, Args&&... args) {
     if constexpr (starter::is_stream) {
       return starter::template start<F, pack>(&source, std::forward<Args>(args)...);
     } else {
-      return start_task<R, job>(&source, constant_callee<F>{}, std::forward<Args>(args)...);
+      return start_task_with<R, job>(source, constant_callee<F>{}, std::forward<Args>(args)...);
     }
   } else {
     if constexpr (starter::is_stream) {
       return starter::template start<F, pack>(nullptr, std::forward<Args>(args)...);
     } else {
-      return start_task<R, job>(nullptr, constant_callee<F>{}, std::forward<Args>(args)...);
+      return start_task<R, job>(constant_callee<F>{}, std::forward<Args>(args)...);
     }
   }
 }

@@ -100,7 +100,7 @@ struct stream_promise : promise_base, frame_outcome<void> {
   template <class U>
   requires std::is_constructible_v<T, U&&> yield_awaiter yield_value(U&& from) {
     using item = stream_item<T>;
-    item* const made = make_job_with<item, item::front>(nullptr, std::forward<U>(from));
+    item* const made = make_job<item, item::front>(std::forward<U>(from));
     exec::name_child(made);
     core->push(made);
     return yield_awaiter(*core.get());
@@ -348,7 +348,9 @@ struct stream_starter<stream<T>> {
     exec::executor::require();
     exec::stream_ref core = exec::stream_ref::make();
     const future<void> generator =
-        start_task<stream<T>, job>(with, callee<F>{{core}}, std::forward<Args>(args)...);
+        with != nullptr
+            ? start_task_with<stream<T>, job>(*with, callee<F>{{core}}, std::forward<Args>(args)...)
+            : start_task<stream<T>, job>(callee<F>{{core}}, std::forward<Args>(args)...);
     return watched(std::move(core), generator);
   }
   /// The handle, when the generator's job was submitted.

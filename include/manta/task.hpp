@@ -151,7 +151,7 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
     }
     return bits::ready;
   } catch (...) {
-    new (j->slot(1)) error(describe_current_exception(function, attempt_of(j)));
+    new (j->slot(1)) error(describe_current_exception(shown_name(j, function), attempt_of(j)));
     return bits::ready | bits::failed;
   }
 }
@@ -186,7 +186,7 @@ std::uint64_t store_outcome_of_frame(exec::job* j, const char* function, bool is
   try {
     frame = starter::frame(call());
   } catch (...) {
-    new (j->slot(1)) error(describe_current_exception(function, attempt_of(j)));
+    new (j->slot(1)) error(describe_current_exception(shown_name(j, function), attempt_of(j)));
   }
   if (!is_kept) j->ops->drop_arguments(j);
   return exec::start_coroutine(j, frame, &starter::settle, is_kept);
@@ -248,14 +248,14 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
         return bits;
       }
     }
-    bits = store_outcome<R>(t, shown_name(t, Callee::name()),
+    bits = store_outcome<R>(t, Callee::name(),
                             [t]() -> decltype(auto) { return t->arguments.call(t->callee); });
     t->drop_inputs();
     return bits;
   }
   // A function that suspends: its frame has the arguments then.
   static std::uint64_t run_frame(task* t) noexcept {
-    const char* const name = shown_name(t, Callee::name());
+    constexpr const char* name = Callee::name();
     if constexpr (Repeats) {
       const exec::call_extra* const with = t->extra();
       if (with != nullptr && with->may_repeat()) {
@@ -267,9 +267,8 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
   }
   // A run after which another one may follow: what the function would use up is copied first.
   static std::uint64_t run_kept(task* t) noexcept {
-    return store_outcome<R>(t, shown_name(t, Callee::name()), [t]() -> decltype(auto) {
-      return t->arguments.call_copied(t->callee);
-    });
+    return store_outcome<R>(
+        t, Callee::name(), [t]() -> decltype(auto) { return t->arguments.call_copied(t->callee); });
   }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->drop_inputs(); }
@@ -308,34 +307,47 @@ const exec::job_ops task<Callee, R, Pack, Repeats>::ops = {
 /// Puts a job whose needs are met on its way; takes over the queue's hold. When there is no memory
 /// for the queue entry, the job fails with out_of_memory and std::bad_alloc is thrown.
 MANTA_API void start_job(exec::job* j);
-/// The same for a job with options.
-MANTA_API void start_job_with_extra(exec::job* j);
 
-/// Makes a task, queues it (now or when its arguments are there) and gives its future. `with` is
-/// null for a call without options.
-template <class R, class Task, class... Args>
-future<flat_t<R>> start_task(const exec::extra_source* with, Args&&... args) {
-  exec::executor::require();
-  if (with == nullptr && exec::inherits_extra()) [[unlikely]]
-    with = &exec::inherited_extra;
-  Task* const t = make_job_with<Task>(with, std::forward<Args>(args)...);
-  exec::name_child(t);
-  future<flat_t<R>> out = access::make<flat_t<R>>(t);
-  using pack = decltype(Task::arguments);
-  if constexpr (pack::is_linked) {
-    t->needs.store(1,
-                   std::memory_order_relaxed);  // ours, so that it can't start before all is linked
+/// Puts a new task on its way, now or when its arguments are there; takes over the queue's hold.
+template <bool HasExtra, class Task>
+void launch_task(Task* t) {
+  if constexpr (decltype(Task::arguments)::is_linked) {
+    // One need is ours, so that it can't start before all is linked.
+    t->needs.store(1, std::memory_order_relaxed);
     t->arguments.link(t);
-    if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) {
-      if (with != nullptr) exec::watch_deadline(t);
-      return out;
-    }
+    if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   }
-  if (with != nullptr) [[unlikely]] {
-    start_job_with_extra(t);
+  if constexpr (HasExtra) {
+    exec::ready_task(t);
   } else {
     start_job(t);
   }
+}
+
+/// A task with options, or with a deadline that it inherits. Apart from start_task, so that the
+/// code of calls without options stays small.
+template <class R, class Task, class... Args>
+[[gnu::noinline, gnu::cold]] future<flat_t<R>> start_task_with(const exec::extra_source& with,
+                                                               Args&&... args) {
+  Task* const t = make_job_with<Task>(with, std::forward<Args>(args)...);
+  exec::name_child(t);
+  future<flat_t<R>> out = access::make<flat_t<R>>(t);
+  launch_task<true>(t);
+  exec::watch_deadline(t);
+  return out;
+}
+
+/// Makes a task and gives its future.
+template <class R, class Task, class... Args>
+future<flat_t<R>> start_task(Args&&... args) {
+  exec::executor::require();
+  if (exec::inherits_extra()) [[unlikely]] {
+    return start_task_with<R, Task>(exec::inherited_extra, std::forward<Args>(args)...);
+  }
+  Task* const t = make_job<Task>(std::forward<Args>(args)...);
+  exec::name_child(t);
+  future<flat_t<R>> out = access::make<flat_t<R>>(t);
+  launch_task<false>(t);
   return out;
 }
 

@@ -12,9 +12,9 @@ namespace manta::inline v0::exec {
 
 namespace {
 
-base::time_point earlier(const std::optional<duration>& timeout) noexcept {
-  const base::time_point inherited = this_thread.current->deadline;
-  return timeout ? std::min(inherited, base::after(*timeout)) : inherited;
+base::time_point deadline_of(const std::optional<duration>& timeout) noexcept {
+  return timeout ? earlier(this_thread.current->deadline, base::after(*timeout))
+                 : this_thread.current->deadline;
 }
 
 void set_name(call_extra& with, const std::optional<std::string>& name) {
@@ -24,7 +24,7 @@ void set_name(call_extra& with, const std::optional<std::string>& name) {
 call_extra& extra_of(timer_entry* entry) noexcept { return *static_cast<call_extra*>(entry); }
 
 void fill(call_extra& with, const options& asked) {
-  with.deadline = earlier(asked.timeout);
+  with.deadline = deadline_of(asked.timeout);
   set_name(with, asked.name);
   with.claim = resource_gate::claim(spec::to_demand(asked), asked.where, false);
   with.retry = asked.retry_exceptions;
@@ -34,7 +34,7 @@ void fill(call_extra& with, const options& asked) {
 }
 
 void fill(call_extra& with, const call_options& asked) {
-  with.deadline = earlier(asked.timeout);
+  with.deadline = deadline_of(asked.timeout);
   set_name(with, asked.name);
 }
 
@@ -80,7 +80,7 @@ void call_extra::withdrawn(job* j) noexcept {
 
 void watch_deadline(job* j) {
   call_extra* const with = j->extra();
-  if (with == nullptr || with->deadline == base::time_point::max() || j->is_ready()) return;
+  if (with == nullptr || with->deadline == no_deadline || j->is_ready()) return;
   with->of = j;
   with->pin = [](timer_entry* entry) noexcept { return extra_of(entry).of->try_hold(); };
   with->fire = [](timer_entry* entry) noexcept {

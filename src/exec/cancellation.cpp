@@ -312,6 +312,7 @@ void end_stop(context& of) noexcept {
 }
 
 void follow_cancelled(const context& caller) noexcept {
+  if (!detail::has_membarrier.load(std::memory_order_relaxed)) detail::full_barrier();
   if (!is_cancelled_caller(caller.running->parent)) return;
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
@@ -322,7 +323,8 @@ void reset_cancellation() noexcept {
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
   f.cancelled.clear();
-  cancelled_filter.store(0);
+  // Without the heavy barrier callers have to be careful always.
+  cancelled_filter.store(detail::has_membarrier.load() ? 0 : ~std::uint64_t{0});
 }
 
 }  // namespace manta::inline v0::exec

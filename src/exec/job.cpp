@@ -200,7 +200,10 @@ job* job::awaited() noexcept {
 void job::destroy() noexcept {
   constexpr std::uint64_t has_more = job_bits::failed | job_bits::aliased | job_bits::extra;
   if (ops->drop_value == nullptr && (word() & has_more) == 0) {
-    release_block();
+    const std::size_t size = ops->size;
+    void* const block = reinterpret_cast<char*>(this) - ops->front;
+    this->~job();
+    free_block(block, size);
     return;
   }
   if (destroying) {

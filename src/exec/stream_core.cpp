@@ -73,8 +73,9 @@ void stream_core::abandon() noexcept {
 
 bool stream_core::cancel() noexcept {
   is_abandoned_.store(true, std::memory_order_seq_cst);
-  interrupt_coroutine(generator_, interruption::doom);
-  return cancel_job(generator_, true);
+  // It may end by that before it is looked at.
+  const bool was_suspended = interrupt_coroutine(generator_, interruption::doom);
+  return cancel_job(generator_, true) || was_suspended;
 }
 
 void stream_core::push(job* item) noexcept {

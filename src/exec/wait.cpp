@@ -77,19 +77,6 @@ class lent_cores {
 
 namespace {
 
-// Shows that the job runs, and says whether its caller was cancelled before that was seen.
-bool show_running(context& ctx) noexcept {
-  const job& j = *ctx.running;
-  const std::uint32_t depth = this_thread.depth;
-  if (depth < work_queue::most_places) [[likely]] {
-    ctx.place = &this_thread.queue->places[depth];
-    ctx.place->self.store(0, std::memory_order_relaxed);
-    ctx.place->caller.store(j.parent.low, std::memory_order_release);
-  }
-  light_barrier();
-  return may_be_cancelled(j.parent) && is_cancelled_caller(j.parent);
-}
-
 void enter_extra(context& ctx, const call_extra& with) noexcept {
   ctx.deadline = with.deadline;
   ctx.claim = with.claim.get();
@@ -104,6 +91,32 @@ void run_again(job* j) noexcept {
   ready_task(j);
 }
 
+namespace {
+
+// What few jobs have or come to: options, a caller that was cancelled, another end than a value.
+[[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx,
+                                               const run_options& how) noexcept {
+  if (how.follows_caller && may_be_cancelled(j->parent) && is_cancelled_caller(j->parent)) {
+    if (how.shown != nullptr) how.actor->end_turn(*how.shown);
+    j->fail(cancelled_error(), how.drops);
+    return false;
+  }
+  if (const call_extra* const with = j->extra()) enter_extra(ctx, *with);
+  return true;
+}
+
+[[gnu::noinline, gnu::cold]] void leave_rarely(job* j, std::uint64_t bits,
+                                               unsigned drops) noexcept {
+  if (bits == job_bits::aliased) {
+    if (drops == 0) j->hold();
+    make_alias(j);
+  } else if (bits == job_bits::again) {
+    run_again(j);
+  }
+}
+
+}  // namespace
+
 bool run_claimed(job* j, const run_options& how) noexcept {
   std::uint64_t bits = 0;
   {
@@ -111,13 +124,9 @@ bool run_claimed(job* j, const run_options& how) noexcept {
     ctx.running = j;
     ctx.actor = how.actor;
     ctx.drops = how.drops;
-    if (show_running(ctx) && how.follows_caller) [[unlikely]] {
-      if (how.shown != nullptr) how.actor->end_turn(*how.shown);
-      j->fail(cancelled_error(), how.drops);
-      return true;
+    if (may_be_cancelled(j->parent) || j->extra() != nullptr) [[unlikely]] {
+      if (!enter_rarely(j, ctx, how)) return true;
     }
-    if (const call_extra* const with = j->extra()) [[unlikely]]
-      enter_extra(ctx, *with);
     const context_scope scope(ctx);
     bits = j->ops->run(j);
     if (ctx.has_stop) [[unlikely]]
@@ -128,11 +137,8 @@ bool run_claimed(job* j, const run_options& how) noexcept {
   if (how.is_last && executor::should_announce()) executor::announce_search();
   if ((bits & job_bits::ready) != 0) [[likely]] {
     j->finish(bits | job_bits::claimed, how.drops);
-  } else if (bits == job_bits::aliased) {
-    if (how.drops == 0) j->hold();
-    make_alias(j);
-  } else if (bits == job_bits::again) {
-    run_again(j);
+  } else {
+    leave_rarely(j, bits, how.drops);
   }
   return bits != 0;  // suspended: it may have gone on, and be gone, already
 }
@@ -162,6 +168,13 @@ bool executor::run_actor_here(job* call) {
   return false;
 }
 
+namespace {
+// A waiter has a thread to give, no resources; and what may run again has to be in a queue.
+[[gnu::noinline, gnu::cold]] bool may_run_here(const call_extra& with) noexcept {
+  return with.claim == nullptr && !with.may_repeat();
+}
+}  // namespace
+
 // Claims and runs `j` on this thread's stack. False: it has begun elsewhere, or can't run here.
 bool executor::run_here(job* j) {
   thread_state& self = this_thread;
@@ -172,10 +185,8 @@ bool executor::run_here(job* j) {
   if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
     return false;
   }
-  if (const call_extra* const with = j->extra()) {
-    // A waiter has a thread to give, no resources; and what may run again has to be in a queue.
-    if (with->claim != nullptr || with->may_repeat()) return false;
-  }
+  if (j->extra() != nullptr && !may_run_here(*j->extra())) [[unlikely]]
+    return false;
   deque& jobs = self.queue->jobs;
   if (is_call) return run_actor_here(j);
   if (j->needs.load(std::memory_order_acquire) != 0) return false;

@@ -88,7 +88,7 @@ const manta::exec::job_ops suspending_call::ops = {
 
 future<int> suspend_in(const manta::actor<counted>& a) {
   actor_core* const core = manta::detail::actor_access::core(a);
-  auto* const call = manta::detail::make_job_with<suspending_call, 8>(nullptr, core);
+  auto* const call = manta::detail::make_job<suspending_call, 8>(core);
   manta::exec::name_child(call);
   future<int> out = manta::detail::access::make<int>(call);
   core->send(call, call->caller);

@@ -45,7 +45,7 @@ struct MANTA_API call_extra : timer_entry {
   bool may_repeat() const noexcept { return retry && retries_left > 0; }
 
   job* of = nullptr;  // set when the timer is armed
-  base::time_point deadline = base::time_point::max();
+  base::time_point deadline = no_deadline;
   std::unique_ptr<std::string> name;
   std::unique_ptr<resource_claim> claim;  // null: it asked for nothing
   exception_filter retry;
@@ -60,7 +60,7 @@ static_assert(sizeof(call_extra) <= job::extra_size);
 /// Whether a call made now has an extra though it was given no options: its caller has a deadline,
 /// which it inherits.
 inline bool inherits_extra() noexcept {
-  return this_thread.current->deadline != base::time_point::max();
+  return this_thread.current->deadline != no_deadline;
 }
 
 /// Where a call's options come from; neither: only what is inherited.

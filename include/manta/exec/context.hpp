@@ -20,12 +20,19 @@ class resource_claim;
 struct coroutine_turn;
 struct work_queue;
 
-/// A running job as others see it, so that cancelling a task reaches its children: the id of who
-/// called it, and its own once it has called somebody. 0 for none.
+/// A job that has called somebody as others see it, so that cancelling a task reaches its children:
+/// the id of who called it, and its own. 0 for none. What is shown stays when the job has ended,
+/// until another one is shown there: that is true still.
 struct running_place {
   std::atomic<std::uint64_t> caller{0};
   std::atomic<std::uint64_t> self{0};
 };
+
+/// The clock began long before: no deadline is there. (Zero, since a context is made for each job.)
+inline constexpr base::time_point no_deadline{};
+inline base::time_point earlier(base::time_point a, base::time_point b) noexcept {
+  return a == no_deadline || b < a ? b : a;
+}
 
 /// One caller: a running task, a running actor method, or a thread of the driver. Its thread only.
 struct context {
@@ -46,9 +53,9 @@ struct context {
   unsigned drops = 1;
   /// Told apart from every other caller of the process; 0 until it is needed.
   std::uint64_t serial = 0;
-  /// When its calls have to have ended; max for never.
-  base::time_point deadline = base::time_point::max();
-  /// Where others see that it runs; null for a thread's own context. See cancellation.hpp.
+  /// When its calls have to have ended; no_deadline for never.
+  base::time_point deadline{};
+  /// Where others see that it runs, if not among its thread's places. See cancellation.hpp.
   running_place* place = nullptr;
   /// Somebody asked for its stop token.
   bool has_stop = false;
@@ -56,12 +63,17 @@ struct context {
   base::id self;
 };
 
+/// Jobs on one stack that are shown to others; deeper ones are not.
+inline constexpr std::uint32_t most_places = 256;
+
 /// What a thread that uses the engine has. Trivial, so that access costs no initialisation check.
 struct thread_state {
   /// Where this thread's jobs go. Valid while `generation` is the executor's.
   work_queue* queue = nullptr;
   std::uint64_t generation = 0;
   context* current = nullptr;
+  /// The queue's places, by depth.
+  running_place* places = nullptr;
   /// Jobs now running on this thread's stack, one in the other.
   std::uint32_t depth = 0;
   bool is_worker = false;
@@ -86,14 +98,23 @@ inline bool may_be_cancelled(const base::id& caller) noexcept {
 /// A caller that begins to call was perhaps cancelled with its own caller: then its children are.
 MANTA_API void follow_cancelled(const context& caller) noexcept;
 
-/// The id of a running caller, of which the first call makes use, and which it shows to others.
+/// The id of a running caller, at its first call. It is shown to others before the caller looks
+/// whether it was cancelled with its own caller: one of the two sees the other.
 inline void begin_calling(context& caller) noexcept {
   const job& j = *caller.running;
   caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
-  if (caller.place != nullptr) {
-    caller.place->self.store(caller.self.low, std::memory_order_release);
+  const std::uint32_t depth = this_thread.depth;
+  running_place* const place = caller.place != nullptr ? caller.place
+                               : depth < most_places   ? this_thread.places + depth
+                                                       : nullptr;
+  if (place != nullptr) [[likely]] {
+    place->self.store(0, std::memory_order_relaxed);
+    place->caller.store(j.parent.low, std::memory_order_release);
+    place->self.store(caller.self.low, std::memory_order_release);
   }
-  light_barrier();
+  // The pair of the canceller's heavy barrier; where there is none, the filter always says yes, and
+  // follow_cancelled has the full one.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (may_be_cancelled(j.parent)) [[unlikely]]
     follow_cancelled(caller);
 }

@@ -88,11 +88,9 @@ struct work_counters {
 
 /// A thread's queue and counters. Outlives the thread: the next new thread takes it over.
 struct work_queue {
-  static constexpr std::size_t most_places = 256;
-
   deque jobs;
   work_counters counters;
-  /// What the thread runs now, by depth; deeper jobs are not shown.
+  /// What the thread runs now and calls others, by depth. Depth 0 is never used.
   std::array<running_place, most_places> places;
   bool is_worker = false;
   bool is_owned = false;  // under the executor's mutex
