@@ -25,8 +25,7 @@ class remote_index {
               }
             },
             // They come in the order of the documents.
-            [](const std::string&, postings all) { return all; },
-            {.partitions = partitions})) {}
+            [](const std::string&, postings all) { return all; }, {.partitions = partitions})) {}
 
   const std::vector<manta::future<part>>& parts() const { return parts_; }
 

@@ -59,9 +59,7 @@ static_assert(sizeof(call_extra) <= job::extra_size);
 
 /// Whether a call made now has an extra though it was given no options: its caller has a deadline,
 /// which it inherits.
-inline bool inherits_extra() noexcept {
-  return this_thread.current->deadline != no_deadline;
-}
+inline bool inherits_extra() noexcept { return this_thread.current->deadline != no_deadline; }
 
 /// Where a call's options come from; neither: only what is inherited.
 struct extra_source {
