@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <manta/argument.hpp>
+#include <manta/base/export.hpp>
 #include <manta/exec/suspension.hpp>
 #include <manta/future.hpp>
 
@@ -130,7 +131,7 @@ class owned_future {
 };
 
 /// Walks a list of jobs until all are ready or one has failed, and then tells one waiter.
-class list_walk : exec::waiter {
+class MANTA_API list_walk : exec::waiter {
  public:
   list_walk() noexcept { fire = &list_walk::next_ready; }
   list_walk(const list_walk&) = delete;

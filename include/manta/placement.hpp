@@ -29,7 +29,7 @@ namespace manta::inline v0 {
 /// Any thread may use a handle and its copies; one handle object is externally synchronised. A
 /// default-made handle is empty; anything but valid, assignment and comparison throws
 /// invalid_argument.
-class placement_group {
+class MANTA_API placement_group {
  public:
   placement_group() noexcept = default;
 
