@@ -186,9 +186,22 @@ bool is_cancelled_caller(const base::id& caller) noexcept {
   return families::global().cancelled.has(key_of(caller));
 }
 
+namespace {
+
+// Never destroyed: late threads may need it.
+const error* make_cancelled_error() noexcept {
+  try {
+    return new error(errc::cancelled, "cancelled before it began; it never ran");
+  } catch (const std::bad_alloc&) {
+    static const error instead = error::out_of_memory();
+    return &instead;
+  }
+}
+
+}  // namespace
+
 const error& cancelled_error() noexcept {
-  static const error* const made =
-      new error(errc::cancelled, "cancelled before it began; it never ran");
+  static const error* const made = make_cancelled_error();
   return *made;
 }
 
@@ -285,20 +298,25 @@ bool is_stop_requested(context& of) noexcept {
   return may_be_cancelled(j->parent) && is_cancelled_caller(j->parent);
 }
 
+namespace {
+
+std::stop_source source_of(context& of) {
+  families& f = families::global();
+  const std::lock_guard lock(f.mutex);
+  families::stop_entry& entry = f.stops[of.running];
+  if (!of.has_stop) {
+    entry.caller = key_of(of.running->parent);
+    entry.source = std::stop_source();
+    of.has_stop = true;
+  }
+  return entry.source;
+}
+
+}  // namespace
+
 std::stop_token stop_token_of(context& of) {
   if (of.running == nullptr) return {};
-  families& f = families::global();
-  std::stop_source source(std::nostopstate);
-  {
-    const std::lock_guard lock(f.mutex);
-    families::stop_entry& entry = f.stops[of.running];
-    if (!of.has_stop) {
-      entry.caller = key_of(of.running->parent);
-      entry.source = std::stop_source();
-      of.has_stop = true;
-    }
-    source = entry.source;
-  }
+  std::stop_source source = source_of(of);
   // The canceller set its mark before it looked for the source, or finds it.
   if (is_stop_requested(of)) source.request_stop();
   return source.get_token();
