@@ -116,7 +116,7 @@ placement placement_group::any_bundle() const {
   return out;
 }
 
-placement_group make_placement_group(std::vector<bundle> bundles, strategy how) {
+placement_group make_placement_group(const std::vector<bundle>& bundles, strategy how) {
   exec::executor::require();
   if (how > strategy::strict_spread) {
     raise(errc::invalid_argument,

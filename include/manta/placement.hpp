@@ -53,7 +53,7 @@ class MANTA_API placement_group {
   }
 
  private:
-  friend MANTA_API placement_group make_placement_group(std::vector<manta::bundle> bundles,
+  friend MANTA_API placement_group make_placement_group(const std::vector<manta::bundle>& bundles,
                                                         strategy how);
   friend MANTA_API bool remove_placement_group(const placement_group& group);
 
@@ -70,7 +70,7 @@ class MANTA_API placement_group {
 /// 1 to 1000 bundles, each asking for something. Throws invalid_argument for a bundle that can't
 /// be, infeasible for a group that can never fit, no_runtime, std::bad_alloc. Any thread. Cost:
 /// about twenty allocations; a search for places when there are several nodes.
-MANTA_API placement_group make_placement_group(std::vector<bundle> bundles,
+MANTA_API placement_group make_placement_group(const std::vector<bundle>& bundles,
                                                strategy how = strategy::pack);
 
 /// Ends the group: tasks that wait for a part of it, or for its place, fail with group_removed, and

@@ -137,8 +137,9 @@ constinit thread_local remembered_list remembered{};
 // How many entries of the two are equal from their beginning on.
 std::size_t equal_run(job* const* a, job* const* b, std::size_t n) noexcept {
   constexpr std::size_t block = 64;
+  constexpr std::size_t block_bytes = block * sizeof(std::uintptr_t);  // of pointers
   std::size_t i = 0;
-  while (i + block <= n && std::memcmp(a + i, b + i, block * sizeof *a) == 0) i += block;
+  while (i + block <= n && std::memcmp(a + i, b + i, block_bytes) == 0) i += block;
   while (i < n && a[i] == b[i]) ++i;
   return i;
 }

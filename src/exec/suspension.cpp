@@ -130,17 +130,25 @@ shard& shard_of(const job* j) noexcept {
   return shards[reinterpret_cast<std::uintptr_t>(j) / 64 * 0x9e3779b97f4a7c15U >> 58U];
 }
 
+// Never destroyed: late threads may need it.
+const error* make_reason(const char* text) noexcept {
+  try {
+    return new error(errc::cancelled, text);
+  } catch (const std::bad_alloc&) {
+    static const error instead = error::out_of_memory();
+    return &instead;
+  }
+}
+
 const error& ended_reason() noexcept {
-  static const error* const made = new error(
-      errc::cancelled,
+  static const error* const made = make_reason(
       "the runtime ended while the task was suspended in co_await; get its result before it goes");
   return *made;
 }
 
 // Nobody wants what it makes.
 const error& unwanted_reason() noexcept {
-  static const error* const made = new error(
-      errc::cancelled,
+  static const error* const made = make_reason(
       "the coroutine was destroyed while it was suspended: its stream was dropped or cancelled");
   return *made;
 }

@@ -158,7 +158,7 @@ bool executor::run_actor_here(job* call) {
   deque& jobs = this_thread.queue->jobs;
   // Only an address until it was popped: the entry may be stolen, the actor run, ended, and freed.
   actor_core* const of = call->ops->origin(call).actor;
-  if (jobs.newest() != of || jobs.pop() != of) return false;
+  if (of == nullptr || jobs.newest() != of || jobs.pop() != of) return false;
   if (of->run_until(call)) {
     work_counters::add<std::uint64_t>(this_thread.queue->counters.run_in_place, 1);
     return true;

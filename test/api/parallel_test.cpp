@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -42,7 +43,7 @@ struct owned {
 
 TEST_CASE("parallel_for calls its function once for each index", "[parallel]") {
   const manta::runtime rt(test::workers(3));
-  for (const std::size_t grain : {0, 1, 2, 7, 1000, 100000}) {
+  for (const std::size_t grain : std::initializer_list<std::size_t>{0, 1, 2, 7, 1000, 100000}) {
     for (const int n : {0, 1, 2, 63, 64, 65, 5000}) {
       std::vector<std::atomic<int>> calls(static_cast<std::size_t>(n));
       manta::parallel_for(0, n, [&calls](int i) { ++calls[static_cast<std::size_t>(i)]; },
@@ -158,7 +159,8 @@ TEST_CASE("parallel_map keeps the order whatever the results are", "[parallel]")
 
 TEST_CASE("parallel_reduce joins all items in their order", "[parallel]") {
   const manta::runtime rt(test::workers(3));
-  for (const std::size_t n : {0, 1, 2, 63, 64, 65, 67, 256, 10007}) {
+  for (const std::size_t n :
+       std::initializer_list<std::size_t>{0, 1, 2, 63, 64, 65, 67, 256, 10007}) {
     std::vector<std::uint64_t> in(n);
     std::iota(in.begin(), in.end(), std::uint64_t{1});
     // Associative but not commutative: a product of matrices ((1, x), (0, 1)) would commute, so
@@ -199,8 +201,8 @@ TEST_CASE("map_reduce counts words: partitions of sorted keys, values in order",
   const manta::runtime rt(test::two_workers());
   const std::vector<std::string> texts{"a rose is a rose", "", "is a", "rose  garden"};
   const std::map<std::string, std::size_t> wanted{{"a", 3}, {"garden", 1}, {"is", 2}, {"rose", 3}};
-  for (const std::size_t partitions : {1, 2, 7}) {
-    for (const std::size_t grain : {0, 1, 3}) {
+  for (const std::size_t partitions : std::initializer_list<std::size_t>{1, 2, 7}) {
+    for (const std::size_t grain : std::initializer_list<std::size_t>{0, 1, 3}) {
       const auto parts = manta::map_reduce<std::string, int>(
           texts, split_words,
           [](const std::string&, std::vector<int>&& ones) { return ones.size(); },

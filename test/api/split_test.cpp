@@ -149,7 +149,7 @@ TEST_CASE("a part that can't be made fails alone", "[split]") {
   const auto [whole, broken] = manta::split(pair);
   CHECK(whole.get() == 1);
   const auto said =
-      test::message_of<manta::task_error>([&broken] { static_cast<void>(broken.get()); });
+      test::message_of<manta::task_error>([&broken = broken] { static_cast<void>(broken.get()); });
   CHECK(said.find("copied") != std::string::npos);
 }
 
