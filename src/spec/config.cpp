@@ -42,7 +42,7 @@ struct text_key {
 };
 
 template <class T>
-std::optional<std::string> keep(T& into, result<std::int64_t> parsed) {
+std::optional<std::string> keep(T& into, const result<std::int64_t>& parsed) {
   if (!parsed) return parsed.error().message();
   into = *parsed;
   return std::nullopt;
