@@ -60,12 +60,21 @@ void make_extra(char* at, const extra_source& from) {
 
 void drop_extra(char* at) noexcept { reinterpret_cast<call_extra*>(at)->~call_extra(); }
 
+call_extra::call_extra() {
+  pin = [](timer_entry* entry) noexcept { return extra_of(entry).of->try_hold(); };
+  fire = [](timer_entry* entry) noexcept {
+    job* const late = extra_of(entry).of;
+    expire_job(late);
+    late->drop();
+  };
+}
+
 call_extra::~call_extra() {
-  if (fire != nullptr) timer::disarm(*this);
+  if (deadline != no_deadline) timer::disarm(*this);
 }
 
 void call_extra::ended() noexcept {
-  if (fire != nullptr) timer::disarm(*this);
+  if (deadline != no_deadline) timer::disarm(*this);
   if (claim != nullptr) claim->release();
 }
 
@@ -81,13 +90,6 @@ void call_extra::withdrawn(job* j) noexcept {
 void watch_deadline(job* j) {
   call_extra* const with = j->extra();
   if (with == nullptr || with->deadline == no_deadline || j->is_ready()) return;
-  with->of = j;
-  with->pin = [](timer_entry* entry) noexcept { return extra_of(entry).of->try_hold(); };
-  with->fire = [](timer_entry* entry) noexcept {
-    job* const of = extra_of(entry).of;
-    expire_job(of);
-    of->drop();
-  };
   timer::arm(*with, with->deadline);
   if (j->is_ready()) timer::disarm(*with);
 }

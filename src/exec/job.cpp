@@ -148,6 +148,11 @@ void job::clean_entry() noexcept {
   if ((bits & job_bits::extra) != 0) extra()->entry_dropped();
 }
 
+void job::has_extra() noexcept {
+  word_.store(word_.load(std::memory_order_relaxed) | job_bits::extra, std::memory_order_relaxed);
+  extra()->of = this;
+}
+
 error& job::late_failure() noexcept { return *extra()->failure; }
 
 bool job::try_hold() noexcept {

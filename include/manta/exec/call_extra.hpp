@@ -30,7 +30,7 @@
 namespace manta::inline v0::exec {
 
 struct MANTA_API call_extra : timer_entry {
-  call_extra() = default;
+  call_extra();
   ~call_extra();
   call_extra(const call_extra&) = delete;
   call_extra& operator=(const call_extra&) = delete;
@@ -44,7 +44,7 @@ struct MANTA_API call_extra : timer_entry {
   /// Whether a user's exception may make it run again, so that its arguments have to be kept.
   bool may_repeat() const noexcept { return retry && retries_left > 0; }
 
-  job* of = nullptr;  // set when the timer is armed
+  job* of = nullptr;  // whose it is
   base::time_point deadline = no_deadline;
   std::unique_ptr<std::string> name;
   std::unique_ptr<resource_claim> claim;  // null: it asked for nothing

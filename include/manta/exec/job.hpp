@@ -239,9 +239,7 @@ class MANTA_API job {
     auto* const self = reinterpret_cast<char*>(const_cast<job*>(this));
     return self - ops->front - extra_size;
   }
-  void has_extra() noexcept {  // before others know the job
-    word_.store(word_.load(std::memory_order_relaxed) | job_bits::extra, std::memory_order_relaxed);
-  }
+  void has_extra() noexcept;  // before others know the job
 
   // Waiters.
   /// False when the job is ready already: then nothing is registered. An aliased job that is not
