@@ -186,7 +186,6 @@ void executor::join_thread() {
   }
   this_thread.queue = e.adopt_queue(false);
   this_thread.places = this_thread.queue->places.data();
-  this_thread.places = this_thread.queue->places.data();
   this_thread.generation = generation;
   if (this_thread.current == nullptr) this_thread.current = &root_context;
   root_context.calls = 0;
@@ -204,7 +203,6 @@ void executor::leave_thread(work_queue* queue) noexcept {
 // A thread's life as a worker. Its counts in the idle word were set by who started it.
 void executor::work(worker& w) {
   this_thread.queue = w.queue;
-  this_thread.places = w.queue->places.data();
   this_thread.places = w.queue->places.data();
   this_thread.generation = live_generation_.load();
   this_thread.current = &root_context;

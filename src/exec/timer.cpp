@@ -105,8 +105,10 @@ void timer::run(state& s) noexcept {
       continue;
     }
     timer_entry* const first = s.heap.front();
-    if (first->at_ > base::now()) {
-      s.changed.wait_until(lock, first->at_);
+    // By value: the entry may be taken back, and be gone, while this sleeps.
+    const base::time_point at = first->at_;
+    if (at > base::now()) {
+      s.changed.wait_until(lock, at);
       continue;
     }
     s.remove(*first);

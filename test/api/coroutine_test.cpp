@@ -428,7 +428,7 @@ TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine]") {
     const auto suspended = manta::remote<waits_for_coroutine>(blocked);
     f = manta::remote<blocks_for>(suspended);
     CHECK(are_suspended(2));
-    driver = std::thread([&] {
+    driver = std::thread([&, suspended] {
       try {
         suspended.get();
       } catch (const manta::cancelled&) {
