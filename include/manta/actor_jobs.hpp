@@ -184,7 +184,7 @@ struct construction : cell<void> {
       return;
     }
     j->try_claim();
-    exec::run_claimed(j, {.drops = 1, .actor = of, .is_last = false, .follows_caller = false});
+    exec::run_actor_call(j, {.actor = of, .follows_caller = false});
     const bool has_failed = (j->word() & exec::job_bits::failed) != 0;
     if (has_failed) {
       actor_block<T>::release_claim(of);

@@ -22,6 +22,12 @@ namespace {
 // Looks at an empty inbox before the actor goes idle: about as long as a caller that got its answer
 // needs to send the next call.
 constexpr int polls_before_idle = 12;
+// A caller who sends without waiting for answers, and a worker as fast as he: each mail would move
+// the inbox's line to the worker and back, which takes longer than the call. So after this many
+// takes in a row that brought a mail or two at once, the worker waits a moment before each look,
+// while several come together. (Who waits for an answer has not sent his next call at once.)
+constexpr int hurried_takes = 16;
+constexpr int pauses_to_gather = 16;
 
 error refusal(const job* call) noexcept {
   try {
@@ -224,7 +230,7 @@ actor_core::outcome actor_core::run_call(job* call, job* rest, bool is_last) noe
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);
   const bool is_finished =
-      run_claimed(call, {.drops = 1, .actor = this, .shown = &running_, .is_last = is_last});
+      run_actor_call(call, {.actor = this, .shown = &running_, .is_last = is_last});
   return is_finished ? outcome::finished : outcome::suspended;
 }
 
@@ -278,8 +284,8 @@ job* actor_core::in_order(job* newest) noexcept {
 
 // The new mails, oldest first; null when the actor went idle; the closed mark when it was ended.
 // Stays for a moment, in which its worker counts as searching: a caller that waits for each answer
-// sends the next call soon. `polls`: looks at an empty inbox before it does.
-job* actor_core::take_new(int polls) noexcept {
+// sends the next call soon. `polls`: looks at an empty inbox before it does; what is left of them.
+job* actor_core::take_new(int& polls) noexcept {
   for (;;) {
     // Exchange even to look: a load first would move the cache line twice.
     if (job* list = inbox_.exchange(nullptr, std::memory_order_acq_rel)) {
@@ -299,6 +305,21 @@ job* actor_core::take_new(int polls) noexcept {
   }
 }
 
+job* actor_core::take_paced(int& hurried) noexcept {
+  const bool gathers = hurried >= hurried_takes;
+  for (int i = 0; gathers && i < pauses_to_gather; ++i) base::pause();
+  int polls = polls_before_idle;
+  job* const list = take_new(polls);
+  const bool came_at_once = polls == polls_before_idle && list != nullptr && list != closed_mark();
+  if (!came_at_once) {
+    hurried = 0;
+  } else if (!gathers) {
+    job* const second = link_of(list);
+    hurried = second == nullptr || link_of(second) == nullptr ? hurried + 1 : 0;
+  }
+  return list;
+}
+
 void actor_core::drain() noexcept {
   if (is_stopping()) {
     stopped(nullptr);
@@ -309,9 +330,10 @@ void actor_core::drain() noexcept {
     return;
   }
   int budget = calls_per_turn;
+  int hurried = 0;
   job* list = backlog_.exchange(nullptr, std::memory_order_relaxed);
   for (;;) {
-    if (list == nullptr) list = take_new(polls_before_idle);
+    if (list == nullptr) list = take_paced(hurried);
     if (list == nullptr) return;
     if (list == closed_mark()) {
       stopped(nullptr);

@@ -143,7 +143,8 @@ void actor_core::drain_lanes() noexcept {
   if (is_over && at_end_mail() == verdict::ended) return;
   for (int rounds = 0;;) {
     job* list = backlog_.exchange(nullptr, std::memory_order_relaxed);
-    if (list == nullptr) list = take_new(1);
+    int polls = 1;
+    if (list == nullptr) list = take_new(polls);
     if (list == nullptr) return;
     if (list == closed_mark()) {
       stopped(nullptr);
@@ -229,7 +230,7 @@ bool actor_core::run_in_lane(job* call, std::atomic<job*>& shown) noexcept {
     return true;
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);
-  return run_claimed(call, {.drops = 1, .actor = this, .shown = &shown, .is_last = false});
+  return run_actor_call(call, {.actor = this, .shown = &shown});
 }
 
 // A lane that is on no thread goes on with `then`, or was the last thing the end waited for.

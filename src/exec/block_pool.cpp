@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "slab_pool.hpp"
@@ -56,8 +57,11 @@ heap_store& heaps() {
   return *store;
 }
 
+// Null until a thread's first block, and for ever where blocks come from elsewhere; so the fast
+// paths ask one question.
 constinit thread_local heap* my_heap = nullptr;
 constinit thread_local int fail_in = 0;
+constinit thread_local heap* set_aside = nullptr;  // while fail_in counts
 
 struct heap_return {
   heap* mine = nullptr;
@@ -188,40 +192,69 @@ void trim(heap* h) noexcept {
 
 }  // namespace
 
-void* allocate_block(std::size_t bytes) {
-  if (fail_in > 0 && --fail_in == 0) throw std::bad_alloc();
+namespace {
+
+heap* heap_of_thread() {
+  if (fail_in == 0) return my_heap != nullptr ? my_heap : adopt_heap();
+  if (set_aside == nullptr) set_aside = adopt_heap();
+  my_heap = nullptr;
+  return set_aside;
+}
+
+// What the fast path has no answer for.
+[[gnu::noinline]] void* allocate_rarely(std::size_t bytes) {
+  if (fail_in == 1) {
+    testing::fail_allocation(0);
+    throw std::bad_alloc();
+  }
+  if (fail_in > 0) --fail_in;
   if (bytes > largest || watched_by_asan()) {
     return ::operator new (bytes, std::align_val_t{step});
   }
-  heap* h = my_heap;
-  if (h == nullptr) h = adopt_heap();
-  const std::size_t size_class = class_of(bytes);
-  slab* s = h->current[size_class];
-  if (s != nullptr) {
-    if (void* p = take_from(s)) return p;
-  }
-  return allocate_slow(h, size_class);
+  heap* const h = heap_of_thread();
+  return allocate_slow(h, class_of(bytes));
 }
 
-void free_block(void* p, std::size_t bytes) noexcept {
+[[gnu::noinline]] void free_rarely(void* p, std::size_t bytes) noexcept {
   if (bytes > largest || watched_by_asan()) {
     ::operator delete (p, std::align_val_t{step});
     return;
   }
   auto* b = static_cast<block*>(p);
   slab* s = slab_of(p);
-  if (s->owner == my_heap) {
-    b->next = s->local;
-    s->local = b;
-    if (--s->used == 0 && s->owner->current[s->size_class] != s) give_back(s);
-    return;
-  }
   // Pairs with the acquire in collect_remote: what was written to the block is seen by its next
   // user.
   b->next = s->remote.load(std::memory_order_relaxed);
   while (!s->remote.compare_exchange_weak(b->next, b, std::memory_order_release,
                                           std::memory_order_relaxed)) {
   }
+}
+
+}  // namespace
+
+void* allocate_block(std::size_t bytes) {
+  heap* const h = my_heap;
+  if (h == nullptr || bytes > largest) [[unlikely]]
+    return allocate_rarely(bytes);
+  if (slab* const s = h->current[class_of(bytes)]) [[likely]] {
+    if (void* p = take_from(s)) [[likely]]
+      return p;
+  }
+  return allocate_rarely(bytes);
+}
+
+void free_block(void* p, std::size_t bytes) noexcept {
+  heap* const mine = my_heap;
+  slab* const s = slab_of(p);
+  if (mine == nullptr || bytes > largest || s->owner != mine) [[unlikely]] {
+    free_rarely(p, bytes);
+    return;
+  }
+  auto* const b = static_cast<block*>(p);
+  b->next = s->local;
+  s->local = b;
+  if (--s->used == 0 && mine->current[s->size_class] != s) [[unlikely]]
+    give_back(s);
 }
 
 void trim_blocks() noexcept {
@@ -239,6 +272,11 @@ void release_unused_blocks() noexcept {
 
 block_usage usage_of_blocks() noexcept { return slab_pool::global().usage(); }
 
-void testing::fail_allocation(int n) noexcept { fail_in = n; }
+void testing::fail_allocation(int n) noexcept {
+  // Without its heap the thread comes by where it is counted.
+  if (set_aside == nullptr) set_aside = my_heap;
+  fail_in = n;
+  my_heap = n > 0 ? nullptr : std::exchange(set_aside, nullptr);
+}
 
 }  // namespace manta::inline v0::exec

@@ -2,6 +2,7 @@
 #include <manta/exec/call_extra.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -12,9 +13,15 @@ namespace manta::inline v0::exec {
 
 namespace {
 
+// A moment after the caller's: so that the caller is the first to end, and its waiters hear of its
+// own deadline, not of what it makes of its child's.
+base::time_point inherited_deadline() noexcept {
+  const base::time_point own = this_thread.current->deadline;
+  return own == no_deadline ? no_deadline : own + std::chrono::nanoseconds(1);
+}
+
 base::time_point deadline_of(const std::optional<duration>& timeout) noexcept {
-  return timeout ? earlier(this_thread.current->deadline, base::after(*timeout))
-                 : this_thread.current->deadline;
+  return timeout ? earlier(inherited_deadline(), base::after(*timeout)) : inherited_deadline();
 }
 
 void set_name(call_extra& with, const std::optional<std::string>& name) {
@@ -50,7 +57,7 @@ void make_extra(char* at, const extra_source& from) {
     } else if (from.call != nullptr) {
       fill(*with, *from.call);
     } else {
-      with->deadline = this_thread.current->deadline;
+      with->deadline = inherited_deadline();
     }
   } catch (...) {
     with->~call_extra();

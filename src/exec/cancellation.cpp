@@ -329,12 +329,35 @@ void end_stop(context& of) noexcept {
   f.stops.erase(of.running);
 }
 
+namespace {
+
+// A caller that begins to call was perhaps cancelled with its own caller: then its children are.
 void follow_cancelled(const context& caller) noexcept {
   if (!detail::has_membarrier.load(std::memory_order_relaxed)) detail::full_barrier();
   if (!is_cancelled_caller(caller.running->parent)) return;
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
   f.enter(key_of(caller.self));
+}
+
+}  // namespace
+
+void begin_calling(context& caller) noexcept {
+  const job& j = *caller.running;
+  caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
+  const std::uint32_t depth = this_thread.depth;
+  running_place* place = caller.turn != nullptr ? caller.turn->place : nullptr;
+  if (place == nullptr && depth < most_places) place = this_thread.places + depth;
+  if (place != nullptr) [[likely]] {
+    place->self.store(0, std::memory_order_relaxed);
+    place->caller.store(j.parent.low, std::memory_order_release);
+    place->self.store(caller.self.low, std::memory_order_release);
+  }
+  // The pair of the canceller's heavy barrier; where there is none, the filter always says yes, and
+  // follow_cancelled has the full one.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (may_be_cancelled(j.parent)) [[unlikely]]
+    follow_cancelled(caller);
 }
 
 void reset_cancellation() noexcept {

@@ -368,13 +368,15 @@ executor_counts executor::counts() {
     const work_queue* const q = state_->queues[static_cast<std::size_t>(i)].load();
     const work_counters& c = q->counters;
     sum.submitted += c.submitted.load(std::memory_order_relaxed);
-    sum.run += c.run.load(std::memory_order_relaxed);
-    sum.run_in_place += c.run_in_place.load(std::memory_order_relaxed);
+    const std::uint64_t in_place = c.run_in_place.load(std::memory_order_relaxed);
+    const std::uint64_t run = c.run.load(std::memory_order_relaxed) + in_place;
+    sum.run += run;
+    sum.run_in_place += in_place;
     sum.stolen += c.stolen.load(std::memory_order_relaxed);
     sum.actor_calls += c.actor_calls.load(std::memory_order_relaxed);
-    if (!q->is_worker || (!q->is_owned && c.run.load(std::memory_order_relaxed) == 0)) continue;
-    sum.workers.push_back({c.run.load(std::memory_order_relaxed),
-                           1e-9 * static_cast<double>(c.busy_ns.load(std::memory_order_relaxed))});
+    if (!q->is_worker || (!q->is_owned && run == 0)) continue;
+    sum.workers.push_back(
+        {run, 1e-9 * static_cast<double>(c.busy_ns.load(std::memory_order_relaxed))});
   }
   return sum;
 }

@@ -5,6 +5,7 @@
 #include <new>
 
 #include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/context.hpp>
 
 namespace manta::inline v0::exec {
@@ -52,7 +53,10 @@ void resource_gate::start(claim_list through) noexcept {
 resource_claim::~resource_claim() = default;
 
 resource_claim* claim_of(const context& caller) noexcept {
-  if (caller.claim != nullptr || caller.actor == nullptr) return caller.claim;
+  if (caller.actor == nullptr) {
+    const call_extra* const with = caller.running != nullptr ? caller.running->extra() : nullptr;
+    return with != nullptr ? with->claim.get() : nullptr;
+  }
   const auto of_actor = caller.actor->kind().claim;
   return of_actor == nullptr ? nullptr : of_actor(caller.actor);
 }

@@ -193,7 +193,6 @@ suspension::suspension(const context& caller, const coroutine_turn& turn) noexce
       settle(turn.settle),
       keeps_arguments(turn.keeps_arguments) {
   own.drops = 1;
-  own.place = &place;
   place.caller.store(completes->parent.low, std::memory_order_relaxed);
   if (own.calls != 0) place.self.store(own.self.low, std::memory_order_relaxed);
 }
@@ -209,6 +208,7 @@ suspension* suspension::make(coroutine_turn& turn) {
   caller.has_stop = false;  // it is the suspension's now
   this_thread.current = &s->own;
   turn.strand = s;
+  turn.place = &s->place;
   shard_of(s->completes).add(s);
   // Who cancelled it before it was to be found here left a mark.
   if (is_stop_requested(s->own)) s->phase.fetch_or(stop, std::memory_order_relaxed);
@@ -229,6 +229,7 @@ void suspension::execute(job* entry) noexcept {
   turn.root = s->root;
   turn.settle = s->settle;
   turn.strand = s;
+  turn.place = &s->place;
   {
     const context_scope scope(s->own);
     s->own.turn = &turn;
@@ -282,6 +283,7 @@ void suspension::end(const error& reason) noexcept {
   exec::job* const j = completes;
   {
     const context_scope scope(own);
+    own.turn = nullptr;  // its last turn is over
     destroy_frames();
   }
   if (keeps_arguments) j->ops->drop_arguments(j);

@@ -75,15 +75,6 @@ class lent_cores {
 
 }  // namespace
 
-namespace {
-
-void enter_extra(context& ctx, const call_extra& with) noexcept {
-  ctx.deadline = with.deadline;
-  ctx.claim = with.claim.get();
-}
-
-}  // namespace
-
 void run_again(job* j) noexcept {
   call_extra& with = *j->extra();
   if (with.claim != nullptr) with.claim->release();
@@ -94,14 +85,12 @@ void run_again(job* j) noexcept {
 namespace {
 
 // What few jobs have or come to: options, a caller that was cancelled, another end than a value.
-[[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx,
-                                               const run_options& how) noexcept {
-  if (how.follows_caller && may_be_cancelled(j->parent) && is_cancelled_caller(j->parent)) {
-    if (how.shown != nullptr) how.actor->end_turn(*how.shown);
-    j->fail(cancelled_error(), how.drops);
-    return false;
-  }
-  if (const call_extra* const with = j->extra()) enter_extra(ctx, *with);
+bool is_rare(const job* j) noexcept { return may_be_cancelled(j->parent) || j->extra() != nullptr; }
+
+// False: its caller was cancelled, and so is it.
+[[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx, bool follows_caller) noexcept {
+  if (follows_caller && may_be_cancelled(j->parent) && is_cancelled_caller(j->parent)) return false;
+  if (const call_extra* const with = j->extra()) ctx.deadline = with->deadline;
   return true;
 }
 
@@ -115,37 +104,77 @@ namespace {
   }
 }
 
+// The call itself. In the two functions below it and what follows are one piece of code: a call for
+// each step would cost as much as the step.
+[[gnu::always_inline]] inline std::uint64_t run_in(context& ctx, job* j) noexcept {
+  const context_scope scope(ctx);
+  const std::uint64_t bits = j->ops->run(j);
+  if (ctx.has_stop) [[unlikely]]
+    end_stop(ctx);
+  return bits;
+}
+
+[[gnu::always_inline]] inline void leave(job* j, std::uint64_t bits, unsigned drops) noexcept {
+  if ((bits & job_bits::ready) != 0) [[likely]] {
+    j->finish(bits | job_bits::claimed, drops);
+  } else {
+    leave_rarely(j, bits, drops);
+  }
+}
+
+// Runs a claimed task on this thread and completes it, unless it was suspended.
+template <bool InPlace>
+[[gnu::always_inline]] inline void run_task(job* j, unsigned drops) noexcept {
+  std::uint64_t bits = 0;
+  {
+    context ctx;
+    ctx.running = j;
+    ctx.drops = static_cast<std::uint8_t>(drops);
+    if (is_rare(j)) [[unlikely]] {
+      if (!enter_rarely(j, ctx, true)) {
+        j->fail(cancelled_error(), drops);
+        return;
+      }
+    }
+    bits = run_in(ctx, j);
+  }
+  work_counters& counters = this_thread.queue->counters;
+  if constexpr (InPlace) {
+    work_counters::add<std::uint64_t>(counters.run_in_place, 1);
+  } else {
+    work_counters::add<std::uint64_t>(counters.run, 1);
+    if (executor::should_announce()) executor::announce_search();
+  }
+  leave(j, bits, drops);
+}
+
 }  // namespace
 
-bool run_claimed(job* j, const run_options& how) noexcept {
+bool run_actor_call(job* j, const actor_run& how) noexcept {
   std::uint64_t bits = 0;
   {
     context ctx;
     ctx.running = j;
     ctx.actor = how.actor;
-    ctx.drops = how.drops;
-    if (may_be_cancelled(j->parent) || j->extra() != nullptr) [[unlikely]] {
-      if (!enter_rarely(j, ctx, how)) return true;
+    if (is_rare(j)) [[unlikely]] {
+      if (!enter_rarely(j, ctx, how.follows_caller)) {
+        if (how.shown != nullptr) how.actor->end_turn(*how.shown);
+        j->fail(cancelled_error(), 1);
+        return true;
+      }
     }
-    const context_scope scope(ctx);
-    bits = j->ops->run(j);
-    if (ctx.has_stop) [[unlikely]]
-      end_stop(ctx);
+    bits = run_in(ctx, j);
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.run, 1);
   if (how.shown != nullptr && bits != 0) how.actor->end_turn(*how.shown);
   if (how.is_last && executor::should_announce()) executor::announce_search();
-  if ((bits & job_bits::ready) != 0) [[likely]] {
-    j->finish(bits | job_bits::claimed, how.drops);
-  } else {
-    leave_rarely(j, bits, how.drops);
-  }
+  leave(j, bits, 1);
   return bits != 0;  // suspended: it may have gone on, and be gone, already
 }
 
 void execute_task(job* j) noexcept {
   if (j->try_claim()) {
-    run_claimed(j, {.drops = 1});
+    run_task<false>(j, 1);
   } else {
     j->drop_entry();
   }
@@ -158,9 +187,11 @@ bool executor::run_actor_here(job* call) {
   deque& jobs = this_thread.queue->jobs;
   // Only an address until it was popped: the entry may be stolen, the actor run, ended, and freed.
   actor_core* const of = call->ops->origin(call).actor;
-  if (of == nullptr || jobs.newest() != of || jobs.pop() != of) return false;
+  if (of == nullptr || !jobs.pop_if(of)) return false;
   if (of->run_until(call)) {
-    work_counters::add<std::uint64_t>(this_thread.queue->counters.run_in_place, 1);
+    work_counters& counters = this_thread.queue->counters;
+    work_counters::add<std::uint64_t>(counters.run_in_place, 1);
+    work_counters::add<std::uint64_t>(counters.run, static_cast<std::uint64_t>(-1));  // not twice
     return true;
   }
   jobs.push(of);  // never grows: it was in there before
@@ -169,57 +200,63 @@ bool executor::run_actor_here(job* call) {
 }
 
 namespace {
+
 // A waiter has a thread to give, no resources; and what may run again has to be in a queue.
 [[gnu::noinline, gnu::cold]] bool may_run_here(const call_extra& with) noexcept {
   return with.claim == nullptr && !with.may_repeat();
 }
+
 }  // namespace
+
+// Whether this thread's stack has room for one more job, and the runtime is still the one it knows.
+[[gnu::always_inline]] inline bool executor::has_room() noexcept {
+  const thread_state& self = this_thread;
+  const char here = 0;
+  return &here >= self.stack_limit && self.depth < max_depth && self.generation != 0 &&
+         self.generation == live_generation_.load(std::memory_order_relaxed);
+}
 
 // Claims and runs `j` on this thread's stack. False: it has begun elsewhere, or can't run here.
 bool executor::run_here(job* j) {
-  thread_state& self = this_thread;
-  const bool is_call = j->ops->origin != nullptr;
-  if (!is_call && !j->ops->in_place) return false;
-  const char here = 0;
-  if (&here < self.stack_limit || self.depth >= max_depth) return false;
-  if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
+  const bool is_call = !j->ops->in_place;
+  if (is_call && j->ops->origin == nullptr) [[unlikely]]
     return false;
-  }
+  if (!has_room()) [[unlikely]]
+    return false;
   if (j->extra() != nullptr && !may_run_here(*j->extra())) [[unlikely]]
     return false;
-  deque& jobs = self.queue->jobs;
   if (is_call) return run_actor_here(j);
   if (j->needs.load(std::memory_order_acquire) != 0) return false;
-  unsigned drops = 0;
-  if (jobs.newest() == j && jobs.pop() == j) drops = 1;
-  if (drops != 0 ? !j->try_claim() : !j->try_claim_in_place()) {
-    if (drops != 0) j->drop_entry();
-    return false;
+  deque& jobs = this_thread.queue->jobs;
+  if (jobs.pop_if(j)) [[likely]] {
+    if (!j->try_claim()) {
+      j->drop_entry();
+      return false;
+    }
+    run_task<true>(j, 1);
+    return true;
   }
-  work_counters::add<std::uint64_t>(self.queue->counters.run_in_place, 1);
-  run_claimed(j, {.drops = drops, .is_last = false});
-  if (drops == 0 && ++self.stale >= stale_before_sweep) sweep_stale(jobs);
+  if (!j->try_claim_in_place()) return false;
+  run_task<true>(j, 0);
+  if (++this_thread.stale >= stale_before_sweep) sweep_stale(jobs);
   return true;
 }
 
 bool executor::run_newest(job* entry) {
-  const thread_state& self = this_thread;
-  const char here = 0;
-  if (&here < self.stack_limit || self.depth >= max_depth) return false;
-  if (self.generation == 0 || self.generation != live_generation_.load(std::memory_order_relaxed)) {
-    return false;
-  }
-  deque& jobs = self.queue->jobs;
-  if (jobs.newest() != entry || jobs.pop() != entry) return false;
-  work_counters::add<std::uint64_t>(self.queue->counters.run_in_place, 1);
+  if (!has_room() || !this_thread.queue->jobs.pop_if(entry)) return false;
   entry->ops->execute(entry);
   return true;
 }
 
-// An actor on this thread's stack can't begin another call before the present one ends.
+// A job on this thread's stack can't end before what waits above it, and an actor there can't begin
+// another call before the present one ends.
 bool executor::is_self_wait(job* j) noexcept {
   const job_ref end(j->awaited());
-  if (end->ops->origin == nullptr || end->is_ready()) return false;
+  if (end->is_ready()) return false;
+  for (context* c = this_thread.current; c != nullptr; c = c->outer) {
+    if (c->running == end.get()) return true;
+  }
+  if (end->ops->origin == nullptr) return false;
   // Only an address unless it is on this stack: the call may have run and its actor be gone.
   const actor_core* const of = end->ops->origin(end.get()).actor;
   for (context* c = this_thread.current; c != nullptr; c = c->outer) {
@@ -230,8 +267,9 @@ bool executor::is_self_wait(job* j) noexcept {
 
 void executor::raise_self_wait() {
   raise(errc::self_wait,
-        "an actor's method waits for another call of the same actor, which can't begin before the "
-        "method ends; return the future instead, or call the method directly");
+        "a task waits for its own result, or an actor's method for another call of the same actor, "
+        "which can't begin before the method ends; return the future instead, or call the method "
+        "directly");
 }
 
 bool executor::wait(job* j, const base::deadline& deadline) {

@@ -46,11 +46,14 @@ job* executor::next_job(worker& w) {
   const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);
   const bool is_surplus = active(word) > target(word);
   if (!is_surplus && !state_->is_stopping.load(std::memory_order_relaxed)) {
-    if (job* j = next_lane(w, word)) {
-      if (w.is_searching) retract_search();
-      return j;
+    const std::uint32_t tick = ++w.ticks;
+    if ((word & high_waits) != 0 || tick % low_period == 0) [[unlikely]] {
+      if (job* j = next_lane(w, word)) {
+        if (w.is_searching) retract_search();
+        return j;
+      }
     }
-    if (++w.ticks % fairness_period == 0 && w.queue->jobs.size() < roomy) {
+    if (tick % fairness_period == 0 && w.queue->jobs.size() < roomy) {
       if (job* j = steal_round(w)) {
         if (w.is_searching) retract_search();
         notify();  // a batch was out of sight while it moved

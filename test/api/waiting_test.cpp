@@ -104,6 +104,25 @@ TEST_CASE("an actor that waits for its own call gets self_wait from wait, too", 
   manta::remote<&selfish::know>(a, manta::actor<selfish>()).get();
 }
 
+namespace {
+
+int get_once_known(std::shared_ptr<manta::future<int>> own, std::shared_ptr<std::atomic<bool>> go) {
+  while (!*go) std::this_thread::yield();
+  return own->get();
+}
+}  // namespace
+
+TEST_CASE("a task that waits for its own result gets self_wait", "[wait]") {
+  const manta::runtime rt(test::two_workers());
+  const auto own = std::make_shared<manta::future<int>>();
+  const auto go = std::make_shared<std::atomic<bool>>(false);
+  const auto f = manta::remote<get_once_known>(own, go);
+  *own = f;
+  *go = true;
+  CHECK_THROWS_AS(f.get(test::patience), manta::self_wait);
+  *own = {};
+}
+
 TEST_CASE("an actor may wait for what its earlier call delegated to a task", "[actor]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();

@@ -227,7 +227,8 @@ class MANTA_API actor_core : public job {
   void send_slowly(job* call, std::uint64_t caller) noexcept;
   void drain() noexcept;
   bool run_mails(job* list, int& budget) noexcept;
-  job* take_new(int polls) noexcept;
+  job* take_new(int& polls) noexcept;
+  job* take_paced(int& hurried) noexcept;
   enum class outcome : std::uint8_t { finished, suspended, stopped };
   outcome run_call(job* call, job* rest, bool is_last) noexcept;
   bool park_turn() noexcept;

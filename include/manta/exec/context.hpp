@@ -16,7 +16,6 @@
 namespace manta::inline v0::exec {
 
 class actor_core;
-class resource_claim;
 struct coroutine_turn;
 struct work_queue;
 
@@ -34,14 +33,19 @@ inline base::time_point earlier(base::time_point a, base::time_point b) noexcept
   return a == no_deadline || b < a ? b : a;
 }
 
+/// Where others see that a suspended coroutine runs, if not among its thread's places: the part of
+/// its turn that is needed here. See cancellation.hpp.
+struct turn_place {
+  running_place* place = nullptr;
+};
+
 /// One caller: a running task, a running actor method, or a thread of the driver. Its thread only.
+/// One is made for each job that runs, so it has what every job needs and no more.
 struct context {
   /// The running job; null on a thread of the driver.
   const job* running = nullptr;
   /// The actor whose method runs, if one does.
   actor_core* actor = nullptr;
-  /// What the running task asked for, if it did; an actor's is its core's.
-  resource_claim* claim = nullptr;
   /// The caller below on this thread's stack: whose job runs this one in place.
   context* outer = nullptr;
   /// The turn of the coroutine that runs in it; null for plain jobs.
@@ -50,15 +54,13 @@ struct context {
   std::uint32_t calls = 0;
   /// Holds of `running` that its runner gives up when it is finished (0 when it runs in place). A
   /// job that suspends itself takes a hold first when this is 0, and owns that one from then on.
-  unsigned drops = 1;
+  std::uint8_t drops = 1;
+  /// Somebody asked for its stop token.
+  bool has_stop = false;
   /// Told apart from every other caller of the process; 0 until it is needed.
   std::uint64_t serial = 0;
   /// When its calls have to have ended; no_deadline for never.
   base::time_point deadline{};
-  /// Where others see that it runs, if not among its thread's places. See cancellation.hpp.
-  running_place* place = nullptr;
-  /// Somebody asked for its stop token.
-  bool has_stop = false;
   /// This caller's own id; computed at its first call (see name_child).
   base::id self;
 };
@@ -95,35 +97,16 @@ inline bool may_be_cancelled(const base::id& caller) noexcept {
   const std::uint64_t filter = cancelled_filter.load(std::memory_order_relaxed);
   return (filter >> (caller.low & 63U) & 1U) != 0;
 }
-/// A caller that begins to call was perhaps cancelled with its own caller: then its children are.
-MANTA_API void follow_cancelled(const context& caller) noexcept;
-
 /// The id of a running caller, at its first call. It is shown to others before the caller looks
 /// whether it was cancelled with its own caller: one of the two sees the other.
-inline void begin_calling(context& caller) noexcept {
-  const job& j = *caller.running;
-  caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
-  const std::uint32_t depth = this_thread.depth;
-  running_place* const place = caller.place != nullptr ? caller.place
-                               : depth < most_places   ? this_thread.places + depth
-                                                       : nullptr;
-  if (place != nullptr) [[likely]] {
-    place->self.store(0, std::memory_order_relaxed);
-    place->caller.store(j.parent.low, std::memory_order_release);
-    place->self.store(caller.self.low, std::memory_order_release);
-  }
-  // The pair of the canceller's heavy barrier; where there is none, the filter always says yes, and
-  // follow_cancelled has the full one.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (may_be_cancelled(j.parent)) [[unlikely]]
-    follow_cancelled(caller);
-}
+MANTA_API void begin_calling(context& caller) noexcept;
 
 /// Gives `child` its name: parent's id and call index. Two multiplications at a caller's first
 /// call.
 inline void name_child(job* child) noexcept {
   context& caller = *this_thread.current;
-  if (caller.calls == 0 && caller.running != nullptr) begin_calling(caller);
+  if (caller.calls == 0 && caller.running != nullptr) [[unlikely]]
+    begin_calling(caller);
   child->parent = caller.self;
   child->index = caller.calls++;
 }

@@ -76,6 +76,15 @@ class MANTA_API deque {
     return pop_below(b);
   }
 
+  /// Pops the newest entry when it is `e`. False: it is another one, or somebody was faster.
+  bool pop_if(entry e) {
+    const std::int64_t b = bottom_.load(std::memory_order_relaxed) - 1;
+    if (b < index(top_.load(std::memory_order_relaxed))) return false;
+    const buffer& ring = *buffer_.load(std::memory_order_relaxed);
+    const auto at = static_cast<std::size_t>(b) & ring.mask;
+    return ring.slots[at].load(std::memory_order_relaxed) == e && pop_below(b) == e;
+  }
+
   /// The newest entry's address for comparison only: it may have been taken, and freed, already.
   entry newest() const noexcept {
     const std::int64_t b = bottom_.load(std::memory_order_relaxed) - 1;

@@ -73,8 +73,8 @@ struct executor_settings {
 /// Counters that one thread writes and any thread reads.
 struct work_counters {
   std::atomic<std::uint64_t> submitted{0};
-  std::atomic<std::uint64_t> run{0};
-  std::atomic<std::uint64_t> run_in_place{0};
+  std::atomic<std::uint64_t> run{0};           ///< by a worker, from a queue or a mailbox
+  std::atomic<std::uint64_t> run_in_place{0};  ///< by who waited for them
   std::atomic<std::uint64_t> stolen{0};
   std::atomic<std::uint64_t> actor_calls{0};
   std::atomic<std::int64_t> busy_ns{0};
@@ -159,7 +159,8 @@ class MANTA_API executor {
   static bool try_run(job* j) { return run_here(j); }
   /// Executes `entry` here when it is the newest of this thread's queue and enough stack is left.
   static bool run_newest(job* entry);
-  /// Whether `j` waits for a call of an actor whose method runs on this thread: it would for ever.
+  /// Whether `j` is a job that runs on this thread, or a call of an actor whose method does: a wait
+  /// for it would be for ever.
   static bool is_self_wait(job* j) noexcept;
   [[noreturn]] static void raise_self_wait();
   /// Sleeps until `p` is signalled (true) or the deadline; a worker lends its core meanwhile.
@@ -217,6 +218,7 @@ class MANTA_API executor {
 
   static void join_thread();
   static void join_if_new() noexcept;
+  static bool has_room() noexcept;
   static bool run_here(job* j);
   static bool run_actor_here(job* call);
   static bool spin_for(job* j, const base::deadline& deadline);
@@ -260,17 +262,17 @@ class thread_waiter : public waiter {
   parker sleep;
 };
 
-/// How run_claimed runs a job.
-struct run_options {
-  unsigned drops = 1;                  ///< as in job::finish
+/// How run_actor_call runs a job.
+struct actor_run {
   actor_core* actor = nullptr;         ///< whose method it is
   std::atomic<job*>* shown = nullptr;  ///< where who ends the actor sees it while it runs
-  bool is_last = true;                 ///< the worker knows of nothing to run after it
+  bool is_last = false;                ///< the worker knows of nothing to run after it
   bool follows_caller = true;          ///< it is cancelled when its caller was
 };
 
-/// Runs a claimed job on this thread and completes it. False: it was suspended instead.
-MANTA_API bool run_claimed(job* j, const run_options& how) noexcept;
+/// Runs an actor's claimed call, or its construction, on this thread, completes it and gives up one
+/// hold. False: it was suspended instead.
+MANTA_API bool run_actor_call(job* j, const actor_run& how) noexcept;
 
 /// Queues a job once more that ran, and failed.
 MANTA_API void run_again(job* j) noexcept;

@@ -69,7 +69,7 @@ struct coroutine_frame {
 using settle_function = std::uint64_t (*)(job* j, coroutine_frame* root) noexcept;
 
 /// One turn of a coroutine on this thread's stack, from a resumption to the next suspension.
-struct coroutine_turn {
+struct coroutine_turn : turn_place {
   job* completes = nullptr;
   coroutine_frame* root = nullptr;
   settle_function settle = nullptr;

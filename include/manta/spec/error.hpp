@@ -30,7 +30,7 @@ enum class errc {
   invalid_config,    ///< a setting is out of its range
   no_runtime,        ///< used before a manta::runtime exists or after it ended
   not_unique,        ///< a move-only value was to be moved out while others still hold it
-  self_wait,         ///< an actor waits for itself
+  self_wait,         ///< a task or an actor waits for itself
   out_of_memory,     ///< an allocation of the engine failed
   name_taken,        ///< an actor of that name is alive already
   mailbox_full,      ///< the actor's mailbox is at its cap
@@ -176,7 +176,9 @@ class MANTA_API no_runtime : public exception {
 class MANTA_API not_unique : public exception {
   using exception::exception;
 };
-/// An actor's method waits for another call of the same actor, which can't begin before it ends.
+/// A task waits for its own result, or an actor's method for another call of the same actor, which
+/// can't begin before it ends. Found when the wait begins, for what it waits for itself; a wait
+/// that comes back to the waiter through other tasks is not found: give it a timeout.
 class MANTA_API self_wait : public exception {
   using exception::exception;
 };
