@@ -37,6 +37,11 @@ void add_rows(suite& s) {
 void add_bars(suite& s) {
   s.add(bar{"1:1 async: at least 5 M/s", window_1000, "manta", 5e6});
   s.add(bar{"1:1 async, 10,000 in flight: no fall (at least 5 M/s)", window_10000, "manta", 5e6});
+  const std::string shared = "max_concurrency 16: at least 0.8 x plain";
+  s.add(bar{shared + ", called by the main thread", window_1000, "manta, max_concurrency 16", 0.8,
+            "manta"});
+  s.add(bar{shared + ", called by a task", window_1000,
+            "manta, max_concurrency 16, called by a task", 0.8, "manta, called by a task"});
   s.add(bar{"sync hot: at most 0.5 us", actor_sync, "manta", 0.5});
   s.add(bar{"sync hot, not run in place: at most 0.5 us", actor_sync, "manta, not in place", 0.5});
   s.add(bar{"sync asleep: at most 1.25 x a futex round trip", actor_asleep, "manta, not in place",

@@ -14,5 +14,7 @@ int main(int argc, char** argv) {
   s.add(bar{list, "single client get object containing 10k refs", "threads", 1e4});
   s.add(bar{list + ", with their values", "get of 10k futures at once", "threads", 1e4});
   s.add(bar{"wait row: 2,000/s", "single client wait 1k refs", "threads", 2e3});
+  s.add(bar{"max_concurrency 16: at least 0.8 x plain", "1:1 actor calls concurrent", "threads",
+            0.8, "threads", "1:1 actor calls async"});
   return s.run(argc, argv);
 }

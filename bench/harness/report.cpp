@@ -163,12 +163,13 @@ const result* find(const std::deque<result>& all, const std::string& row, const 
   return nullptr;
 }
 
-// The best of the rivals whose name begins with `who`, in any allocator.
+// The best of the rivals whose name begins with `who`, in any allocator; or ours of just that name.
 const result* best(const std::deque<result>& all, const std::string& row, const std::string& who) {
   const result* found = nullptr;
   for (const result& r : all) {
-    const bool is_candidate = r.in->key == row && r.of->who != side::ours && r.failure.empty() &&
-                              !r.samples.empty() && r.of->name.rfind(who, 0) == 0;
+    const bool is_candidate =
+        r.in->key == row && r.failure.empty() && !r.samples.empty() &&
+        (r.of->who == side::ours ? r.of->name == who : r.of->name.rfind(who, 0) == 0);
     if (!is_candidate) continue;
     const bool more_is_better = r.in->in == unit::per_second;
     if (found == nullptr ||

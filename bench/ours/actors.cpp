@@ -78,7 +78,8 @@ std::int64_t from_a_task(const manta::actor<adder>& target, std::size_t count, s
 
 using flight = std::int64_t (*)(const manta::actor<adder>&, std::size_t, std::size_t);
 
-contestant in_flight(const char* row, const char* name, std::size_t window, flight how_to) {
+contestant in_flight(const char* row, const char* name, std::size_t window, flight how_to,
+                     const manta::actor_options& with = {}) {
   contestant c{row, name, side::ours};
   c.preload = window == 1000;
   c.start = [=](const plan& how) -> body {
@@ -87,7 +88,7 @@ contestant in_flight(const char* row, const char* name, std::size_t window, flig
     const std::size_t count = (wanted + window - 1) / window * window;
     return [=](const turn&) {
       keep(rt);
-      const manta::actor<adder> target = manta::spawn<adder>();
+      const manta::actor<adder> target = manta::spawn<adder>.with(with)();
       const auto n = static_cast<double>(count);
       const double start = now_s();
       const std::int64_t sum = how_to(target, count, window);
@@ -206,6 +207,10 @@ void add_our_actors(suite& s) {
     s.add(in_flight(row, "manta, called by a task", window, from_a_task));
     if (window > 1) s.add(in_flight(row, "manta, each get followed by a call", window, sliding));
   }
+  const manta::actor_options sixteen{.max_concurrency = 16};
+  s.add(in_flight(window_1000, "manta, max_concurrency 16", 1000, in_batches, sixteen));
+  s.add(in_flight(window_1000, "manta, max_concurrency 16, called by a task", 1000, from_a_task,
+                  sixteen));
   s.add(our_one_way());
   s.add(our_sync(actor_sync, "manta", sync_call));
   s.add(our_sync(actor_sync, "manta, not in place", sync_call_by_worker));

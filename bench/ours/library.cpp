@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // manta's side of bench_library.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -139,6 +142,77 @@ contestant our_awaited(const char* name) {
   return c;
 }
 
+manta::coroutine<number> awaits(manta::future<number> what) { co_return 1 + co_await what; }
+
+// The task whose value all wait for ends when `open` is set.
+contestant our_resumed(const char* name, std::size_t coroutines) {
+  contestant c{resumed, name, side::ours};
+  c.start = [coroutines](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t rounds = std::max<std::size_t>(how.count(200000) / coroutines, 1);
+    return [=](const turn&) {
+      keep(rt);
+      double took = 0;
+      for (std::size_t i = 0; i < rounds; ++i) {
+        auto start = std::make_shared<double>(0);
+        auto open = std::make_shared<std::atomic<bool>>(false);
+        const manta::future<number> what = manta::async([open, start] {
+          while (!open->load()) std::this_thread::yield();
+          *start = now_s();
+          return number{1};
+        });
+        futures all;
+        for (std::size_t k = 0; k < coroutines; ++k) all.push_back(manta::remote<awaits>(what));
+        // All but the last few have been suspended when one that came later has run.
+        manta::remote<echo>(0).get(std::chrono::seconds(10));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        open->store(true);
+        number sum = 0;
+        for (const manta::future<number>& f : all) sum += f.get();
+        took += now_s() - *start;
+        check(sum == 2 * coroutines, "sum of the coroutines' results");
+      }
+      const auto n = static_cast<double>(rounds * coroutines);
+      return reading{.value = took / n * 1e9, .operations = n};
+    };
+  };
+  return c;
+}
+
+manta::stream<number> numbers_below(std::size_t count) {
+  for (number i = 0; i < count; ++i) co_yield i;
+}
+
+number take_all(std::size_t count) {
+  number sum = 0;
+  for (manta::future<number>& f : manta::remote<numbers_below>(count)) sum += f.get();
+  return sum;
+}
+number take_all_in_task(std::size_t count) {
+  return manta::async([count] { return take_all(count); }).get();
+}
+manta::coroutine<number> await_items(std::size_t count) {
+  number sum = 0;
+  manta::stream<number> items = manta::remote<numbers_below>(count);
+  while (std::optional<manta::future<number>> f = co_await items.async_next()) sum += f->get();
+  co_return sum;
+}
+number take_all_in_coroutine(std::size_t count) { return manta::remote<await_items>(count).get(); }
+
+contestant our_streamed(const char* name, number (*take)(std::size_t)) {
+  contestant c{streamed, name, side::ours};
+  c.start = [take](const plan& how) -> body {
+    auto rt = std::make_shared<manta::runtime>();
+    const std::size_t count = how.count(million);
+    return [=](const turn&) {
+      keep(rt);
+      return time_per_operation(unit::nanoseconds, count,
+                                [&] { check(take(count) == sum_below(count), "sum of items"); });
+    };
+  };
+  return c;
+}
+
 contestant our_cancelled() {
   contestant c{cancelled, "manta", side::ours};
   c.start = [](const plan& how) -> body {
@@ -205,6 +279,11 @@ void add_our_library(suite& s) {
   s.add(our_parts());
   s.add(our_awaited<awaiting>("manta, co_await"));
   s.add(our_awaited<getting>("manta, get in a plain task"));
+  s.add(our_resumed("manta, 1,000 coroutines", 1000));
+  s.add(our_resumed("manta, 100,000 coroutines", 100000));
+  s.add(our_streamed("manta", take_all));
+  s.add(our_streamed("manta, taken by a task", take_all_in_task));
+  s.add(our_streamed("manta, awaited by a coroutine", take_all_in_coroutine));
   s.add(our_cancelled());
   s.add(our_reduced());
   s.add(as_ours(sent_alone<manta::channel<number>>("manta", make_runtime)));

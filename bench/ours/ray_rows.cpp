@@ -128,7 +128,9 @@ void add(suite& s, const ray_row& r) {
   s.add(shown);
   contestant c{r.name, "threads", side::ours};
   c.start = [r](const plan& how) -> body {
-    auto rt = std::make_shared<manta::runtime>();
+    manta::config with;
+    with.resources = {{"custom", 1}};  // what the groups ask for
+    auto rt = std::make_shared<manta::runtime>(with);
     call once = r.make({*rt, how});
     const int n = rt->workers();
     return [=](const turn& t) {
@@ -341,6 +343,35 @@ void add_one_caller_rows(suite& s) {
           }});
 }
 
+void add_concurrent_row(suite& s) {
+  add(s, {"1:1 actor calls concurrent", 1000, 5775, 6035, 1, [](const setting&) -> call {
+            const manta::actor_options sixteen{.max_concurrency = 16};
+            return [a = manta::spawn<server>.with(sixteen)()] {
+              std::vector<text> answers;
+              answers.reserve(1000);
+              for (int i = 0; i < 1000; ++i) {
+                answers.push_back(manta::remote<&server::small_value>(a));
+              }
+              get_all(std::move(answers));
+            };
+          }});
+}
+
+void add_group_row(suite& s) {
+  add(s, {"placement group create/removal", 100, 765, 1243, 1, [](const setting&) -> call {
+            const std::vector<manta::bundle> wanted{{.resources = {{"custom", 0.001}}}};
+            return [wanted] {
+              std::vector<manta::placement_group> groups;
+              groups.reserve(100);
+              for (int i = 0; i < 100; ++i) groups.push_back(manta::make_placement_group(wanted));
+              for (const manta::placement_group& g : groups) g.ready().get();
+              for (const manta::placement_group& g : groups) {
+                check(manta::remove_placement_group(g), "removal of a group");
+              }
+            };
+          }});
+}
+
 // Actors are made, called once and dropped; a rate of actors.
 void add_actor_crowd(suite& s) {
   add(s, {"many actors, each called once", 10000, 576, 576, 1,
@@ -404,8 +435,10 @@ void add_our_ray_rows(suite& s) {
   add_gigabyte_rows(s);
   add_task_rows(s);
   add_one_caller_rows(s);
+  add_concurrent_row(s);
   add_actor_crowd(s);
   add_many_caller_rows(s);
+  add_group_row(s);
   add_limits(s);
 }
 

@@ -2,7 +2,9 @@
 //
 // What one writes without a library: a bounded queue of a mutex, two conditions and a std::deque.
 #include <condition_variable>
+#include <coroutine>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <numeric>
 #include <vector>
@@ -42,6 +44,55 @@ class locked_queue {
   std::deque<std::uint64_t> items_;
 };
 
+// The least that a generator can be: its reader resumes it for each item.
+class counter {
+ public:
+  struct promise_type {
+    std::uint64_t item = 0;
+    counter get_return_object() { return counter(handle::from_promise(*this)); }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    std::suspend_always yield_value(std::uint64_t x) noexcept {
+      item = x;
+      return {};
+    }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  using handle = std::coroutine_handle<promise_type>;
+  explicit counter(handle of) : of_(of) {}
+  ~counter() { of_.destroy(); }
+  counter(const counter&) = delete;
+  counter& operator=(const counter&) = delete;
+  bool next() {
+    of_.resume();
+    return !of_.done();
+  }
+  std::uint64_t item() const { return of_.promise().item; }
+
+ private:
+  handle of_;
+};
+
+counter count_to(std::uint64_t end) {
+  for (std::uint64_t i = 0; i < end; ++i) co_yield i;
+}
+
+contestant generated_by_hand() {
+  contestant c{streamed, "C++20 generator by hand", side::reference};
+  c.start = [](const plan& how) -> body {
+    const std::size_t count = how.count(million);
+    return [=](const turn&) {
+      return time_per_operation(unit::nanoseconds, count, [&] {
+        std::uint64_t sum = 0;
+        for (counter items = count_to(count); items.next();) sum += items.item();
+        check(sum == std::uint64_t{count} * (count - 1) / 2, "sum of the items");
+      });
+    };
+  };
+  return c;
+}
+
 contestant summed_alone() {
   contestant c{reduced, "one thread, std::accumulate", side::reference};
   c.start = [](const plan& how) -> body {
@@ -59,6 +110,7 @@ contestant summed_alone() {
 }  // namespace
 
 void add_plain_library(suite& s) {
+  s.add(generated_by_hand());
   s.add(summed_alone());
   s.add(sent_alone<locked_queue>("mutex + std::deque"));
   s.add(sent_across<locked_queue>("mutex + std::deque"));

@@ -87,6 +87,8 @@ inline std::uint64_t payload_sum(std::size_t count) {
 inline constexpr const char* completed = "completed";          // as_completed over 1 M futures
 inline constexpr const char* parts = "parts";                  // the parts of a split future
 inline constexpr const char* awaited = "awaited";              // co_await of a task just submitted
+inline constexpr const char* resumed = "resumed";              // coroutines that await one future
+inline constexpr const char* streamed = "streamed";            // a generator's items
 inline constexpr const char* cancelled = "cancelled";          // 1 M queued tasks
 inline constexpr const char* reduced = "reduced";              // a sum of 1e8 doubles
 inline constexpr const char* callbacks = "callbacks";          // on_ready
