@@ -25,8 +25,12 @@ struct executor::worker {
   std::thread thread;
   int number = 0;
   bool is_searching = false;
-  bool took_stale = false;  // the last look found an entry that its submitter runs
-  bool is_parked = false;   // under the executor's mutex
+  bool took_stale = false;   // the last look found an entry that its submitter runs
+  bool is_parked = false;    // under the executor's mutex
+  bool left_single = false;  // the last look left a job to the worker that has just queued it
+  // The only job of another worker's queue, as it was seen last.
+  const work_queue* single_in = nullptr;
+  std::int64_t single_at = 0;
   std::uint32_t random = 0;
   std::uint32_t ticks = 0;
   base::time_point busy_since{};

@@ -113,9 +113,13 @@ class executor::search_pace {
   /// Somebody submits what he runs himself: no need to hurry.
   void slow_down() noexcept { round_ = std::max(round_, quick_rounds); }
 
+  /// Something is there that may have to be taken at the next look.
+  void look_soon() noexcept { is_soon_ = true; }
+
   /// Pauses before the next look. False when the search should end.
   bool next(bool is_over_budget) noexcept {
-    const int pauses = round_ < quick_rounds ? 2 : is_extended_ ? 64 : 20;
+    const bool is_soon = std::exchange(is_soon_, false);
+    const int pauses = is_soon ? 8 : round_ < quick_rounds ? 2 : is_extended_ ? 64 : 20;
     for (int i = 0; i < pauses; ++i) base::pause();
     if (++round_ % 8 != 0) return true;
     // A thread that we just woke, or that is to wake us, may sit on this very core.
@@ -151,6 +155,7 @@ class executor::search_pace {
   std::uint64_t submitted_;
   std::uint32_t round_ = 0;
   bool is_extended_ = false;
+  bool is_soon_ = false;
 };
 
 job* executor::search(worker& w) {
@@ -172,6 +177,7 @@ job* executor::search(worker& w) {
       if (active(word) > target(word)) break;  // one too many: make room at once
       if (job* j = look(w)) return found(w, j);
       if (std::exchange(w.took_stale, false)) pace.slow_down();
+      if (std::exchange(w.left_single, false)) pace.look_soon();
     } while (pace.next(is_over_budget()));
     if (!park(w)) return nullptr;
   }
@@ -204,6 +210,19 @@ bool executor::is_over_budget() const noexcept {
   return spinners >= std::max(state_->cores, 1);
 }
 
+// A worker that queues one job mostly takes it the next moment: a task that returns what it started,
+// a coroutine that awaits it. To steal it then would move all that it touches to this core. So it is
+// left there until it was seen twice.
+bool executor::is_about_to_go(worker& w, const work_queue& victim) noexcept {
+  if (!victim.is_worker || victim.jobs.size() != 1) return false;
+  const std::int64_t at = victim.jobs.position();
+  if (w.single_in == &victim && w.single_at == at) return false;
+  w.single_in = &victim;
+  w.single_at = at;
+  w.left_single = true;
+  return true;
+}
+
 job* executor::steal_round(worker& w) {
   const int count = state_->queue_count.load(std::memory_order_acquire);
   w.random ^= w.random << 13U;
@@ -214,7 +233,7 @@ job* executor::steal_round(worker& w) {
     const int at = start + i < count ? start + i : start + i - count;
     work_queue* const victim =
         state_->queues[static_cast<std::size_t>(at)].load(std::memory_order_relaxed);
-    if (victim == w.queue || victim->jobs.is_empty()) continue;
+    if (victim == w.queue || victim->jobs.is_empty() || is_about_to_go(w, *victim)) continue;
     deque::loot loot;
     bool lost = false;
     const std::size_t n = victim->jobs.steal(loot, lost);

@@ -113,6 +113,9 @@ class MANTA_API deque {
     return bottom_.load(std::memory_order_relaxed) - index(top_.load(std::memory_order_relaxed));
   }
 
+  /// Where the next entry goes: it changes whenever one is pushed or popped. For comparison.
+  std::int64_t position() const noexcept { return bottom_.load(std::memory_order_relaxed); }
+
   /// Returns the pages of an empty deque's large buffer to the system.
   void shrink() noexcept;
 
