@@ -175,14 +175,16 @@ void executor::join_thread() {
   executor& e = global();
   const std::unique_lock lock(e.state_->mutex);
   const std::uint64_t generation = live_generation_.load();
+  const context* const caller = this_thread.current;
+  if (this_thread.is_worker || (caller != nullptr && caller->running != nullptr)) {
+    // A task of a runtime that has ended meanwhile: its worker is about to go, or it is what had
+    // to be run at the end by who ended the runtime.
+    raise(errc::cancelled, "the runtime that ran this task has ended; no new calls can be made");
+  }
   if (generation == 0) {
     raise(errc::no_runtime,
           "no manta::runtime runs; create one in main before the first call and keep it until the "
           "last result was got");
-  }
-  if (this_thread.is_worker) {
-    // A task of a runtime that has ended meanwhile; its thread is about to go.
-    raise(errc::cancelled, "the runtime that ran this task has ended; no new calls can be made");
   }
   this_thread.queue = e.adopt_queue(false);
   this_thread.places = this_thread.queue->places.data();

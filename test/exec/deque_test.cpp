@@ -180,6 +180,8 @@ class stress {
   void run(int thieves, std::uint64_t seed, std::size_t deepest) {
     std::vector<std::thread> threads;
     for (int i = 0; i < thieves; ++i) threads.emplace_back([this] { steal_all(); });
+    // On a busy machine the owner would be done before a thief's first turn.
+    while (running_.load() < thieves) std::this_thread::yield();
     own(seed, deepest);
     is_done_.store(true);
     for (std::thread& t : threads) t.join();
@@ -204,6 +206,7 @@ class stress {
   }
   void steal_all() {
     deque::loot loot;
+    running_.fetch_add(1);
     while (!is_done_.load(std::memory_order_relaxed)) {
       bool lost = false;
       const std::size_t n = jobs_.steal(loot, lost);
@@ -235,6 +238,7 @@ class stress {
   std::vector<std::atomic<std::uint8_t>> seen_;
   const std::size_t entries_;
   std::atomic<bool> is_done_{false};
+  std::atomic<int> running_{0};
   std::atomic<std::size_t> strange_{0};
   std::atomic<std::size_t> batches_{0};
   std::atomic<std::size_t> singles_{0};
@@ -262,7 +266,8 @@ TEST_CASE("every entry is taken exactly once while three thieves take batches", 
 
 TEST_CASE("every entry is taken exactly once while the buffer grows under the thieves", "[deque]") {
   std::size_t thefts = 0;
-  for (int round = 0; round < 20; ++round) {
+  // More rounds where one core is all there is and no thief had its turn while there was something.
+  for (int round = 0; round < 20 || (thefts == 0 && round < 400); ++round) {
     thefts += check_stress(static_cast<std::size_t>(scaled(300'000)), 64, 3, 40'000);
   }
   CHECK(thefts > 0);
