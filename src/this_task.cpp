@@ -97,15 +97,18 @@ bool cancel_job(exec::job* j, const cancel_options& how) {
 
 }  // namespace detail
 
-deadline_scope::deadline_scope(duration within) : of_(nullptr) {
+deadline_scope::deadline_scope(duration within) {
   exec::executor::require();
   if (within <= duration::zero()) {
     raise(errc::invalid_argument,
           fmt::format("deadline_scope: asked {} ns, allowed more than 0", within.count()));
   }
-  of_ = exec::this_thread.current;
-  before_ = of_->deadline;
-  of_->deadline = exec::earlier(before_, base::after(within));
+  exec::context& caller = *exec::this_thread.current;
+  before_ = caller.deadline;
+  caller.deadline = exec::earlier(before_, base::after(within));
 }
+
+// The caller's context is asked for once more: a coroutine's moves when it suspends.
+deadline_scope::~deadline_scope() { exec::this_thread.current->deadline = before_; }
 
 }  // namespace manta::inline v0

@@ -65,12 +65,11 @@ class MANTA_API deadline_scope {
  public:
   /// Begins the scope: `within` from now, more than 0. Throws invalid_argument and no_runtime.
   explicit deadline_scope(duration within);
-  ~deadline_scope() { of_->deadline = before_; }
+  ~deadline_scope();
   deadline_scope(const deadline_scope&) = delete;
   deadline_scope& operator=(const deadline_scope&) = delete;
 
  private:
-  exec::context* of_;
   base::time_point before_;
 };
 

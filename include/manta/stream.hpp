@@ -113,7 +113,10 @@ class next_source {
  public:
   explicit next_source(exec::stream_core& core) noexcept : core_(core) {}
   bool is_ready() noexcept { return core_.has_next(); }
-  bool add_waiter(exec::waiter* w) noexcept { return core_.add_consumer(w); }
+  bool add_waiter(exec::waiter* w) {
+    refuse_self_await(core_.generator());
+    return core_.add_consumer(w);
+  }
   bool remove_waiter(exec::waiter* w) noexcept { return core_.remove_consumer(w); }
   std::optional<future<T>> take() {
     // Registered in vain, or told: the item is in the inbox.
@@ -286,9 +289,10 @@ class [[nodiscard]] stream {
   exec::coroutine_frame* frame_ = nullptr;  // of a generator that was called directly
 };
 
-/// Ends the generator as dropping the stream does, and keeps the stream: items made before can be
-/// taken, then comes a future that failed with cancelled, then the end. False when the generator
-/// had ended. Throws invalid_argument for an empty stream. Any thread.
+/// Ends the generator as dropping the stream does, asks what it called to stop, too (dropping
+/// leaves that alone), and keeps the stream: items made before can be taken, then comes a future
+/// that failed with cancelled, then the end. False when the generator had ended. Throws
+/// invalid_argument for an empty stream. Any thread.
 template <class T>
 bool cancel(const stream<T>& s) {
   return s.core().cancel();

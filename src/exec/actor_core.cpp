@@ -265,6 +265,7 @@ bool actor_core::run_mails(job* list, int& budget) noexcept {
       return false;
     }
     list = next;
+    if (!executor::is_running()) budget = 1;  // what has not begun is cancelled by the end
     if (--budget == 0) return true;
   }
   return true;

@@ -27,13 +27,14 @@
 //                      group 1: waiting -              lanes: [c5]             limit 4
 //
 // A suspended call (a coroutine's) keeps its lane, but no thread. The end waits until nothing runs:
-// `busy` counts lanes and, while there is no end in sight, the drainer; who takes it to 0 schedules
-// the actor once more, since the object ends on a worker.
+// the last lane that leaves finds what waits for it. The mail of the end it puts into the mailbox
+// once more, behind the calls that came meanwhile (a method may call its own actor, whose drainer
+// must not be gone by then); a killed actor takes no more mails, so that one it schedules.
 //
 // Invariants
 //   1. active of a group: its lanes queued, running or suspended; never more than its limit.
 //   2. calls wait in a group only while active == limit.
-//   3. who leaves with busy > 0 does not touch the actor again.
+//   3. who leaves his lane does not touch the actor again, unless an end waits: then he pins it.
 //   4. a suspended call is in `suspended`, or still shown by its lane; its completion finds it
 //      there under the lock, before the call is finished.
 
@@ -90,11 +91,13 @@ job* actor_lanes::admit_fresh() noexcept {
 }
 
 // Under the lock: a lane has finished a call.
-actor_lanes::step actor_lanes::leave_lane(std::size_t of) noexcept {
+actor_lanes::step actor_lanes::leave_lane(actor_core& a, std::size_t of) noexcept {
   group& g = groups[of];
-  if (job* const next = g.waiting.pop()) return {next, false};
+  if (job* const next = g.waiting.pop()) return {next, lane_end::none};
   --g.active;
-  return {nullptr, --busy == 0};
+  if (--busy > 0 || waits == lane_end::none) return {};
+  a.pin();
+  return {nullptr, std::exchange(waits, lane_end::none)};
 }
 
 void actor_lanes::remove(lane* which) noexcept {
@@ -132,15 +135,6 @@ void actor_core::start_lanes(job* calls) noexcept {
 
 void actor_core::drain_lanes() noexcept {
   actor_lanes& l = *rare()->lanes;
-  bool is_over = false;
-  {
-    const std::lock_guard lock(l.mutex);
-    if (!l.has_drainer && l.busy == 0) {  // the last lane sent us
-      is_over = l.has_drainer = true;
-      l.busy = 1;
-    }
-  }
-  if (is_over && at_end_mail() == verdict::ended) return;
   for (int rounds = 0;;) {
     job* list = backlog_.exchange(nullptr, std::memory_order_relaxed);
     int polls = 1;
@@ -158,13 +152,8 @@ void actor_core::drain_lanes() noexcept {
     const bool has_end = list == this;
     if (has_end) backlog_.store(end_link_, std::memory_order_release);
     start_lanes(l.admit_fresh());
-    if (has_end) {
-      if (!leave_bias()) return;  // the last lane schedules us
-      const std::lock_guard lock(l.mutex);
-      l.has_drainer = true;
-      l.busy = 1;
-    }
-    if (has_end && at_end_mail() == verdict::ended) return;
+    const bool is_over = has_end && are_lanes_over(lane_end::mail);
+    if (is_over && at_end_mail() == verdict::ended) return;
     if (is_stopping()) {
       stopped(nullptr);
       return;
@@ -176,11 +165,11 @@ void actor_core::drain_lanes() noexcept {
   }
 }
 
-// The drainer waits for the end. True when nothing runs.
-bool actor_core::leave_bias() noexcept {
+// True when nothing runs. Else the last lane will find that the end waits.
+bool actor_core::are_lanes_over(lane_end waits_as) noexcept {
   actor_lanes& l = *rare()->lanes;
   const std::lock_guard lock(l.mutex);
-  if (std::exchange(l.has_drainer, false)) --l.busy;
+  l.waits = l.busy == 0 ? lane_end::none : waits_as;
   return l.busy == 0;
 }
 
@@ -205,8 +194,8 @@ void actor_core::run_lane(job* call) noexcept {
         l.remove(&me);
         return;  // its completion goes on
       }
-      then = l.leave_lane(of);
-      --budget;
+      then = l.leave_lane(*this, of);
+      budget = executor::is_running() ? budget - 1 : 0;  // what has not begun is cancelled
       if (then.next == nullptr || budget == 0) l.remove(&me);
     }
     if (then.next == nullptr || budget == 0) {
@@ -237,9 +226,18 @@ bool actor_core::run_in_lane(job* call, std::atomic<job*>& shown) noexcept {
 void actor_core::go_on(const actor_lanes::step& then) noexcept {
   if (then.next != nullptr) {
     executor::resume(then.next);
-  } else if (then.is_last) {
-    executor::resume(this);
+  } else if (then.end != lane_end::none) {
+    come_to_end(then.end);
   }
+}
+
+// By the last lane, with its pin.
+void actor_core::come_to_end(lane_end how) noexcept {
+  // After the end of the runtime close_all ends the object. A closed inbox has a stopped actor: who
+  // closed it sees to its end.
+  const bool is_ours = how == lane_end::stopped || insert(this) == arrival::first;
+  if (is_ours && executor::is_running()) executor::resume(this);
+  unpin();
 }
 
 void actor_core::complete_in_lane(job* call, std::uint64_t bits) noexcept {
@@ -262,7 +260,7 @@ void actor_core::complete_in_lane(job* call, std::uint64_t bits) noexcept {
     actor_lanes::step then;
     {
       const std::lock_guard lock(l.mutex);
-      then = l.leave_lane(of);
+      then = l.leave_lane(*this, of);
     }
     go_on(then);
   }
@@ -278,15 +276,14 @@ void actor_core::cancel_call(job* call, const error& reason) noexcept {
   }
   actor_lanes& l = *self->rare()->lanes;
   const std::size_t of = actor_lanes::group_of(call);
-  actor_lanes::step then{call, false};
+  actor_lanes::step then{call, lane_end::none};
   while (then.next != nullptr) {
     self->left_mailbox(1);
     end_call(then.next, reason);
     const std::lock_guard lock(l.mutex);
-    then = l.leave_lane(of);
+    then = l.leave_lane(*self, of);
   }
-  // After the end of the runtime close_all ends the object.
-  if (then.is_last && executor::is_running()) executor::resume(self);
+  if (then.end != lane_end::none) self->come_to_end(then.end);
 }
 
 bool actor_core::excludes(const job* running, job* awaited) const noexcept {

@@ -13,6 +13,7 @@
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/resource_gate.hpp>
 
 #include "actor_state.hpp"
 
@@ -273,20 +274,29 @@ void actor_core::stop_now(end_reason why) {
   phase starting = phase::starting;
   const bool is_early = life_.compare_exchange_strong(starting, phase::over);
   job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
-  const std::vector<job_ref> running =
+  std::vector<job_ref> running =
       why == end_reason::killed ? running_calls() : std::vector<job_ref>{};
   lock.unlock();
   for (const job_ref& j : running) request_stop(j.get(), true);
+  running.clear();  // users that wait for them find nobody else in the way
   fail_lost(waiting);
   if (has_lanes_) fail_lost(r.lanes->take_waiting());
   if (newest != idle_mark() && newest != closed_mark()) fail_lost(in_order(newest));
   open_places();
   fail_held();
   if (is_early) {
+    leave_line();
     dispose();
   } else if (newest == idle_mark()) {
     executor::resume(this);
   }
+}
+
+// It was killed before it began: it may still wait for what it asked for. A worker drops the
+// construction, and with it the arguments.
+void actor_core::leave_line() noexcept {
+  resource_claim* const asked = kind_->claim != nullptr ? kind_->claim(this) : nullptr;
+  if (asked != nullptr && asked->withdraw()) executor::resume(asked->asked_by());
 }
 
 void actor_core::retire() {
@@ -366,7 +376,7 @@ void actor_core::stopped(job* current) noexcept {
   fail_lost(backlog_.exchange(nullptr, std::memory_order_acq_rel));
   if (has_lanes_) {
     fail_lost(rare()->lanes->take_waiting());
-    if (!leave_bias()) return;  // the last lane comes back here
+    if (!are_lanes_over(lane_end::stopped)) return;  // the last lane comes back here
   }
   end_life();
 }
@@ -441,6 +451,18 @@ actor_end actor_core::how_it_ended() const {
   return {reason_, std::move(text)};
 }
 
+namespace {
+
+void tell_all(end_watcher* watchers, const actor_end& how) noexcept {
+  while (watchers != nullptr) {
+    end_watcher* const w = watchers;
+    watchers = w->next;
+    w->tell(w, how);
+  }
+}
+
+}  // namespace
+
 // The object goes, then who watches is told, then the life's pin.
 void actor_core::dispose() noexcept {
   if (has_object_) kind_->destroy(this);
@@ -467,11 +489,7 @@ void actor_core::dispose() noexcept {
     } catch (const std::bad_alloc&) {
       // The reason alone.
     }
-    while (watchers != nullptr) {
-      end_watcher* const w = watchers;
-      watchers = w->next;
-      w->tell(w, how);
-    }
+    tell_all(watchers, how);
   }
   unpin();
 }
@@ -523,6 +541,24 @@ void actor_core::close(const error& reason) noexcept {
   }
   if (!is_stopping()) reason_ = end_reason::runtime_ended;
   dispose();
+}
+
+void actor_core::tell_of_end() noexcept {
+  registry& all = registry::global();
+  for (;;) {
+    end_watcher* watchers = nullptr;
+    {
+      const std::lock_guard lock(all.mutex);
+      for (actor_core* a = all.first; a != nullptr && watchers == nullptr; a = a->next_) {
+        rare_state* const r = a->rare();
+        if (r == nullptr) continue;
+        const std::lock_guard inner(r->life_mutex);
+        watchers = std::exchange(r->watchers, nullptr);
+      }
+    }
+    if (watchers == nullptr) return;
+    tell_all(watchers, {end_reason::runtime_ended, "the runtime ended before the actor did"});
+  }
 }
 
 void actor_core::close_all(const error& reason) noexcept {

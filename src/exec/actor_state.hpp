@@ -38,10 +38,17 @@ class MANTA_API short_lock {
   std::atomic<bool> is_locked_{false};
 };
 
+/// What the end of an actor with lanes waits as, until the last lane has left.
+enum class lane_end : std::uint8_t {
+  none,
+  mail,     ///< the mail of its end was found; more calls may come meanwhile
+  stopped,  ///< it was killed, or left
+};
+
 /// What a lane does after a call.
 struct lane_step {
   job* next = nullptr;
-  bool is_last = false;  // nothing of the actor runs any more
+  lane_end end = lane_end::none;  // what waited for this lane, the last; then the actor is pinned
 };
 
 /// What only actors have that run several calls at a time. See actor_lanes.cpp.
@@ -72,13 +79,13 @@ struct actor_lanes {
   std::vector<group> groups;  // the default group first
   lane* lanes = nullptr;
   job* suspended = nullptr;  // linked
-  int busy = 1;              // lanes, suspended ones included, and the drainer
-  bool has_drainer = true;   // false while the drainer waits for the end
+  int busy = 0;              // lanes, suspended ones included
+  lane_end waits = lane_end::none;
 
   static std::size_t group_of(job* call) noexcept;
   /// Starts what the limits allow of what the drainer sorted; the calls are queued by the caller.
   job* admit_fresh() noexcept;
-  step leave_lane(std::size_t of) noexcept;
+  step leave_lane(actor_core& a, std::size_t of) noexcept;
   void remove(lane* which) noexcept;
   bool remove_suspended(job* call) noexcept;
   job* take_waiting() noexcept;

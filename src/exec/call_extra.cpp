@@ -17,7 +17,8 @@ namespace {
 // own deadline, not of what it makes of its child's.
 base::time_point inherited_deadline() noexcept {
   const base::time_point own = this_thread.current->deadline;
-  return own == no_deadline ? no_deadline : own + std::chrono::nanoseconds(1);
+  const bool is_never = own == no_deadline || own == base::time_point::max();
+  return is_never ? own : own + std::chrono::nanoseconds(1);
 }
 
 base::time_point deadline_of(const std::optional<duration>& timeout) noexcept {

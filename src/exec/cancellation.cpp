@@ -263,14 +263,25 @@ bool cancel_job(job* j, bool with_children) noexcept {
 
 namespace {
 
-error timed_out_error_of(const job* j) noexcept {
+const char* what_is_awaited(const job& j, const call_extra& with) noexcept {
+  if (with.claim != nullptr && with.claim->is_waiting()) return "the resources it asked for";
+  if (j.ops->origin != nullptr) return "its actor";
+  return j.needs.load(std::memory_order_relaxed) != 0 ? "its arguments" : "a worker";
+}
+
+error timed_out_error_of(const job* j, bool has_begun) noexcept {
   try {
     const call_extra* const with = j->extra();
     const std::string name = with->name != nullptr ? *with->name : readable_name(j->ops->function);
-    return error(errc::timed_out,
-                 fmt::format("{} had not ended at its deadline; it was asked to stop. Give it more "
-                             "time, or make it look at this_task::is_cancelled()",
-                             name));
+    return error(
+        errc::timed_out,
+        has_begun
+            ? fmt::format("{} had not ended at its deadline; it was asked to stop. Give it more "
+                          "time, or make it look at this_task::is_cancelled()",
+                          name)
+            : fmt::format("{} had not begun at its deadline, and will not: it waited for {}. Give "
+                          "it more time, or the machine less to do",
+                          name, what_is_awaited(*j, *with)));
   } catch (...) {
     return error::out_of_memory();
   }
@@ -280,10 +291,9 @@ error timed_out_error_of(const job* j) noexcept {
 
 void expire_job(job* j) noexcept {
   if (j->is_ready()) return;
-  const error reason = timed_out_error_of(j);
-  if (withdraw(j, reason)) return;
+  if (withdraw(j, timed_out_error_of(j, false))) return;
   const job_ref end(j->awaited());
-  if (!j->end_late(reason)) return;
+  if (!j->end_late(timed_out_error_of(j, true))) return;
   if (end.get() == j) {
     request_stop(j, true);
   } else {

@@ -73,7 +73,12 @@ wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
   w.group = &group;
   w.state = wish_state::open;
   if (!enlist(w)) {
-    const awoken how = await_telling(me, deadline);
+    awoken how = awoken::told;
+    try {
+      how = await_telling(me, deadline);
+    } catch (...) {
+      if (withdraw(w)) throw;  // else it was told meanwhile
+    }
     if (how != awoken::told && withdraw(w) && how == awoken::stopped) {
       raise_stopped(w.is_send ? "send" : "receive");
     }
@@ -163,9 +168,16 @@ std::optional<std::size_t> select_one(select_case* cases, std::size_t n,
   // Who is late and claims the group himself has made sure that nothing happens any more. If he
   // can't, it is being told, under the lock of one of the channels, all of which are passed now.
   awoken how = awoken::told;
-  if (!is_settled) how = await_telling(me, deadline);
+  std::exception_ptr failure;
+  try {
+    if (!is_settled) how = await_telling(me, deadline);
+  } catch (...) {
+    failure = std::current_exception();
+    how = awoken::late;
+  }
   if (how != awoken::told && !group.claim()) how = awoken::told;
   for (std::size_t i = 0; i < n; ++i) cases[i].on->withdraw(cases[i].want);
+  if (failure && how != awoken::told) std::rethrow_exception(failure);
   for (std::size_t i = 0; i < n; ++i) {
     if (cases[i].want.state != wish_state::met) continue;
     if (cases[i].want.failure) std::rethrow_exception(cases[i].want.failure);

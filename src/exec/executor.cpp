@@ -223,6 +223,7 @@ void executor::stop() noexcept {
   {
     const std::lock_guard lock(s.mutex);
     if (!s.is_started) return;
+    put_ends_off(true);
     live_generation_.store(0);
     s.is_stopping.store(true);
     for (worker* w : s.parked) {
@@ -240,6 +241,10 @@ void executor::stop() noexcept {
   cancel_queued();  // an actor's entry must be gone before the actor is
   actor_core::close_all(ended_error());
   cancel_queued();
+  put_ends_off(false);
+  do {
+    cancel_queued();
+  } while (end_put_off(ended_error()));
   const std::lock_guard lock(s.mutex);
   for (int i = 0; i < s.queue_count.load(); ++i) {
     s.queues[static_cast<std::size_t>(i)].load()->is_owned = false;
@@ -260,6 +265,8 @@ void executor::join_workers() noexcept {
     cancel_queued();
     resource_claim::cancel_waiting(ended_error());
     end_coroutines(ended_error());
+    end_put_off(ended_error());
+    actor_core::tell_of_end();  // a worker may wait for a monitor
     nap.park_until(base::now() + std::chrono::microseconds(100));
   }
   for (auto& w : s.workers) w->thread.join();
@@ -320,6 +327,7 @@ void executor::resume(job* j) noexcept {
     }
     return;
   }
+  if (put_end_off(j)) return;
   // The runtime has ended: so does the job, and what depends on it. A chain of dependents must not
   // become a chain of calls, so inner ones are put on the outermost's list.
   thread_local std::vector<job*>* list = nullptr;

@@ -51,6 +51,7 @@ void job::finish_slow(std::uint64_t bits, unsigned drops) noexcept {
   if (call_extra* const with = extra()) {
     if (!settle()) {  // its time was over first
       discard(bits);
+      with->entry_dropped();  // what it asked for was its own until here
       if (drops != 0) drop();
       return;
     }
@@ -124,9 +125,10 @@ bool job::withdraw(const error& reason) noexcept {
   } while (!word_.compare_exchange_weak(
       old, old | job_bits::claimed | job_bits::stale | job_bits::unclean, std::memory_order_acq_rel,
       std::memory_order_relaxed));
+  // First, since the end of the call gives up its place in a line.
+  if ((old & job_bits::extra) != 0) extra()->withdrawn(this);
   new (slot(1)) error(reason);
   finish(job_bits::ready | job_bits::failed, 0);
-  if ((old & job_bits::extra) != 0) extra()->withdrawn(this);
   return true;
 }
 
@@ -348,6 +350,8 @@ job_ref job::link_alias(job* from) noexcept {
 
 void make_alias(job* from) noexcept {
   const destroy_later after;
+  // What it asked for it does not need to wait.
+  if (call_extra* const with = from->extra()) with->entry_dropped();
   // It was cancelled while it ran; who cancels it from here on finds the alias.
   const job_ref target = job::link_alias(from);
   if (target) cancel_job(target.get(), true);

@@ -92,6 +92,11 @@ bool resource_claim::request(job* j) noexcept {
   return false;
 }
 
+bool resource_claim::is_waiting() const noexcept {
+  const std::lock_guard lock(resource_gate::global().mutex_);
+  return stage_ == stage::queued;
+}
+
 bool resource_claim::withdraw() noexcept {
   bool waited = false;
   resource_gate& gate = resource_gate::global();

@@ -23,7 +23,12 @@ bool semaphore_core::perform(std::size_t count, const base::deadline& deadline) 
   request.count = count;
   request.tell = &me;
   if (enlist(request)) return true;
-  const awoken how = await_telling(me, deadline);
+  awoken how = awoken::told;
+  try {
+    how = await_telling(me, deadline);
+  } catch (...) {
+    if (withdraw(request)) throw;  // else it was told meanwhile
+  }
   if (how == awoken::told || !withdraw(request)) return true;
   if (how == awoken::stopped) raise_stopped("acquire");
   return false;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/exec/stream_core.hpp>
 
+#include <sched.h>
+
 #include <new>
 
+#include <manta/base/pause.hpp>
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
@@ -17,6 +20,32 @@ namespace {
 alignas(job) char marks[2];
 job* const waiting = reinterpret_cast<job*>(&marks[0]);
 job* const end_mark = reinterpret_cast<job*>(&marks[1]);
+
+// A thread that waits for an item. A stop signals its parker, too, so that a signal does not say
+// that the producer is done with it.
+class sleeping_consumer : public thread_waiter {
+ public:
+  sleeping_consumer() noexcept {
+    fire = [](waiter* self) noexcept {
+      auto* const me = static_cast<sleeping_consumer*>(self);
+      me->sleep.signal();
+      me->is_told_.store(true, std::memory_order_release);
+    };
+  }
+  /// It is being told, by a few instructions of a thread that may have lost its core.
+  void wait_until_told() const noexcept {
+    for (int round = 0; !is_told_.load(std::memory_order_acquire); ++round) {
+      if (round < 64) {
+        base::pause();
+      } else {
+        sched_yield();
+      }
+    }
+  }
+
+ private:
+  std::atomic<bool> is_told_{false};
+};
 
 }  // namespace
 
@@ -155,18 +184,18 @@ bool stream_core::wait(const base::deadline& deadline) {
   while (!has_next()) {
     return_credits(UINT32_MAX);
     if (!deadline && help()) continue;
-    thread_waiter me;
+    if (executor::is_self_wait(generator_)) executor::raise_self_wait();
+    sleeping_consumer me;
     if (!add_consumer(&me)) continue;
     awoken how = awoken::stopped;
     try {
       how = await_telling(me, deadline);
     } catch (...) {
-      if (!remove_consumer(&me)) me.sleep.park();
+      if (!remove_consumer(&me)) me.wait_until_told();
       throw;
     }
-    if (how == awoken::told) continue;
-    if (!remove_consumer(&me)) {
-      me.sleep.park();  // it is being told: its last step is the signal
+    if (how == awoken::told || !remove_consumer(&me)) {
+      me.wait_until_told();
     } else if (how == awoken::late) {
       return false;
     } else {

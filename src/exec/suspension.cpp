@@ -4,7 +4,9 @@
 #include <sched.h>
 
 #include <array>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include <manta/base/pause.hpp>
 #include <manta/exec/actor_core.hpp>
@@ -475,6 +477,62 @@ void each_coroutine(void (*see)(void* to, const running_place& place), void* to)
     for (const suspension* s = in.first; s != nullptr; s = s->next) see(to, s->place);
     in.unlock();
   }
+}
+
+namespace {
+
+// Coroutines that were to go on while the runtime ended. Who wakes one may hold a lock that its
+// frames' destructors take (a channel's), so they are ended by who ends the runtime.
+struct put_off {
+  std::mutex mutex;
+  bool is_open = false;
+  suspension* first = nullptr;
+
+  static put_off& global() {
+    static auto* const made = new put_off;
+    return *made;
+  }
+};
+
+}  // namespace
+
+void put_ends_off(bool is_on) noexcept {
+  put_off& all = put_off::global();
+  const std::lock_guard lock(all.mutex);
+  all.is_open = is_on;
+}
+
+bool are_ends_put_off() noexcept {
+  put_off& all = put_off::global();
+  const std::lock_guard lock(all.mutex);
+  return all.is_open;
+}
+
+bool put_end_off(job* entry) noexcept {
+  if (entry->ops != &suspension::ops) return false;
+  put_off& all = put_off::global();
+  const std::lock_guard lock(all.mutex);
+  if (!all.is_open) return false;
+  auto* const s = static_cast<suspension*>(entry);
+  s->next_taken = all.first;
+  all.first = s;
+  return true;
+}
+
+bool end_put_off(const error& reason) noexcept {
+  put_off& all = put_off::global();
+  suspension* ending = nullptr;
+  {
+    const std::lock_guard lock(all.mutex);
+    ending = std::exchange(all.first, nullptr);
+  }
+  const bool found = ending != nullptr;
+  while (ending != nullptr) {
+    suspension* const s = ending;
+    ending = s->next_taken;
+    s->end(reason);
+  }
+  return found;
 }
 
 void end_coroutines(const error& reason) noexcept {

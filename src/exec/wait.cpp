@@ -44,7 +44,7 @@ void sweep_stale(deque& jobs) {
     void* const e = jobs.pop();
     if (e == nullptr) break;
     job* const j = static_cast<job*>(e);
-    if (j->is_claimed()) {
+    if (j->ops->in_place && j->is_claimed()) {  // an actor's call is its actor's to drop
       dead[dropped++] = j;
     } else {
       live[kept++] = e;
@@ -87,11 +87,11 @@ namespace {
 // What few jobs have or come to: options, a caller that was cancelled, another end than a value.
 bool is_rare(const job* j) noexcept { return may_be_cancelled(j->parent) || j->extra() != nullptr; }
 
-// False: its caller was cancelled, and so is it.
+// False: its caller was cancelled, and so is it; or its time was over between two of its runs.
 [[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx, bool follows_caller) noexcept {
   if (follows_caller && may_be_cancelled(j->parent) && is_cancelled_caller(j->parent)) return false;
   if (const call_extra* const with = j->extra()) ctx.deadline = with->deadline;
-  return true;
+  return (j->word() & job_bits::late) == 0;
 }
 
 [[gnu::noinline, gnu::cold]] void leave_rarely(job* j, std::uint64_t bits,

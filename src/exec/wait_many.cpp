@@ -136,7 +136,8 @@ void wait_all_or_failure(job* const* jobs, std::size_t n, duration timeout) {
   const auto failed = [](job* j) {
     return j->is_ready() && (j->outcome()->word() & job_bits::failed) != 0;
   };
-  // Failures that are there already come first, then each in turn until the time is over.
+  // Failures that are there already come first, then each in turn until the time is over: one that
+  // comes behind a future that takes its time is told when that is ready.
   for (std::size_t i = 0; i < n; ++i) {
     if (jobs[i] == nullptr) {
       raise(errc::invalid_argument, fmt::format("get: future {} of {} is empty", i, n));

@@ -7,6 +7,7 @@
 #include <manta/base/pause.hpp>
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/suspension.hpp>
 
 #include "executor_state.hpp"
 
@@ -210,9 +211,9 @@ bool executor::is_over_budget() const noexcept {
   return spinners >= std::max(state_->cores, 1);
 }
 
-// A worker that queues one job mostly takes it the next moment: a task that returns what it started,
-// a coroutine that awaits it. To steal it then would move all that it touches to this core. So it is
-// left there until it was seen twice.
+// A worker that queues one job mostly takes it the next moment: a task that returns what it
+// started, a coroutine that awaits it. To steal it then would move all that it touches to this
+// core. So it is left there until it was seen twice.
 bool executor::is_about_to_go(worker& w, const work_queue& victim) noexcept {
   if (!victim.is_worker || victim.jobs.size() != 1) return false;
   const std::int64_t at = victim.jobs.position();
@@ -377,7 +378,9 @@ void executor::wake_one(bool may_exceed) noexcept {
     chosen->sleep.signal();
     this_thread.has_woken = true;
   }
-  if (has_ended) cancel_queued();
+  // Who ends the runtime does it, if he is still there: this thread may hold a lock of what it has
+  // woken somebody for.
+  if (has_ended && !are_ends_put_off()) cancel_queued();
 }
 
 }  // namespace manta::inline v0::exec

@@ -430,3 +430,31 @@ TEST_CASE("ends of all kinds race with calls and with the last handle", "[actor]
   CHECK(wrong == 0);
   CHECK(all_gone());
 }
+
+namespace {
+
+struct bystander {
+  int one() { return 1; }
+};
+int waits_for_end(manta::actor<bystander> a) {
+  const auto end = manta::monitor(a);
+  a = {};
+  return end.get().reason == manta::end_reason::runtime_ended ? 1 : 0;
+}
+
+}  // namespace
+
+TEST_CASE("the end of the runtime tells a task that waits for a monitor", "[actor][end]") {
+  manta::actor<bystander> kept;
+  manta::future<int> f;
+  {
+    const manta::runtime rt(test::two_workers());
+    kept = manta::spawn<bystander>();
+    CHECK(manta::remote<&bystander::one>(kept).get() == 1);
+    f = manta::remote<waits_for_end>(kept);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  REQUIRE(f.is_ready());
+  const auto got = f.try_get();
+  if (got) CHECK(got.value() == 1);
+}

@@ -199,3 +199,61 @@ TEST_CASE("what was granted to a coroutine that never goes on is given back",
   }
   CHECK(s.available() == 1);
 }
+
+namespace {
+
+std::atomic<int> entered{0};
+
+manta::coroutine<int> holds_permit(manta::semaphore s, manta::channel<int> never) {
+  ++entered;
+  const auto permit = co_await s.async_acquire();
+  co_return co_await never.async_receive();
+}
+manta::coroutine<int> receives(manta::channel<int> c) {
+  int sum = 0;
+  while (auto x = co_await c.async_next()) sum += *x;
+  co_return sum;
+}
+
+}  // namespace
+
+// Ending one coroutine gives its permit, or its item, to the next, under the lock of both.
+TEST_CASE("the runtime ends coroutines that wait for what others hold", "[semaphore][coroutine]") {
+  for (int round = 0; round < 20; ++round) {
+    entered = 0;
+    const manta::semaphore s(1);
+    const manta::channel<int> never(1);
+    std::vector<manta::future<int>> all;
+    {
+      const manta::runtime rt(test::two_workers());
+      for (int i = 0; i < 32; ++i) all.push_back(manta::remote<holds_permit>(s, never));
+      while (entered < 32) std::this_thread::yield();
+    }
+    int ended = 0;
+    for (const auto& f : all) ended += f.is_ready() && !f.try_get() ? 1 : 0;
+    CHECK(ended == 32);
+    CHECK(s.available() == 1);
+  }
+}
+
+TEST_CASE("a thread sends while the runtime ends those who receive", "[channel][coroutine]") {
+  for (int round = 0; round < 60; ++round) {
+    const manta::channel<int> c(1);
+    std::atomic<bool> stop{false};
+    std::thread sender;
+    std::vector<manta::future<int>> all;
+    {
+      const manta::runtime rt(test::two_workers());
+      for (int i = 0; i < 8; ++i) all.push_back(manta::remote<receives>(c));
+      sender = std::thread([&] {
+        while (!stop) static_cast<void>(c.try_send(1));
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    stop = true;
+    sender.join();
+    int ended = 0;
+    for (const auto& f : all) ended += f.is_ready() ? 1 : 0;
+    CHECK(ended == 8);
+  }
+}

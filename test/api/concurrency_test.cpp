@@ -366,3 +366,80 @@ TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency
   const auto a = manta::spawn<crew>(m);
   CHECK_THROWS_AS(manta::remote<&crew::one>.with({.group = ""})(a), manta::invalid_argument);
 }
+
+namespace {
+
+struct late_self {
+  int other(int x) { return x + 1; }
+  int call_self(std::shared_ptr<test::gate> go) {
+    static_cast<void>(go->wait());
+    return manta::remote<&late_self::other>(manta::this_actor::handle<late_self>(), 4).get();
+  }
+  manta::coroutine<int> await_self(std::shared_ptr<test::gate> go) {
+    static_cast<void>(go->wait());
+    co_return co_await manta::remote<&late_self::other>(manta::this_actor::handle<late_self>(), 5);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a method calls its own actor after the last handle went", "[actor][concurrency]") {
+  const manta::runtime rt(test::workers(2));
+  for (int round = 0; round < 20; ++round) {
+    auto a = manta::spawn<late_self>.with({.max_concurrency = 3})();
+    const auto go = std::make_shared<test::gate>();
+    const auto end = manta::monitor(a);
+    const auto f = manta::remote<&late_self::call_self>(a, go);
+    const auto g = manta::remote<&late_self::await_self>(a, go);
+    a = {};
+    go->open();
+    CHECK(f.get(test::patience) == 5);
+    CHECK(g.get(test::patience) == 6);
+    CHECK(end.get(test::patience).reason == manta::end_reason::ended);
+  }
+}
+
+namespace {
+
+struct canceller {
+  using calls = std::vector<manta::future<int>>;
+  // Leaves as many entries in its worker's queue as make it look for stale ones.
+  int cancel_and_sweep(std::shared_ptr<test::gate> go, std::shared_ptr<calls> queued) {
+    static_cast<void>(go->wait());
+    for (const auto& f : *queued) manta::cancel(f);
+    std::vector<manta::future<int>> many;
+    for (int i = 0; i < 80; ++i) many.push_back(manta::async([i] { return i; }));
+    int sum = 0;
+    for (const auto& f : many) sum += f.get();
+    return sum;
+  }
+  int never(std::shared_ptr<int> kept) { return *kept; }
+};
+
+}  // namespace
+
+TEST_CASE("cancelled calls that have a lane leave it", "[actor][concurrency]") {
+  const manta::runtime rt(test::workers(1));
+  auto a = manta::spawn<canceller>.with({.max_concurrency = 3})();
+  const auto end = manta::monitor(a);
+  const auto kept = std::make_shared<int>(1);
+  const auto ready = std::make_shared<test::gate>();
+  const auto go = std::make_shared<test::gate>();
+  // The only worker begins when all three are there: then each has a lane in its queue.
+  const auto held = manta::async([ready] { return ready->wait() ? 1 : 0; });
+  const auto queued = std::make_shared<canceller::calls>();
+  const auto sum = manta::remote<&canceller::cancel_and_sweep>(a, go, queued);
+  for (int i = 0; i < 2; ++i) queued->push_back(manta::remote<&canceller::never>(a, kept));
+  ready->open();
+  go->open();
+  CHECK(sum.get(test::patience) == 79 * 40);
+  a = {};
+  CHECK(end.get(test::patience).reason == manta::end_reason::ended);
+  queued->clear();
+  const auto until = std::chrono::steady_clock::now() + test::patience;
+  while (kept.use_count() > 1 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  CHECK(kept.use_count() == 1);
+  CHECK(held.get() == 1);
+}

@@ -195,6 +195,29 @@ TEST_CASE("a scope gives its deadline to the calls in it and takes it back", "[d
   CHECK_THROWS_AS(manta::deadline_scope(0ms), manta::invalid_argument);
 }
 
+namespace {
+
+manta::coroutine<bool> scope_over_await(int x) {
+  {
+    const manta::deadline_scope within(test::patience);
+    x += co_await manta::remote<count_run>(x);
+    if (!manta::this_task::deadline()) co_return false;
+  }
+  co_return !manta::this_task::deadline() && x != 0;
+}
+
+}  // namespace
+
+TEST_CASE("a scope in a coroutine ends where it ends, though it was suspended in it",
+          "[deadline][coroutine]") {
+  board b;
+  shown = &b;
+  const manta::runtime rt(test::workers(1));
+  std::vector<manta::future<bool>> all;
+  for (int i = 1; i <= 50; ++i) all.push_back(manta::remote<scope_over_await>(i));
+  for (const bool each : manta::get(all)) CHECK(each);
+}
+
 TEST_CASE("calls of an actor end at their deadline, queued or running; the actor goes on",
           "[deadline]") {
   board b;

@@ -338,6 +338,92 @@ TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[reso
   CHECK(all_comes_back(rt));
 }
 
+namespace {
+
+int outlasts(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  return ms;
+}
+manta::future<int> hands_on(int ms) { return manta::remote<outlasts>(ms); }
+manta::coroutine<int> awaits(int ms) { co_return co_await manta::remote<outlasts>(ms); }
+int throws_late(int ms) { throw std::runtime_error("after " + std::to_string(outlasts(ms))); }
+
+}  // namespace
+
+TEST_CASE("tasks whose deadline passes while they run give everything back", "[resources]") {
+  const manta::runtime rt(machine(3, 2, {{"own", 3}}));
+  const manta::options all{
+      .cpus = 0.5, .gpus = 1, .memory_bytes = 100, .resources = {{"own", 1}}, .timeout = 10ms};
+  const auto run = manta::remote<outlasts>.with(all)(60);
+  CHECK_THROWS_AS(run.get(test::patience), manta::timed_out);
+  CHECK(all_comes_back(rt));
+  CHECK_THROWS_AS(manta::remote<throws_late>.with(all)(60).get(), manta::timed_out);
+  CHECK(all_comes_back(rt));
+  CHECK_THROWS_AS(manta::remote<awaits>.with(all)(60).get(), manta::timed_out);
+  CHECK(all_comes_back(rt));
+  CHECK_THROWS_AS(manta::remote<hands_on>.with(all)(60).get(), manta::timed_out);
+  CHECK(all_comes_back(rt));
+}
+
+TEST_CASE("a task that is ended while it waits for resources keeps no arguments", "[resources]") {
+  constexpr auto use = [](const std::shared_ptr<int>& p) { return *p; };
+  const auto cancelled = std::make_shared<int>(1);
+  const auto late = std::make_shared<int>(2);
+  {
+    const manta::runtime rt(machine(2, 1));
+    const auto held = manta::remote<outlasts>.with({.gpus = 1})(50);
+    const auto f = manta::remote<use>.with({.gpus = 1})(cancelled);
+    const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(late);
+    CHECK(manta::cancel(f));
+    CHECK_THROWS_AS(f.get(), manta::cancelled);
+    CHECK_THROWS_AS(g.get(test::patience), manta::timed_out);
+    CHECK(held.get() == 50);
+    CHECK(manta::remote<outlasts>.with({.gpus = 1})(1).get() == 1);
+    CHECK(all_comes_back(rt));
+  }
+  CHECK(cancelled.use_count() == 1);
+  CHECK(late.use_count() == 1);
+}
+
+TEST_CASE("a task that delegates gives its resources back before it waits", "[resources]") {
+  const manta::runtime rt(machine(2, 0));
+  static constexpr auto inner = [] { return 5; };
+  static constexpr auto outer = [] { return manta::remote<inner>.with({.cpus = 2})(); };
+  CHECK(manta::remote<outer>.with({.cpus = 2})().get(test::patience) == 5);
+}
+
+TEST_CASE("what had not begun at its deadline says what it waited for", "[resources]") {
+  const manta::runtime rt(machine(2, 0, {{"own", 1}}));
+  const manta::options one{.resources = {{"own", 1}}};
+  const auto held = manta::remote<outlasts>.with(one)(100);
+  const manta::options late{.resources = {{"own", 1}}, .timeout = 10ms};
+  const auto said = test::message_of<manta::timed_out>(
+      [&] { static_cast<void>(manta::remote<identity>.with(late)(1).get()); });
+  CHECK(said.find("had not begun") != std::string::npos);
+  CHECK(said.find("the resources it asked for") != std::string::npos);
+  CHECK(held.get() == 100);
+}
+
+TEST_CASE("an actor that is killed while it waits for resources leaves the line", "[resources]") {
+  const manta::runtime rt(machine(2, 1));
+  const manta::options gpu{.gpus = 1};
+  const auto held = manta::remote<outlasts>.with(gpu)(200);
+  const auto kept = std::make_shared<int>(1);
+  struct keeper {
+    explicit keeper(std::shared_ptr<int> what) : mine(std::move(what)) {}
+    std::shared_ptr<int> mine;
+  };
+  const auto waits = manta::spawn<keeper>.with({.gpus = 1})(kept);
+  CHECK(rt.unmet_demand().size() == 1);
+  manta::kill(waits);
+  CHECK(rt.unmet_demand().empty());
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (kept.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  CHECK(kept.use_count() == 1);
+  CHECK_FALSE(held.is_ready());
+  CHECK(held.get() == 200);
+}
+
 TEST_CASE("what waits for resources at the end of the runtime is cancelled", "[resources]") {
   std::vector<manta::future<int>> waiting;
   test::scoped_gate open;

@@ -263,6 +263,31 @@ TEST_CASE("the end of the runtime ends generators and who waits for them", "[str
   CHECK_THROWS_AS(blocked.next()->get(), manta::cancelled);
 }
 
+namespace {
+
+struct own_reader {
+  manta::stream<int> items() { co_yield 1; }
+  int read_own() {
+    auto s = manta::remote<&own_reader::items>(manta::this_actor::handle<own_reader>());
+    const auto first = s.next();
+    return first ? first->get() : 0;
+  }
+  manta::coroutine<int> await_own() {
+    auto s = manta::remote<&own_reader::items>(manta::this_actor::handle<own_reader>());
+    const auto first = co_await s.async_next();
+    co_return first ? first->get() : 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a method that reads its own actor's stream is told", "[stream][actor]") {
+  const manta::runtime rt(test::two_workers());
+  const auto a = manta::spawn<own_reader>();
+  CHECK_THROWS_AS(manta::remote<&own_reader::read_own>(a).get(test::patience), manta::self_wait);
+  CHECK_THROWS_AS(manta::remote<&own_reader::await_own>(a).get(test::patience), manta::self_wait);
+}
+
 TEST_CASE("an empty stream and a generator called directly are refused", "[stream]") {
   const manta::runtime rt(test::two_workers());
   manta::stream<int> empty;
@@ -274,4 +299,35 @@ TEST_CASE("an empty stream and a generator called directly are refused", "[strea
   auto s = manta::remote<count_to>(3);
   const manta::stream<int> moved = std::move(s);
   CHECK_THROWS_AS(s.next(), manta::invalid_argument);
+}
+
+namespace {
+
+void spin(int turns) {
+  volatile int sink = 0;
+  for (int i = 0; i < turns; ++i) sink = sink + i;
+}
+manta::stream<int> yields_for(int spins) {
+  for (int i = 0;; ++i) {
+    spin(spins);
+    co_yield i;
+  }
+}
+int reads_until_cancelled(int spins) {
+  int last = -1;
+  for (manta::future<int>& f : manta::remote<yields_for>(spins)) last = f.get();
+  return last;
+}
+
+}  // namespace
+
+// The item comes while its reader is being stopped: the reader's waiter must outlive the telling.
+TEST_CASE("a reader is cancelled just when the next item comes", "[stream][cancel]") {
+  const manta::runtime rt(test::workers(3));
+  for (int round = 0; round < 300; ++round) {
+    const auto f = manta::remote<reads_until_cancelled>(round * 37 % 3000);
+    spin(round * 101 % 20000);
+    CHECK(manta::cancel(f));
+    CHECK_THROWS_AS(f.get(test::patience), manta::cancelled);
+  }
 }

@@ -54,8 +54,8 @@ class dice {
 
 /// Waits until `is_true()`; false when that takes longer than anything here may.
 template <class Predicate>
-bool happens(Predicate is_true) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+bool happens(Predicate is_true, std::chrono::seconds within = std::chrono::seconds(60)) {
+  const auto end = std::chrono::steady_clock::now() + within;
   while (!is_true()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();

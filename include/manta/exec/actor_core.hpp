@@ -62,6 +62,7 @@ class resource_claim;
 struct rare_state;
 struct actor_lanes;
 struct lane_step;
+enum class lane_end : std::uint8_t;
 
 /// What a core has to know of the object's type.
 struct actor_ops {
@@ -181,6 +182,8 @@ class MANTA_API actor_core : public job {
   /// What errors call it: its name, or its type.
   std::string shown_name() const;
 
+  /// Tells who watches an actor that the runtime ends: workers may wait for that.
+  static void tell_of_end() noexcept;
   /// Ends every actor: what is queued fails with `reason`. No worker may run.
   static void close_all(const error& reason) noexcept;
   /// Actors that exist, for tests.
@@ -243,6 +246,7 @@ class MANTA_API actor_core : public job {
   rare_state& make_rare();
   rare_state* rare() const noexcept { return rare_.load(std::memory_order_acquire); }
   void stop_now(end_reason why);
+  void leave_line() noexcept;
   void construction_failed(const error& reason) noexcept;
   bool push_final() noexcept;
   verdict at_end_mail() noexcept;
@@ -262,8 +266,9 @@ class MANTA_API actor_core : public job {
   void run_lane(job* call) noexcept;
   bool run_in_lane(job* call, std::atomic<job*>& shown) noexcept;
   void go_on(const lane_step& then) noexcept;
+  void come_to_end(lane_end how) noexcept;
   void complete_in_lane(job* call, std::uint64_t bits) noexcept;
-  bool leave_bias() noexcept;
+  bool are_lanes_over(lane_end waits_as) noexcept;
   std::vector<job_ref> running_calls() noexcept;
   // actor_cap.cpp: full mailboxes
   void left_mailbox(std::uint32_t calls) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -80,7 +81,11 @@ class MANTA_API resource_claim {
   /// refused and ended, and may be gone on return. Any thread; once.
   bool request(job* j) noexcept;
   /// Whether there is nothing to ask for any more. The job's thread.
-  bool is_settled() const noexcept { return stage_ == stage::held; }
+  bool is_settled() const noexcept { return stage_.load() == stage::held; }
+  /// Whether it stands in the line.
+  bool is_waiting() const noexcept;
+  /// The job it was asked for, once that was.
+  job* asked_by() const noexcept { return job_; }
   /// Leaves the line. True: it waited, so that the job's entry is now the caller's to drop.
   bool withdraw() noexcept;
   /// Frees the cores while the holder sleeps in a wait, and the way back. Calls may nest: an actor
@@ -113,7 +118,7 @@ class MANTA_API resource_claim {
   job* job_ = nullptr;
   resource_claim* next_ = nullptr;
   std::uint32_t sleepers_ = 0;
-  stage stage_ = stage::idle;
+  std::atomic<stage> stage_{stage::idle};  // changed under the lock
 };
 
 struct context;

@@ -73,6 +73,8 @@ class MANTA_API stream_core {
   bool remove_producer(waiter* node) noexcept;
 
   // The consumer.
+  /// Who makes the items.
+  job* generator() const noexcept { return generator_; }
   /// Whether take answers without waiting.
   bool has_next() noexcept;
   /// The next item with a hold of it; null at the end. Requires has_next().

@@ -188,6 +188,15 @@ MANTA_API void each_coroutine(void (*see)(void* to, const running_place& place),
 /// Ends every suspended coroutine with `reason`: no worker will go on with it.
 MANTA_API void end_coroutines(const error& reason) noexcept;
 
+/// Whether the runtime is ending: coroutines that are woken meanwhile are kept for end_put_off.
+MANTA_API void put_ends_off(bool is_on) noexcept;
+/// Whether who ends the runtime will still look for what is queued, and for what is kept.
+MANTA_API bool are_ends_put_off() noexcept;
+/// Keeps the entry, if it is a coroutine's, while the runtime is ending. False: the caller ends it.
+MANTA_API bool put_end_off(job* entry) noexcept;
+/// Ends what was kept; no lock may be held. False: there was nothing.
+MANTA_API bool end_put_off(const error& reason) noexcept;
+
 /// Coroutines that have suspended and not ended, for tests.
 MANTA_API std::size_t suspended_coroutines() noexcept;
 

@@ -103,7 +103,8 @@ struct options {
 
 /// Options of one call of an actor's method: `remote<&T::m>.with({.timeout = 1s})(handle, x)`.
 struct call_options {
-  /// As for tasks; the method that runs is asked to stop, and the actor goes on when it returns.
+  /// As for tasks; the method that runs is asked to stop, and the actor goes on when it returns. It
+  /// begins when the call is made, which a full mailbox may hold up (see actor_options::on_full).
   std::optional<duration> timeout = std::nullopt;
   /// As for tasks.
   std::optional<std::string> name = std::nullopt;
