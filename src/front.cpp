@@ -31,13 +31,15 @@ void raise_empty_actor() {
         "an empty actor handle was used; it was default-made or moved from; make one with spawn");
 }
 
-void raise_not_unique(const char* type) {
-  raise(
-      errc::not_unique,
-      fmt::format("a move-only value can't be moved out while others hold it ({}); get it by const "
-                  "reference, or drop the other futures and wait for tasks that use it",
-                  readable_name(type)));
+error not_unique_error(const char* type) {
+  return error(errc::not_unique,
+               fmt::format("a move-only value can't be moved out while others hold it ({}); get it "
+                           "by const reference, or drop the other futures and wait for tasks that "
+                           "use it",
+                           readable_name(type)));
 }
+
+void raise_not_unique(const char* type) { not_unique_error(type).raise(); }
 
 error abandoned_error() {
   return error(errc::cancelled,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -111,6 +112,7 @@ template <class Job, std::size_t Front = 0, class... Args>
 [[noreturn]] MANTA_API void raise_empty_future();
 [[noreturn]] MANTA_API void raise_not_unique(const char* type);
 [[noreturn]] MANTA_API void raise_timed_out(duration timeout);
+MANTA_API error not_unique_error(const char* type);
 MANTA_API error timed_out_error(duration timeout);
 MANTA_API error empty_future_error();
 
@@ -162,44 +164,37 @@ class [[nodiscard]] future {
   /// Waits and gives the value itself, and leaves the future empty: moved out when no other future
   /// and no pending task holds it, else copied. Throws not_unique when it would have to copy a
   /// move-only T.
-  T get() && {
-    exec::job* const j = ready_job();
-    if constexpr (!std::is_void_v<T>) {
-      const exec::job_ref keep(std::move(job_));
-      return detail::take_value<T>(keep.get(), j);
-    } else {
-      static_cast<void>(j);
-      job_ = {};
-    }
-  }
+  T get() && { return take(ready_job()); }
   /// As get() const&, but throws timed_out after `timeout`; runs nothing on this thread. Zero asks
   /// without waiting. An error that is there already is thrown whatever the timeout is.
-  reference get(duration timeout) const {
-    exec::job* const j = job();
-    if (!j->is_ready() && !exec::executor::wait(j, base::after(timeout))) {
-      detail::raise_timed_out(timeout);
-    }
-    if constexpr (std::is_void_v<T>) {
-      ready_job();
-    } else {
-      return detail::value_of<T>(ready_job());
-    }
+  reference get(duration timeout) const& {
+    exec::job* const j = ready_job(timeout);
+    if constexpr (!std::is_void_v<T>) return detail::value_of<T>(j);
   }
+  /// As get() &&, with that limit: what timed out or failed leaves the future as it was.
+  T get(duration timeout) && { return take(ready_job(timeout)); }
 
   /// get() that answers with the error instead of throwing it. Throws nothing but self_wait and
   /// std::bad_alloc.
-  result<reference> try_get() const {
-    if (!job_) return detail::empty_future_error();
-    if (!job_->is_ready()) exec::executor::wait(job_.get(), {});
-    return outcome();
+  result<reference> try_get() const& {
+    const std::optional<error> missing = wait_for_outcome();
+    return missing ? result<reference>(*missing) : outcome();
   }
   /// The same with a limit: timed_out is one of the errors.
-  result<reference> try_get(duration timeout) const {
-    if (!job_) return detail::empty_future_error();
-    if (!job_->is_ready() && !exec::executor::wait(job_.get(), base::after(timeout))) {
-      return detail::timed_out_error(timeout);
-    }
-    return outcome();
+  result<reference> try_get(duration timeout) const& {
+    const std::optional<error> missing = wait_for_outcome(timeout);
+    return missing ? result<reference>(*missing) : outcome();
+  }
+  /// The value itself, as get() && gives it; not_unique is one of the errors, and any error but
+  /// that leaves the future as it was. Throws what copying the value does, too.
+  result<T> try_get() && {
+    const std::optional<error> missing = wait_for_outcome();
+    return missing ? result<T>(*missing) : taken_outcome();
+  }
+  /// The same with a limit: timed_out is one of the errors.
+  result<T> try_get(duration timeout) && {
+    const std::optional<error> missing = wait_for_outcome(timeout);
+    return missing ? result<T>(*missing) : taken_outcome();
   }
 
   /// Whether the value or the error is there. Never waits.
@@ -239,6 +234,36 @@ class [[nodiscard]] future {
     return j;
   }
 
+  exec::job* ready_job(duration timeout) const {
+    exec::job* const j = job();
+    if (!j->is_ready() && !exec::executor::wait(j, base::after(timeout))) {
+      detail::raise_timed_out(timeout);
+    }
+    return ready_job();
+  }
+
+  /// The value that lives in `owner`; leaves the future empty.
+  T take(exec::job* owner) {
+    const exec::job_ref keep(std::move(job_));
+    if constexpr (!std::is_void_v<T>) {
+      return detail::take_value<T>(keep.get(), owner);
+    } else {
+      static_cast<void>(owner);
+    }
+  }
+
+  /// Waits; why there will be no outcome to look at, if so.
+  std::optional<error> wait_for_outcome(std::optional<duration> timeout = {}) const {
+    if (!job_) return detail::empty_future_error();
+    if (job_->is_ready()) return {};
+    if (!timeout) {
+      exec::executor::wait(job_.get(), {});
+    } else if (!exec::executor::wait(job_.get(), base::after(*timeout))) {
+      return detail::timed_out_error(*timeout);
+    }
+    return {};
+  }
+
   result<reference> outcome() const {
     exec::job* const j = job_->outcome();
     if ((j->word() & exec::job_bits::failed) != 0) return error(j->failure());
@@ -246,6 +271,23 @@ class [[nodiscard]] future {
       return {};
     } else {
       return static_cast<const T&>(detail::value_of<T>(j));
+    }
+  }
+
+  result<T> taken_outcome() {
+    exec::job* const j = job_->outcome();
+    if ((j->word() & exec::job_bits::failed) != 0) return error(j->failure());
+    if constexpr (std::is_void_v<T>) {
+      job_ = {};
+      return {};
+    } else {
+      if constexpr (!std::is_copy_constructible_v<T>) {
+        if (!job_->is_unique() || !j->is_unique()) {
+          job_ = {};
+          return detail::not_unique_error(base::spelled_type<T>());
+        }
+      }
+      return result<T>(std::in_place, take(j));
     }
   }
 

@@ -99,6 +99,57 @@ TEST_CASE("a timed get waits at least its time and a huge limit does not overflo
   CHECK(f.get(std::chrono::nanoseconds::max()) == 1);
 }
 
+TEST_CASE("a temporary future gives its value, not a reference into it", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  const auto make = [] { return std::vector<int>(1000, 7); };
+  STATIC_REQUIRE(std::is_same_v<decltype(manta::async(make).get(1s)), std::vector<int>>);
+  STATIC_REQUIRE(
+      std::is_same_v<decltype(manta::async(make).try_get()), manta::result<std::vector<int>>>);
+  int sum = 0;
+  for (const int x : manta::async(make).get(test::patience)) sum += x;
+  CHECK(sum == 7000);
+  const auto& kept = manta::async(make).get(test::patience);
+  CHECK(kept.at(999) == 7);
+  const auto answer = manta::async(make).try_get();
+  CHECK(answer.value().at(999) == 7);
+  CHECK(manta::async(make).try_get(test::patience).value().at(999) == 7);
+  manta::async([] {}).get(test::patience);
+  CHECK(manta::async([] {}).try_get(test::patience).has_value());
+}
+
+TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future when late", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  test::scoped_gate go;
+  auto f = manta::async([&go] {
+    go.wait();
+    return std::make_unique<int>(5);
+  });
+  CHECK_THROWS_AS(std::move(f).get(1ms), manta::timed_out);
+  CHECK(std::move(f).try_get(0s).error().code() == manta::errc::timed_out);
+  REQUIRE(f.valid());
+  go.open();
+  CHECK(*std::move(f).get(test::patience) == 5);
+  CHECK_FALSE(f.valid());
+  CHECK(**manta::async([] { return std::make_unique<int>(6); }).try_get() == 6);
+  auto g = manta::put(std::make_unique<int>(7));
+  const auto other = g;
+  CHECK(std::move(g).try_get().error().code() == manta::errc::not_unique);
+  CHECK(*other.get() == 7);
+  manta::future<int> none;
+  CHECK(std::move(none).try_get().error().code() == manta::errc::invalid_argument);
+  auto bad = manta::remote<fail>(3);
+  CHECK(std::move(bad).try_get().error().code() == manta::errc::task_error);
+  CHECK_THROWS_AS(std::move(bad).get(test::patience), manta::task_error);
+}
+
+TEST_CASE("a task's result may be an error, which try_get tells from a failure", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  const auto make = [] { return manta::error(manta::errc::cancelled, "a value"); };
+  const manta::result<manta::error> got = manta::async(make).try_get();
+  REQUIRE(got.has_value());
+  CHECK(got.value().message() == "a value");
+}
+
 TEST_CASE("an error that is known already is thrown at once while others are pending", "[get]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;

@@ -51,6 +51,10 @@ TEST_CASE("futures: a limit, a question, an answer without exceptions") {
   manta::result<const int&> answer = f.try_get();
   if (answer) CHECK(answer.value() == 9);
   CHECK(f.try_get(60s).has_value());
+  // A future of the moment gives the value itself, which may be move-only.
+  std::unique_ptr<int> mine = manta::remote<owned>().get(60s);
+  manta::result<std::unique_ptr<int>> or_error = manta::remote<owned>().try_get();
+  CHECK(*mine + **or_error == 10);
 }
 
 TEST_CASE("futures: many at once") {

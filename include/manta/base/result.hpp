@@ -29,6 +29,11 @@ class basic_result {
            !std::is_same_v<std::remove_cvref_t<U>, basic_result> &&
            !std::is_same_v<std::remove_cvref_t<U>, E>) basic_result(U&& value)
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  /// A value, also where T is E.
+  template <class U>
+  requires(!std::is_void_v<T> && !std::is_reference_v<T>)
+      basic_result(std::in_place_t /*value*/, U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   /// A reference to a value that lives elsewhere.
   basic_result(std::conditional_t<std::is_void_v<T>, stored, std::remove_reference_t<T>>&
                    value) requires(std::is_lvalue_reference_v<T>)
