@@ -94,6 +94,13 @@ struct frame_starter<coroutine<T>> {
     if (!made.valid()) raise_empty_coroutine();
     return coroutine_access::release(made);
   }
+  /// Calls `function(args...)` from a frame that has both: the captures of a lambda that is a
+  /// coroutine live in the lambda, and what it takes by reference elsewhere, so both have to live
+  /// until its frame is gone, however it ends.
+  template <class F, class... A>
+  static coroutine<T> hold(F function, A... args) {
+    co_return co_await std::move(function)(std::as_const(args)...);
+  }
 };
 
 }  // namespace detail

@@ -159,7 +159,8 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
 [[noreturn]] MANTA_API void raise_empty_coroutine();
 
 /// How a function that returns R, which suspends, runs as a job: frame(R) takes the frame out,
-/// settle(job, frame) stores what it ended with. See coroutine.hpp.
+/// settle(job, frame) stores what it ended with, hold(f, args...) calls f and keeps f and args as
+/// long as its frame lives. See coroutine.hpp.
 template <class R>
 struct frame_starter;
 

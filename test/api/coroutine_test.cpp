@@ -481,3 +481,79 @@ TEST_CASE("many threads call coroutines at once", "[coroutine]") {
   for (std::thread& t : drivers) t.join();
   CHECK(wrong == 0);
 }
+
+TEST_CASE("the captures of a coroutine lambda live until it has ended", "[coroutine]") {
+  const manta::runtime rt(test::two_workers());
+  held_future later(5);
+  const int tracked_before = tracked::alive;
+  auto f = manta::async([gate = later.future, v = std::vector<int>(1000, 7),
+                         t = tracked(1)]() -> manta::coroutine<int> {
+    const int more = co_await gate;
+    co_return v.at(999) + more + t.value;
+  });
+  auto moved = manta::async([p = std::make_unique<int>(3),
+                             gate = later.future]() -> manta::coroutine<std::unique_ptr<int>> {
+    co_await gate;
+    co_return std::make_unique<int>(*p);
+  });
+  auto thrown =
+      manta::async([text = std::string(100, 'x'), gate = later.future]() -> manta::coroutine<> {
+        co_await gate;
+        throw std::runtime_error(text);
+      });
+  REQUIRE(are_suspended(3));
+  later.gate.open();
+  CHECK(std::move(f).get() == 13);
+  CHECK(*std::move(moved).get() == 3);
+  CHECK(thrown.try_get().error().message().find(std::string(100, 'x')) != std::string::npos);
+  CHECK(eventually([&] { return tracked::alive == tracked_before; }));
+}
+
+TEST_CASE("a suspended coroutine lambda that is cancelled or ended drops its captures",
+          "[coroutine]") {
+  const int tracked_before = tracked::alive;
+  std::atomic<int> seen{0};
+  manta::future<int> ended;
+  {
+    const manta::runtime rt(test::two_workers());
+    manta::channel<int> never(1);
+    const auto wait_with = [&] {
+      return manta::async([&seen, t = tracked(4), never]() mutable -> manta::coroutine<int> {
+        struct at_end {
+          std::atomic<int>& seen;
+          const tracked& t;
+          ~at_end() { seen += t.value; }
+        } const last{seen, t};
+        co_return co_await never.async_receive();
+      });
+    };
+    auto cancelled = wait_with();
+    ended = wait_with();
+    REQUIRE(are_suspended(2));
+    CHECK(tracked::alive == tracked_before + 2);
+    CHECK(manta::cancel(cancelled));
+    CHECK_THROWS_AS(cancelled.get(), manta::cancelled);
+    CHECK(eventually([&] { return seen == 4; }));
+  }
+  CHECK(ended.try_get().error().code() == manta::errc::cancelled);
+  CHECK(seen == 8);
+  CHECK(tracked::alive == tracked_before);
+}
+
+TEST_CASE("on_ready's coroutine has its captures and its future until it has ended",
+          "[coroutine]") {
+  const manta::runtime rt(test::two_workers());
+  held_future later(5);
+  auto first = manta::async([] { return std::vector<int>(1000, 2); });
+  auto second =
+      manta::on_ready(first,
+                      [gate = later.future, v = std::vector<int>(1000, 7)](
+                          const manta::future<std::vector<int>>& ended) -> manta::coroutine<int> {
+                        const int more = co_await gate;
+                        co_return ended.get().at(999) + v.at(999) + more;
+                      });
+  REQUIRE(are_suspended(1));
+  first = {};
+  later.gate.open();
+  CHECK(second.get() == 14);
+}

@@ -331,3 +331,56 @@ TEST_CASE("a reader is cancelled just when the next item comes", "[stream][cance
     CHECK_THROWS_AS(f.get(test::patience), manta::cancelled);
   }
 }
+
+TEST_CASE("async of a generator lambda gives a stream, and keeps its captures", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  const int before = tracked::alive;
+  auto items = manta::async([v = std::vector<int>(200, 7), t = tracked(1)]() -> manta::stream<int> {
+    for (const int x : v) co_yield x + co_await manta::remote<twice>(t.value);
+  });
+  STATIC_REQUIRE(std::is_same_v<decltype(items), manta::stream<int>>);
+  items.credits(3);
+  int sum = 0;
+  for (manta::future<int>& f : items) sum += std::move(f).get();
+  CHECK(sum == 1800);
+  CHECK(eventually([&] { return tracked::alive == before; }));
+
+  auto bad = manta::async([text = std::string(100, 'x')]() -> manta::stream<int> {
+    co_yield 1;
+    throw std::runtime_error(text);
+  });
+  CHECK(bad.next()->get() == 1);
+  CHECK(bad.next()->try_get().error().message().find(std::string(100, 'x')) != std::string::npos);
+  CHECK_FALSE(bad.next());
+}
+
+TEST_CASE("a dropped or ended stream of async destroys the generator and its captures",
+          "[stream]") {
+  const int before = tracked::alive;
+  const auto endless_with = [](int credits) {
+    auto s = manta::async([t = tracked(3), p = std::make_unique<int>(4)]() -> manta::stream<int> {
+      const guard local;
+      for (;;) co_yield t.value + *p;
+    });
+    s.credits(static_cast<std::size_t>(credits));
+    return s;
+  };
+  {
+    const manta::runtime rt(test::two_workers());
+    {
+      auto s = endless_with(2);
+      CHECK(s.next()->get() == 7);
+      static_cast<void>(endless_with(64));
+    }
+    CHECK(is_gone());
+    CHECK(eventually([&] { return tracked::alive == before; }));
+    auto cancelled = endless_with(1);
+    CHECK(cancelled.next()->get() == 7);
+    CHECK(manta::cancel(cancelled));
+    CHECK(is_gone());
+    auto ended = endless_with(1);
+    CHECK(ended.next()->get() == 7);
+  }
+  CHECK(is_gone());
+  CHECK(tracked::alive == before);
+}
