@@ -111,6 +111,14 @@ void check_options(const options& asked, bool can_repeat) {
         "another run; take it by const reference, or leave the option unset");
 }
 
+void check_generator_options(const options& asked) {
+  spec::check(asked);
+  if (!asked.retry_exceptions || asked.max_retries == 0) return;
+  raise(errc::invalid_argument,
+        "option retry_exceptions: asked for a generator, which can't run again, for its items are "
+        "out; leave the option unset, and call the generator again when an item fails");
+}
+
 void check_call_options(const call_options& asked) { spec::check(asked); }
 
 void check_actor_options(const actor_options& asked) { spec::check(asked); }

@@ -27,6 +27,8 @@ struct constant_callee {
 
 /// Throws for options that can't be. `can_repeat`: the arguments can be kept for another run.
 MANTA_API void check_options(const options& asked, bool can_repeat);
+/// The same for a generator, which never runs again.
+MANTA_API void check_generator_options(const options& asked);
 
 template <auto F, bool HasOptions, class... Args>
 auto call_function(const options* with, Args&&... args) {
@@ -41,11 +43,12 @@ auto call_function(const options* with, Args&&... args) {
   using job = task<constant_callee<F>, R, pack, HasOptions && pack::can_repeat>;
   if constexpr (HasOptions) {
     exec::executor::require();
-    check_options(*with, pack::can_repeat);
     const exec::extra_source source{.task = with};
     if constexpr (starter::is_stream) {
+      check_generator_options(*with);
       return starter::template start<F, pack>(&source, std::forward<Args>(args)...);
     } else {
+      check_options(*with, pack::can_repeat);
       return start_task_with<R, job>(source, constant_callee<F>{}, std::forward<Args>(args)...);
     }
   } else {

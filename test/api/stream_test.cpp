@@ -332,6 +332,15 @@ TEST_CASE("a reader is cancelled just when the next item comes", "[stream][cance
   }
 }
 
+TEST_CASE("retries are refused for a generator, whose items are out", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::options again{.max_retries = 2, .retry_exceptions = manta::any_exception()};
+  const std::string said = test::message_of<manta::invalid_argument>(
+      [&] { static_cast<void>(manta::remote<count_to>.with(again)(3)); });
+  CHECK(said.find("retry_exceptions: asked for a generator") != std::string::npos);
+  CHECK(manta::remote<count_to>.with({.max_retries = 2})(3).next()->get() == 0);
+}
+
 TEST_CASE("async of a generator lambda gives a stream, and keeps its captures", "[stream]") {
   const manta::runtime rt(test::two_workers());
   const int before = tracked::alive;

@@ -80,7 +80,8 @@ struct options {
   /// follow, arguments that the function takes by value or T&& are copied for each run; one that
   /// can't be copied is refused together with retry_exceptions.
   int max_retries = 3;
-  /// User exceptions after which the task runs again, at most max_retries times.
+  /// User exceptions after which the task runs again, at most max_retries times. Throws
+  /// invalid_argument for a generator: its items are out.
   exception_filter retry_exceptions = {};
   /// The result need not be made again when it is lost with its node. Without effect in one
   /// process.
