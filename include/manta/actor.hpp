@@ -204,7 +204,7 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
                 "their values, and a vector of futures for a vector)");
   using pack = argument_pack<argument_t<P, Args>...>;
   using job = construction<T, pack>;
-  static_assert((check_parameter<P, false>() && ... && true));
+  static_assert(((check_parameter<P, false>() && check_parameter_travel<P>()) && ... && true));
   exec::executor::require();
   std::unique_ptr<exec::resource_claim> claim;
   if (with != nullptr) {

@@ -11,6 +11,7 @@
 #include <manta/exec/job.hpp>
 #include <manta/future.hpp>
 #include <manta/signature.hpp>
+#include <manta/travel.hpp>
 
 // How an argument travels from the call to the function: by value, or as a future whose value the
 // job waits for. A holder is part of the job's block and has three steps:
@@ -26,11 +27,9 @@ namespace manta::inline v0 {
 template <class T>
 struct is_repeatable : std::is_copy_constructible<T> {};
 template <class T>
-requires requires {
-  typename T::value_type;
-  typename T::allocator_type;
-}
-struct is_repeatable<T> : is_repeatable<typename T::value_type> {};
+requires detail::container_of_others<T>
+struct is_repeatable<T> : is_repeatable<typename T::value_type> {
+};
 template <class A, class B>
 struct is_repeatable<std::pair<A, B>>
     : std::bool_constant<is_repeatable<std::remove_const_t<A>>::value && is_repeatable<B>::value> {

@@ -109,6 +109,8 @@ struct remote_function {
   /// Calls F(args...) as a task and gives a future to its result at once. For a member function the
   /// first argument is the actor.
   ///
+  /// What F takes and returns must be able to reach another process one day: raw pointers,
+  /// std::function, std::any, threads, locks and atomics are refused at compile time, see async.
   /// Arguments: values, which are copied or moved into the task; futures, which the task waits for
   /// when F takes their value; vectors of futures where F takes a vector or a span of const. Throws
   /// no_runtime, cancelled (called from a task of a runtime that has ended), invalid_argument (an

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <manta/future.hpp>
+#include <manta/travel.hpp>
 
 // What a function that is called remotely takes and returns, and what it may not take: each refusal
 // is one line that says what to do.
@@ -147,8 +148,30 @@ constexpr bool check_coroutine_parameter() {
   return true;
 }
 
+/// Refuses a parameter that could never come from another process.
+template <class P>
+constexpr bool check_parameter_travel() {
+  using plain = std::remove_cvref_t<P>;
+  // A plain pointer has its own line.
+  if constexpr (std::is_pointer_v<plain>) return true;
+  return check_travel<plain>();
+}
+
+/// Refuses a result that could never go to another process.
+template <class R>
+constexpr bool check_result_travel() {
+  if constexpr (std::is_reference_v<R> || std::is_pointer_v<R>) {
+    return true;  // refused elsewhere
+  } else if constexpr (is_coroutine<R>::value) {
+    return check_travel<typename R::value_type>();
+  } else {
+    return check_travel<flat_t<R>>();
+  }
+}
+
 template <class R, bool SpansAllowed, class... P>
 constexpr bool check_parameters(type_list<P...> /*parameters*/) {
+  static_assert(check_result_travel<R>() && (check_parameter_travel<P>() && ... && true));
   if constexpr (is_coroutine<R>::value) {
     return (check_coroutine_parameter<P>() && ... && true);
   } else {
