@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <limits>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -92,6 +93,15 @@ std::optional<std::size_t> first_ready(exec::job* const* jobs, std::size_t n,
   const exec::ready_prefix found = exec::wait_many(jobs, n, 1, timeout);
   if (found.count == 0) return std::nullopt;
   return found.end - 1;  // the search stops behind the first
+}
+
+bool is_sole_soon(exec::job* handle, exec::job* owner) noexcept {
+  const base::time_point end = base::after(std::chrono::microseconds(200));
+  for (;;) {
+    if (handle->is_unique() && owner->is_unique()) return true;
+    if (base::now() > end) return false;
+    std::this_thread::yield();
+  }
 }
 
 void start_job(exec::job* j) {

@@ -109,6 +109,10 @@ template <class Job, std::size_t Front = 0, class... Args>
   }
 }
 
+/// Whether these holds are the only ones once a deadline's timer, or who kills an actor, has let
+/// go: they hold what they ask to stop for a moment.
+MANTA_API bool is_sole_soon(exec::job* handle, exec::job* owner) noexcept;
+
 [[noreturn]] MANTA_API void raise_empty_future();
 [[noreturn]] MANTA_API void raise_not_unique(const char* type);
 [[noreturn]] MANTA_API void raise_timed_out(duration timeout);
@@ -127,6 +131,7 @@ T take_value(exec::job* handle, exec::job* owner) {
   if constexpr (std::is_copy_constructible_v<T>) {
     return std::as_const(value);
   } else {
+    if (is_sole_soon(handle, owner)) return std::move(value);
     raise_not_unique(base::spelled_type<T>());
   }
 }
