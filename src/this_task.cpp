@@ -78,8 +78,17 @@ void check() {
 
 void log(std::string_view text) {
   const std::string shown = is_inside() ? to_string(id()).substr(0, 8) : std::string("-");
-  const std::string line = fmt::format("[{} {} #{}] {}\n", name(), shown, attempt(), text);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  const std::string who = fmt::format("[{} {} #{}] ", name(), shown, attempt());
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  std::string lines;
+  for (;;) {
+    const std::size_t end = text.find('\n');
+    lines.append(who).append(text.substr(0, end)).append(1, '\n');
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  // One write, so that nobody's come between.
+  std::fwrite(lines.data(), 1, lines.size(), stderr);
 }
 
 }  // namespace this_task

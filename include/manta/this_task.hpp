@@ -59,8 +59,8 @@ MANTA_API bool is_cancelled() noexcept;
 /// Throws manta::cancelled when the task was asked to stop: the task then ends as cancelled.
 MANTA_API void check();
 
-/// Writes one line to stderr with the task's name, the first digits of its id and its attempt
-/// before the text; lines of different tasks never mix.
+/// Writes the text to stderr with the task's name, the first digits of its id and its attempt
+/// before each of its lines; the lines of one call stay together, those of others never mix in.
 MANTA_API void log(std::string_view text);
 
 }  // namespace this_task

@@ -14,4 +14,10 @@ void check_failed(const char* claim, const char* file, int line,
   std::abort();
 }
 
+void caller_failed(const char* what) noexcept {
+  std::fprintf(stderr, "manta: a bug in the program that calls manta: %s\n", what);
+  std::fflush(stderr);
+  std::abort();
+}
+
 }  // namespace manta::inline v0::base

@@ -252,3 +252,30 @@ TEST_CASE("a preloaded allocator works where one is installed", "[process]") {
   }
   if (found == 0) WARN("no mimalloc or jemalloc is installed here");
 }
+
+TEST_CASE("every line of a log says whose it is", "[process]") {
+  const outcome o = run({"log_lines"});
+  CHECK(o.status == 0);
+  CHECK(std::count(o.err.begin(), o.err.end(), '\n') == 4);
+  std::size_t at = 0;
+  for (const std::string text : {"one", "", "two"}) {
+    const std::size_t end = o.err.find('\n', at);
+    const std::string line = o.err.substr(at, end - at);
+    CHECK(line.find("[writer ") == 0);
+    CHECK(line.substr(line.find("] ") + 2) == text);
+    at = end + 1;
+  }
+}
+
+TEST_CASE("asking a result for what it does not hold is the caller's bug, and says so",
+          "[process]") {
+  const outcome no_error = run({"no_error"});
+  CHECK(no_error.status == 128 + SIGABRT);
+  CHECK(no_error.err.find("calls manta: result::error() of a result that holds a value") !=
+        std::string::npos);
+  CHECK(is_one_line(no_error.err));
+  const outcome no_value = run({"no_value"});
+  CHECK(no_value.status == 128 + SIGABRT);
+  CHECK(no_value.err.find("calls manta: result::value() of a result that holds an error") !=
+        std::string::npos);
+}

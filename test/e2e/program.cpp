@@ -119,6 +119,19 @@ int run_many_lives() {
   return 0;
 }
 
+int log_lines() {
+  const manta::runtime rt(manta::config{.workers = 1});
+  manta::remote<[] { manta::this_task::log("one\n\ntwo\n"); }>.with({.name = "writer"})().get();
+  manta::this_task::log("");
+  return 0;
+}
+
+int ask_for_missing(const std::string& what) {
+  const manta::result<int> good = 1;
+  const manta::result<int> bad = manta::error(manta::errc::cancelled, "none");
+  return what == "no_error" ? static_cast<int>(good.error().code()) : bad.value();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -132,6 +145,8 @@ int main(int argc, char** argv) {
   if (what == "static_destructor") return call_from_static_destructor(argc, argv);
   if (what == "static_runtime") return hold_static_runtime(argc, argv);
   if (what == "many_lives") return run_many_lives();
+  if (what == "log_lines") return log_lines();
+  if (what == "no_error" || what == "no_value") return ask_for_missing(what);
   std::fprintf(stderr, "unknown: %s\n", what.c_str());
   return 3;
 }

@@ -13,6 +13,9 @@ namespace manta::inline v0::base {
 [[noreturn]] MANTA_API void check_failed(const char* claim, const char* file, int line,
                                          unsigned long long detail) noexcept;
 
+/// Prints what a caller of manta did that ends the process, then aborts. Any thread.
+[[noreturn]] MANTA_API void caller_failed(const char* what) noexcept;
+
 }  // namespace manta::inline v0::base
 
 #define MANTA_CHECK_VALUE(claim, value)                          \

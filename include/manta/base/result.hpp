@@ -51,7 +51,7 @@ class basic_result {
   /// The value. Requires has_value(): asking for one that is not there is a bug in the caller and
   /// ends the process.
   decltype(auto) value() const& {
-    MANTA_CHECK(has_value());
+    require_value();
     if constexpr (std::is_reference_v<T>) {
       return static_cast<T>(*std::get<0>(state_));
     } else if constexpr (!std::is_void_v<T>) {
@@ -60,7 +60,7 @@ class basic_result {
   }
   /// The same; the value may be moved from.
   decltype(auto) value() && {
-    MANTA_CHECK(has_value());
+    require_value();
     if constexpr (std::is_reference_v<T>) {
       return static_cast<T>(*std::get<0>(state_));
     } else if constexpr (!std::is_void_v<T>) {
@@ -80,13 +80,19 @@ class basic_result {
     }
   }
 
-  /// The error. Requires !has_value(), as value() does the opposite.
+  /// The error. Requires !has_value(): asking for one that is not there is a bug in the caller and
+  /// ends the process.
   const E& error() const {
-    MANTA_CHECK(!has_value());
-    return std::get<1>(state_);
+    if (!has_value()) return std::get<1>(state_);
+    caller_failed("result::error() of a result that holds a value; ask has_value() before");
   }
 
  private:
+  void require_value() const noexcept {
+    if (has_value()) return;
+    caller_failed("result::value() of a result that holds an error; ask has_value() before");
+  }
+
   std::variant<stored, E> state_;
 };
 
