@@ -75,11 +75,13 @@ std::uint16_t actor_core::group_index(const std::string& name) const {
       known += (known.empty() ? "" : ", ") + groups[i].name;
     }
   }
-  raise(
-      errc::invalid_argument,
-      fmt::format("option group: asked \"{}\", the actor {} has {}; name one of those, or give it "
-                  "to spawn: .groups = {{{{\"{}\", 4}}}}",
-                  name, shown_name(), known.empty() ? "no groups" : known, name));
+  raise(errc::invalid_argument,
+        fmt::format("option group: asked \"{}\", the actor {} has {} it to spawn: .groups = "
+                    "{{{{\"{}\", 4}}}}",
+                    name, shown_name(),
+                    known.empty() ? "no groups; leave the option unset, or give"
+                                  : known + "; name one of those, or give",
+                    name));
 }
 
 void actor_core::admit() {

@@ -199,6 +199,10 @@ void check(const placement& where) {
     case placement::rule::spread:
       return;
   }
+  raise(errc::invalid_argument,
+        fmt::format("option where: asked the rule {}, which there is not; make a placement with "
+                    "spread, on_node, with_labels or in_group",
+                    static_cast<int>(where.by)));
 }
 
 void check(const bundle& asked, std::size_t index) {

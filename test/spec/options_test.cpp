@@ -112,6 +112,14 @@ TEST_CASE("memory, own resources and wishes are checked, of tasks and actors", "
   is_refused(of_actor, "option resources");
 }
 
+TEST_CASE("a wish of a kind that there is not is refused", "[options]") {
+  manta::placement unknown;
+  unknown.by = static_cast<manta::placement::rule>(9);
+  CHECK_THROWS_AS(manta::spec::check(manta::options{.where = unknown}), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::spec::check(manta::actor_options{.where = unknown}),
+                  manta::invalid_argument);
+}
+
 TEST_CASE("enforced memory needs isolation, and says so", "[options]") {
   options asked;
   asked.memory_bytes = 1 << 20;
