@@ -30,6 +30,7 @@ int sum(const std::vector<int>& parts) { return parts.at(0) + parts.at(1); }
 struct A {
   explicit A(int start) : n(start) {}
   int m(int x) { return n += x; }
+  manta::coroutine<int> waits(manta::future<int> other) { co_return n + co_await other; }
   int n;
 };
 
@@ -47,6 +48,9 @@ TEST_CASE("coming from Ray") {
   manta::actor<A> a = manta::spawn<A>.with({.name = "x"})(1);
   CHECK(manta::remote<&A::m>(a, 2).get() == 3);
   CHECK(manta::find_actor<A>("x") == a);
+  CHECK(manta::remote<&A::waits>(a, manta::put(4)).get() == 7);  // async def
+  manta::actor_pool<A> pool({a});
+  CHECK(pool.submit<&A::m>(1).get() == 4);
   manta::kill(a);
   CHECK_FALSE(manta::cancel(futures[0]));
   auto again = manta::remote<f>.with({.retry_exceptions = manta::exceptions<std::range_error>()});
@@ -92,4 +96,6 @@ TEST_CASE("coming from oneTBB") {
   group.push_back(manta::async([] {}));
   manta::get(group);
   CHECK(manta::cancel(group) == 0);
+  const manta::deadline_scope limit(60s);  // calls in this scope end by then
+  CHECK(manta::remote<f>(1).get() == 2);
 }

@@ -11,31 +11,35 @@
 #include <manta/spec/resources.hpp>
 
 // The settings of a runtime. Where one comes from, strongest first: a field of `config` that is
-// set, `--manta-KEY=VALUE` on the command line, the variable MANTA_KEY, the default.
+// set, `--manta-KEY=VALUE` on the command line, the variable MANTA_KEY (in capitals, with _ for -),
+// the default. The comment of each field begins with its key.
 
 namespace manta::inline v0 {
 
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
-  /// Worker threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota allow.
+  /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
+  /// allow.
   int workers = -1;
-  /// How long an idle worker or a waiting thread looks for work before it sleeps, microseconds. 0
-  /// to 10000, default 50. More answers faster after a pause and costs CPU time in each pause.
+  /// spin-us: how long an idle worker or a waiting thread looks for work before it sleeps,
+  /// microseconds. 0 to 10000, default 50. More answers faster after a pause and costs CPU time in
+  /// each pause.
   int spin_us = -1;
-  /// Threads beyond `workers` that may stand in for blocked ones before growth slows down and a
-  /// warning is printed. 0 to 100000, default 256. Never a hard limit: that could deadlock.
+  /// extra-threads: threads beyond `workers` that may stand in for blocked ones before growth
+  /// slows down and a warning is printed. 0 to 100000, default 256. Never a hard limit: that could
+  /// deadlock.
   int extra_threads = -1;
-  /// GPUs that tasks may ask for; a task is told which by this_task::gpus(), as indices from 0. 0
-  /// to 1024. Default: those that CUDA_VISIBLE_DEVICES lists when it is set (index 0 is its first
-  /// entry), else the number of /dev/nvidia0, /dev/nvidia1, ...
+  /// gpus: GPUs that tasks may ask for; a task is told which by this_task::gpus(), as indices from
+  /// 0. 0 to 1024. Default: those that CUDA_VISIBLE_DEVICES lists when it is set (index 0 is its
+  /// first entry), else the number of /dev/nvidia0, /dev/nvidia1, ...
   int gpus = -1;
-  /// Memory that tasks may ask for, in bytes; text may say 8GiB, 512MiB. 0 to 2^53 - 1. Default:
-  /// what the cgroup or else the machine grants. It is accounted, not enforced.
+  /// memory: bytes that tasks may ask for; text may say 8GiB, 512MiB. 0 to 2^53 - 1. Default: what
+  /// the cgroup or else the machine grants. It is accounted, not enforced.
   std::int64_t memory_bytes = -1;
-  /// Amounts under names of your own, which tasks may ask for. As text: license:3,disk:0.5.
-  /// Default: none.
+  /// resources: amounts under names of your own, which tasks may ask for. As text:
+  /// license:3,disk:0.5. Default: none.
   std::optional<resource_list> resources = std::nullopt;
-  /// What this node is, for with_labels. As text: zone=a,kind=big. Default: none.
+  /// labels: what this node is, for with_labels. As text: zone=a,kind=big. Default: none.
   std::optional<label_list> labels = std::nullopt;
 };
 
