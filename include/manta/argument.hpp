@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -21,19 +22,88 @@
 
 namespace manta::inline v0 {
 
+namespace detail {
+
+template <class T, class... Outer>
+constexpr bool is_copied_whole();
+
+/// is_repeatable where it is not specialised, which `is_general` tells. The answer is found when it
+/// is asked for, not before: a type may be inside of itself.
+template <class T>
+struct copied_whole {
+  using is_general = void;
+  static constexpr bool value = is_copied_whole<T>();
+};
+
+}  // namespace detail
+
 /// Whether an argument of type T can be copied for another run of its task, see
-/// options::retry_exceptions. Specialise it as std::false_type for a copyable-looking type whose
-/// copy constructor does not compile (a struct with a vector of move-only elements).
+/// options::retry_exceptions. It looks into std containers, pairs, tuples and optionals, and into
+/// aggregates up to their 16th field. Specialise it as std::false_type for another class that looks
+/// copyable and whose copy constructor does not compile (it has a vector of move-only elements).
 template <class T>
-struct is_repeatable : std::is_copy_constructible<T> {};
-template <class T>
-requires detail::container_of_others<T>
-struct is_repeatable<T> : is_repeatable<typename T::value_type> {
+struct is_repeatable : detail::copied_whole<T> {};
+
+namespace detail {
+
+/// For unevaluated code: becomes any field of an aggregate.
+struct any_field {
+  template <class U>
+  operator U() const;
 };
+template <std::size_t>
+using any_field_at = any_field;
+
+/// Becomes only a field that can't be copied. `Outer`: the types that it is inside of.
+template <class... Outer>
+struct uncopied_field {
+  template <class U>
+  requires(!is_copied_whole<U, Outer...>()) operator U() const;
+};
+
+template <class T, class... Outer, std::size_t... Before>
+constexpr bool has_uncopied_field(std::index_sequence<Before...> /*fields before it*/) {
+  return requires { T{any_field_at<Before>{}..., uncopied_field<T, Outer...>{}}; };
+}
+template <class T, class... Outer, std::size_t... At>
+constexpr bool has_uncopied_fields(std::index_sequence<At...> /*places to look at*/) {
+  return (has_uncopied_field<T, Outer...>(std::make_index_sequence<At>{}) || ... || false);
+}
+
+/// The types that a std template other than a container is made of.
+template <class T>
+struct made_of : type_list<> {};
 template <class A, class B>
-struct is_repeatable<std::pair<A, B>>
-    : std::bool_constant<is_repeatable<std::remove_const_t<A>>::value && is_repeatable<B>::value> {
-};
+struct made_of<std::pair<A, B>> : type_list<A, B> {};
+template <class... P>
+struct made_of<std::tuple<P...>> : type_list<P...> {};
+template <class P>
+struct made_of<std::optional<P>> : type_list<P> {};
+
+template <class T, class... Outer, class... P>
+constexpr bool are_copied_whole(type_list<P...> /*parts*/) {
+  return (is_copied_whole<std::remove_cv_t<P>, T, Outer...>() && ... && true);
+}
+
+/// The general answer of is_repeatable. A type inside of itself does not decide.
+template <class T, class... Outer>
+constexpr bool is_copied_whole() {
+  if constexpr ((std::is_same_v<T, Outer> || ...)) {
+    return true;
+  } else if constexpr (!requires { typename is_repeatable<T>::is_general; }) {
+    return is_repeatable<T>::value;
+  } else if constexpr (!std::is_copy_constructible_v<T>) {
+    return false;
+  } else if constexpr (container_of_others<T>) {
+    return are_copied_whole<T, Outer...>(type_list<typename T::value_type>{});
+  } else if constexpr (std::is_aggregate_v<T> && std::is_class_v<T>) {
+    return !has_uncopied_fields<T, Outer...>(std::make_index_sequence<16>{});
+  } else {
+    return are_copied_whole<T, Outer...>(made_of<T>{});
+  }
+}
+
+}  // namespace detail
 
 }  // namespace manta::inline v0
 

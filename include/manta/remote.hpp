@@ -30,6 +30,14 @@ MANTA_API void check_options(const options& asked, bool can_repeat);
 /// The same for a generator, which never runs again.
 MANTA_API void check_generator_options(const options& asked);
 
+/// Whether a call's task may run more than once. Not asked of a call without options, for it may
+/// take a while to compile.
+template <class Pack, bool HasOptions>
+constexpr bool can_run_again() {
+  if constexpr (HasOptions) return Pack::can_repeat;
+  return false;
+}
+
 template <auto F, bool HasOptions, class... Args>
 auto call_function(const options* with, Args&&... args) {
   using sig = signature<std::remove_cv_t<decltype(F)>>;
@@ -40,7 +48,7 @@ auto call_function(const options* with, Args&&... args) {
   static_assert(check_result<R>() && check_parameters<R, true>(typename sig::parameters{}));
   using pack = typename pack_for<typename sig::parameters, Args...>::type;
   using starter = stream_starter<R>;
-  using job = task<constant_callee<F>, R, pack, HasOptions && pack::can_repeat>;
+  using job = task<constant_callee<F>, R, pack, can_run_again<pack, HasOptions>()>;
   if constexpr (HasOptions) {
     exec::executor::require();
     const exec::extra_source source{.task = with};

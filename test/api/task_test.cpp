@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retries, priorities, and what a task knows about itself.
+#include <array>
 #include <atomic>
+#include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "api/support.hpp"
@@ -47,6 +51,21 @@ int note(int x) {
   order.push_back(x);
   return x;
 }
+
+struct batch {
+  int first = 0;
+  std::vector<std::unique_ptr<int>> rows;
+};
+struct outer_batch {
+  batch inner;
+  std::array<int, 3> more{};
+};
+struct branch {
+  std::string name;
+  std::vector<branch> below;
+};
+std::size_t count_rows(batch b) { return b.rows.size(); }
+std::size_t count_branches(branch b) { return b.below.size(); }
 
 }  // namespace
 
@@ -101,6 +120,22 @@ TEST_CASE("arguments are there again for every run", "[retry]") {
   CHECK_THROWS_AS(manta::remote<takes_unique>.with(again)(std::make_unique<int>(1)),
                   manta::invalid_argument);
   CHECK(manta::remote<takes_unique>.with({.max_retries = 2})(std::make_unique<int>(1)).get() == 1);
+}
+
+TEST_CASE("what looks copyable and is not can be an argument of a call with options", "[retry]") {
+  STATIC_REQUIRE_FALSE(manta::is_repeatable<batch>::value);
+  STATIC_REQUIRE_FALSE(manta::is_repeatable<outer_batch>::value);
+  STATIC_REQUIRE_FALSE(manta::is_repeatable<std::vector<outer_batch>>::value);
+  STATIC_REQUIRE_FALSE(manta::is_repeatable<std::tuple<int, std::optional<batch>>>::value);
+  STATIC_REQUIRE(manta::is_repeatable<branch>::value);
+  STATIC_REQUIRE(manta::is_repeatable<std::map<std::string, std::vector<branch>>>::value);
+  const manta::runtime rt(test::two_workers());
+  CHECK(manta::remote<count_rows>.with({.name = "fit"})(batch{}).get() == 0);
+  CHECK_THROWS_AS(
+      manta::remote<count_rows>.with({.retry_exceptions = manta::any_exception()})(batch{}),
+      manta::invalid_argument);
+  const manta::options again{.max_retries = 2, .retry_exceptions = manta::any_exception()};
+  CHECK(manta::remote<count_branches>.with(again)(branch{"a", {branch{"b", {}}}}).get() == 1);
 }
 
 TEST_CASE("a task that is cancelled is not run again", "[retry]") {

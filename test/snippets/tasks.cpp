@@ -124,8 +124,13 @@ TEST_CASE("tasks: what the running task knows about itself") {
   CHECK_FALSE(manta::this_task::is_inside());
 }
 
-// A type that looks copyable to the compiler but is not: its tasks are not run again.
-struct parcel {
+// A class that looks copyable to the compiler but is not: its tasks are not run again. (Aggregates
+// need no such line.)
+class parcel {
+ public:
+  explicit parcel(std::size_t n) : content(n) {}
+
+ private:
   std::vector<std::unique_ptr<int>> content;
 };
 template <>
