@@ -130,6 +130,11 @@ std::vector<T> get(std::vector<future<T>>&& futures) {
 inline void get(const std::vector<future<void>>& futures) {
   for (const future<void>& f : futures) f.get();
 }
+/// The same for a list that nobody needs any more.
+inline void get(std::vector<future<void>>&& futures) {
+  for (const future<void>& f : futures) f.get();
+  futures.clear();
+}
 
 /// The same with a limit for all together: throws timed_out when one is not ready then. An error
 /// that is there already is thrown at once, whatever else is pending.

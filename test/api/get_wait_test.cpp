@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -388,4 +389,16 @@ TEST_CASE("a future listed twice is found, also among what is left of a list tha
   }
   CHECK(refused > 200);
   CHECK(refused < 2000);
+}
+
+TEST_CASE("get of a list of void that is given away leaves it empty", "[get]") {
+  const manta::runtime rt(test::two_workers());
+  std::atomic<int> ran{0};
+  std::vector<manta::future<void>> futures;
+  for (int i = 0; i < 3; ++i) futures.push_back(manta::async([&ran] { ++ran; }));
+  manta::get(std::move(futures));
+  CHECK(ran == 3);
+  CHECK(futures.empty());
+  CHECK_THROWS_AS(manta::get(std::vector{manta::async([] { throw std::runtime_error("bad"); })}),
+                  manta::task_error);
 }
