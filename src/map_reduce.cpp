@@ -2,6 +2,7 @@
 #include <manta/map_reduce.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -9,10 +10,11 @@ namespace manta::inline v0::detail {
 
 std::size_t check_map_reduce(std::size_t inputs, const map_reduce_options& how) {
   exec::executor::require();
-  if (how.partitions == 0 || static_cast<std::ptrdiff_t>(how.partitions) < 0) {
-    raise(errc::invalid_argument,
-          fmt::format("map_reduce: asked for {} partitions, allowed 1 or more",
-                      static_cast<std::ptrdiff_t>(how.partitions)));
+  constexpr std::size_t most = PTRDIFF_MAX;  // above it, a negative number was converted
+  if (how.partitions == 0 || how.partitions > most) {
+    raise(
+        errc::invalid_argument,
+        fmt::format("map_reduce: asked for {} partitions, allowed 1 to {}", how.partitions, most));
   }
   if (how.grain != 0) return how.grain;
   constexpr std::size_t pieces_per_worker = 8;

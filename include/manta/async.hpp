@@ -89,7 +89,11 @@ R start_generator(F&& function) {
 /// Runs `function()` as a task and gives a future to its result. The callable may capture anything,
 /// references included (what they refer to must live until the task is done), and may be move-only;
 /// it is called once. It may be a coroutine, whose captures live until it has ended; of a generator
-/// it gives a stream. Such a task stays in this process. Errors, threads and cost as for remote; a
+/// it gives a stream. Such a task stays in this process.
+///
+/// Under a deadline (a deadline_scope, or the .timeout of the task that calls async) the future may
+/// end with timed_out while the callable still runs: then let it own what it uses, by value or by
+/// std::shared_ptr, since its caller may be gone. Errors, threads and cost as for remote; a
 /// coroutine or generator with captures costs one more frame.
 template <class F>
 auto async(F&& function) {

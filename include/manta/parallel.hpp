@@ -13,6 +13,7 @@
 
 #include <manta/async.hpp>
 #include <manta/base/clock.hpp>
+#include <manta/exec/context.hpp>
 #include <manta/future.hpp>
 #include <manta/spec/error.hpp>
 
@@ -61,11 +62,27 @@ inline std::size_t left_part(std::size_t items, std::size_t grain) noexcept {
   return (leaves + 1) / 2 * grain;
 }
 
-/// A task for the right part of a piece; the scope does not end before it has.
+/// While it lives, the calls of this caller have to end by `at` instead of by its own deadline.
+class calls_until {
+ public:
+  explicit calls_until(base::time_point at) noexcept
+      : of_(exec::this_thread.current), before_(std::exchange(of_->deadline, at)) {}
+  calls_until(const calls_until&) = delete;
+  calls_until& operator=(const calls_until&) = delete;
+  ~calls_until() { of_->deadline = before_; }
+
+ private:
+  exec::context* of_;
+  base::time_point before_;
+};
+
+/// A task for the right part of a piece; the scope does not end before it has. A deadline ends a
+/// future while its task still runs, and this one uses the caller's stack: so the task has none.
+/// What it calls has the caller's.
 template <class F>
 class offer {
  public:
-  explicit offer(F& right) : task_(async([&right] { return right(); })) {}
+  explicit offer(F& right) : task_(start(right)) {}
   offer(const offer&) = delete;
   offer& operator=(const offer&) = delete;
   ~offer() {
@@ -85,6 +102,15 @@ class offer {
   }
 
  private:
+  static auto start(F& right) {
+    const base::time_point by = exec::this_thread.current->deadline;
+    const calls_until none(exec::no_deadline);
+    return async([&right, by] {
+      const calls_until same(by);
+      return right();
+    });
+  }
+
   decltype(async(std::declval<F&>())) task_;
 };
 
@@ -153,6 +179,22 @@ R reduce_leaf(Iterator at, std::size_t items, Transform& transform, Join& join) 
   return all;
 }
 
+/// Whether [first, last) is none as a range of Index: an end may have changed its sign.
+template <class Index, class First, class Last>
+constexpr bool is_negative_range(First first, Last last) noexcept {
+  const auto from = static_cast<Index>(first);
+  const auto to = static_cast<Index>(last);
+  if constexpr (std::is_unsigned_v<Index>) {
+    if constexpr (std::is_signed_v<First>) {
+      if (first < 0) return true;
+    }
+    if constexpr (std::is_signed_v<Last>) {
+      if (last < 0) return true;
+    }
+  }
+  return to < from;
+}
+
 template <class Range>
 concept random_access = requires(Range& r) {
   { std::size(r) } -> std::convertible_to<std::size_t>;
@@ -172,13 +214,15 @@ struct unchanged {
 /// have ended. The calling thread works, too. `grain` calls or more are made by one thread in a
 /// row; in which order pieces run is not said, so what the calls share must bear that. An exception
 /// ends the loop early: calls that have not begun may not happen, and one of the exceptions is
-/// thrown. Throws no_runtime, and invalid_argument for last < first. Cost: a branch for each piece
-/// and a task for each theft.
-template <std::integral Index, class F>
-requires std::invocable<F&, Index>
-void parallel_for(Index first, std::type_identity_t<Index> last, F&& function,
-                  const loop_options& how = {}) {
-  if (last < first) detail::raise_negative_range();
+/// thrown. A deadline does not end the loop, it is for what the loop calls: all that has begun is
+/// waited for. The type of i is the common type
+/// of both ends, so that none is cut off. Throws no_runtime, and invalid_argument for last < first
+/// or an end that this type can't hold. Cost: a branch for each piece and a task for each theft.
+template <std::integral First, std::integral Last, class F>
+requires std::invocable<F&, std::common_type_t<First, Last>>
+void parallel_for(First first, Last last, F&& function, const loop_options& how = {}) {
+  using Index = std::common_type_t<First, Last>;
+  if (detail::is_negative_range<Index>(first, last)) detail::raise_negative_range();
   const auto items = static_cast<std::size_t>(last) - static_cast<std::size_t>(first);
   const std::size_t grain = detail::choose_grain(items, how);
   if (items == 0) return;

@@ -11,6 +11,8 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -248,6 +250,50 @@ TEST_CASE("map_reduce spreads keys over its partitions", "[map_reduce]") {
   }
 }
 
+TEST_CASE("a loop's piece that is late is waited for, since it uses the caller's stack",
+          "[parallel][deadline]") {
+  const manta::runtime rt(test::workers(3));
+  test::gate entered;
+  test::gate passed;
+  manta::future<void> witness;
+  std::atomic<int> ended{0};
+  std::atomic<int> with_deadline{0};
+  const manta::deadline_scope within(std::chrono::milliseconds(20));
+  const auto item = [&](int i) {
+    with_deadline += manta::this_task::deadline().has_value() ? 1 : 0;
+    if (i == 0) {
+      entered.wait();
+      // Began after the other piece did, so it is late after that one.
+      witness = manta::async([] {
+        while (!manta::this_task::is_cancelled()) std::this_thread::yield();
+      });
+      passed.open();
+    } else {
+      entered.open();
+      passed.wait();
+      static_cast<void>(witness.try_get());
+    }
+    ++ended;
+  };
+  CHECK_NOTHROW(manta::parallel_for(0, 2, item, {.grain = 1}));
+  CHECK(ended == 2);
+  CHECK(with_deadline == 2);
+  CHECK_THROWS_AS(witness.get(), manta::timed_out);
+}
+
+TEST_CASE("parallel_for takes ends of different types whole", "[parallel]") {
+  const manta::runtime rt(test::two_workers());
+  const std::uint64_t far = (std::uint64_t{1} << 32U) + 5;
+  std::atomic<std::uint64_t> sum{0};
+  const auto add = [&sum](auto i) { sum += static_cast<std::uint64_t>(i); };
+  manta::parallel_for(0xffffffffU, far, add, {.grain = 1});
+  CHECK(sum == 0xffffffffU + 5 * (std::uint64_t{1} << 32U) + 10);
+  manta::parallel_for(-2, std::int64_t{3},
+                      [](auto i) { static_assert(std::is_same_v<decltype(i), std::int64_t>); });
+  CHECK_THROWS_AS(manta::parallel_for(-1, std::size_t{5}, add), manta::invalid_argument);
+  CHECK_THROWS_AS(manta::parallel_for(std::size_t{5}, -1, add), manta::invalid_argument);
+}
+
 TEST_CASE("map_reduce of nothing, and its errors", "[map_reduce]") {
   const manta::runtime rt(test::two_workers());
   const auto count = [](const std::string&, std::vector<int>&& ones) { return ones.size(); };
@@ -258,6 +304,11 @@ TEST_CASE("map_reduce of nothing, and its errors", "[map_reduce]") {
   CHECK_THROWS_AS((manta::map_reduce<std::string, int>(std::vector<std::string>{"a"}, split_words,
                                                        count, {.partitions = 0})),
                   manta::invalid_argument);
+  const auto too_many = test::message_of<manta::invalid_argument>([&count] {
+    static_cast<void>(manta::map_reduce<std::string, int>(
+        std::vector<std::string>{"a"}, split_words, count, {.partitions = SIZE_MAX}));
+  });
+  CHECK(too_many.find("asked for " + std::to_string(SIZE_MAX)) != std::string::npos);
   const auto bad_map = manta::map_reduce<int, int>(
       std::vector<int>{1, 2}, [](int, auto&) { throw std::runtime_error("map failed"); },
       [](int, std::vector<int>&&) { return 0; }, {.partitions = 2});
