@@ -119,6 +119,25 @@ class pool_state : public std::enable_shared_from_this<pool_state<T>> {
   std::size_t members_ = 0;
 };
 
+/// What a call that waits for its turn keeps of an argument A for parameter P: what the parameter
+/// needs, so that nothing is referred to that may be gone by then; futures stay futures.
+template <class P, class A>
+struct kept_argument {
+  using holder = argument_t<P, A>;
+  using type = std::conditional_t<std::is_same_v<holder, value_argument<P>>, std::remove_cvref_t<P>,
+                                  std::decay_t<A>>;
+};
+template <class Parameters, class Arguments, class... Kept>
+struct kept_arguments;
+template <class P, class A, class... Ps, class... As, class... Kept>
+struct kept_arguments<type_list<P, Ps...>, type_list<A, As...>, Kept...>
+    : kept_arguments<type_list<Ps...>, type_list<As...>, Kept...,
+                     typename kept_argument<P, A>::type> {};
+template <class... Ps, class... Kept>
+struct kept_arguments<type_list<Ps...>, type_list<>, Kept...> {
+  using type = std::tuple<Kept...>;
+};
+
 }  // namespace detail
 
 /// A handle to a number of actors of one type that share calls: each call goes to the next actor
@@ -138,15 +157,18 @@ class actor_pool {
   }
 
   /// Calls Method of the next free actor and gives a future to the result at once; arguments as for
-  /// remote, kept until the call's turn comes. Throws invalid_argument when the pool has no actors,
-  /// and as remote does. Cost: the call and one task, two when it has to wait.
+  /// remote, converted to the parameters now and kept until the call's turn comes. Throws
+  /// invalid_argument when the pool has no actors, and as remote does. Cost: the call and one task,
+  /// two when it has to wait.
   template <auto Method, class... Args>
   auto submit(Args&&... args) const {
     using lease = typename detail::pool_state<T>::lease;
     using out = decltype(remote<Method>(std::declval<const actor<T>&>(),
                                         std::declval<std::decay_t<Args>>()...));
-    auto call = [kept = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)](
-                    future<lease>&& turn) mutable -> out {
+    using parameters = typename detail::signature<decltype(Method)>::parameters;
+    using arguments = typename detail::kept_arguments<parameters, detail::type_list<Args...>>::type;
+    auto call = [kept =
+                     arguments(std::forward<Args>(args)...)](future<lease>&& turn) mutable -> out {
       lease held = std::move(turn).get();
       out made = std::apply(
           [&held](auto&... each) { return remote<Method>(held.who(), std::move(each)...); }, kept);

@@ -14,6 +14,7 @@ namespace detail {
 
 template <class T, class F>
 struct ready_callback {
+  static constexpr const char* task_name = "on_ready";
   F function;
   decltype(auto) operator()(future<T>&& f) {
     using R = std::invoke_result_t<F&&, const future<T>&>;

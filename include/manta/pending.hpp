@@ -95,7 +95,17 @@ struct ended_argument {
   future<T>&& pass() noexcept { return std::move(from); }
 };
 
-/// Names a task by the type of what it calls.
+/// A task's name: the type of what it calls, or what that says itself.
+template <class F>
+constexpr const char* callee_name() noexcept {
+  if constexpr (requires { F::task_name; }) {
+    return F::task_name;
+  } else {
+    return base::spelled_type<F>();
+  }
+}
+
+/// Names a task by what it calls.
 template <class F>
 struct named_callee {
   F function;
@@ -103,7 +113,7 @@ struct named_callee {
   decltype(auto) operator()(A&&... args) {
     return std::move(function)(std::forward<A>(args)...);
   }
-  static constexpr const char* name() noexcept { return base::spelled_type<F>(); }
+  static constexpr const char* name() noexcept { return callee_name<F>(); }
 };
 
 template <class Callee, class R, class Pack>

@@ -29,6 +29,9 @@ struct adder {
     return base + x;
   }
   void nothing() {}
+  std::string say(const std::string& text, const std::vector<int>& numbers) {
+    return text + std::to_string(numbers.size() + static_cast<std::size_t>(numbers[0]));
+  }
   std::unique_ptr<int> own(int x) { return std::make_unique<int>(x); }
   int fail(int x) { throw std::runtime_error("fail " + std::to_string(x)); }
   static inline test::gate* opened = nullptr;
@@ -258,6 +261,30 @@ TEST_CASE("a call waits when all actors of the pool are busy, without a thread",
   manta::get(waiting);
   REQUIRE(pool.pop());
   CHECK(pool.size() == 1);
+}
+
+TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool]") {
+  const manta::runtime rt(test::workers(3));
+  test::scoped_gate go;
+  adder::opened = &go;
+  const manta::actor_pool<adder> pool(adders(1));
+  const auto slow = pool.submit<&adder::slow>(1);
+  std::string text(100, 'a');
+  std::vector<int> numbers{5, 6};
+  const auto said = pool.submit<&adder::say>(text.c_str(), numbers);
+  text.assign(100, 'b');
+  numbers[0] = 1000;
+  go.open();
+  CHECK(said.get(test::patience) == std::string(100, 'a') + "7");
+}
+
+TEST_CASE("the error of a callback names on_ready", "[on_ready]") {
+  const manta::runtime rt(test::workers(1));
+  const auto bad = manta::on_ready(
+      manta::put(1), [](const manta::future<int>&) { throw std::runtime_error("no"); });
+  const auto said = test::message_of<manta::task_error>([&bad] { bad.get(); });
+  CHECK(said.find("on_ready") != std::string::npos);
+  CHECK(said.find("ready_callback") == std::string::npos);
 }
 
 TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves the pool",
