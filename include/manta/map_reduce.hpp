@@ -93,6 +93,31 @@ auto reduce_partition(std::vector<std::vector<std::pair<Key, Value>>>&& pieces, 
   return out;
 }
 
+/// What the tasks run, with the names that errors show.
+template <class F>
+struct map_step {
+  static constexpr const char* task_name = "map_reduce: map";
+  F run;
+  decltype(auto) operator()() { return run(); }
+};
+template <class F>
+struct reduce_step {
+  static constexpr const char* task_name = "map_reduce: reduce";
+  F run;
+  template <class Pieces>
+  decltype(auto) operator()(Pieces&& pieces) {
+    return run(std::forward<Pieces>(pieces));
+  }
+};
+
+/// The task of one piece of the inputs.
+template <class F>
+auto start_map(F run) {
+  using callee = named_callee<map_step<F>>;
+  using R = std::invoke_result_t<F&>;
+  return start_task<R, plain_task<callee, R, argument_pack<>>>(callee{{std::move(run)}});
+}
+
 /// The task of one partition: waits for its part of every piece.
 template <class Key, class Value, class Reduce>
 auto start_reduce(std::vector<future<std::vector<std::pair<Key, Value>>>> parts,
@@ -101,10 +126,10 @@ auto start_reduce(std::vector<future<std::vector<std::pair<Key, Value>>>> parts,
   auto run = [reduce = std::move(reduce)](std::vector<piece>&& pieces) {
     return reduce_partition<Key, Value>(std::move(pieces), *reduce);
   };
-  using callee = named_callee<decltype(run)>;
+  using callee = named_callee<reduce_step<decltype(run)>>;
   using R = std::invoke_result_t<decltype(run)&&, std::vector<piece>&&>;
   using pack = argument_pack<gather_argument<std::vector<piece>, piece>>;
-  return start_task<R, plain_task<callee, R, pack>>(callee{std::move(run)}, std::move(parts));
+  return start_task<R, plain_task<callee, R, pack>>(callee{{std::move(run)}}, std::move(parts));
 }
 
 }  // namespace detail
@@ -141,7 +166,7 @@ auto map_reduce(std::vector<Input> inputs, Map&& map, Reduce&& reduce,
   const auto from = std::make_shared<source>(source{std::move(inputs), std::forward<Map>(map)});
   std::vector<std::vector<future<part>>> parts(how.partitions);
   for (std::size_t first = 0; first < from->inputs.size(); first += grain) {
-    auto piece = async([from, first, grain, partitions = how.partitions] {
+    auto piece = detail::start_map([from, first, grain, partitions = how.partitions] {
       emitter<Key, Value> emit(partitions);
       const std::size_t end = std::min(first + grain, from->inputs.size());
       for (std::size_t i = first; i < end; ++i) from->map(std::as_const(from->inputs[i]), emit);
