@@ -15,6 +15,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/exec/context.hpp>
 #include <manta/future.hpp>
+#include <manta/pending.hpp>
 #include <manta/spec/error.hpp>
 
 // Loops over ranges on all cores: parallel_for, parallel_map, parallel_reduce.
@@ -61,20 +62,6 @@ inline std::size_t left_part(std::size_t items, std::size_t grain) noexcept {
   const std::size_t leaves = (items + grain - 1) / grain;
   return (leaves + 1) / 2 * grain;
 }
-
-/// While it lives, the calls of this caller have to end by `at` instead of by its own deadline.
-class calls_until {
- public:
-  explicit calls_until(base::time_point at) noexcept
-      : of_(exec::this_thread.current), before_(std::exchange(of_->deadline, at)) {}
-  calls_until(const calls_until&) = delete;
-  calls_until& operator=(const calls_until&) = delete;
-  ~calls_until() { of_->deadline = before_; }
-
- private:
-  exec::context* of_;
-  base::time_point before_;
-};
 
 /// A task for the right part of a piece; the scope does not end before it has. A deadline ends a
 /// future while its task still runs, and this one uses the caller's stack: so the task has none.

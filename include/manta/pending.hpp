@@ -17,6 +17,20 @@
 
 namespace manta::inline v0::detail {
 
+/// While it lives, the calls of this caller have to end by `at` instead of by its own deadline.
+class calls_until {
+ public:
+  explicit calls_until(base::time_point at) noexcept
+      : of_(exec::this_thread.current), before_(std::exchange(of_->deadline, at)) {}
+  calls_until(const calls_until&) = delete;
+  calls_until& operator=(const calls_until&) = delete;
+  ~calls_until() { of_->deadline = before_; }
+
+ private:
+  exec::context* of_;
+  base::time_point before_;
+};
+
 /// A job that never runs: claimed from the start by the promise that fills it.
 template <class T>
 struct pending_object : cell<T> {

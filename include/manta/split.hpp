@@ -107,6 +107,8 @@ void split_into(future<Value>&& f, Out&... out) {
   if (f.is_ready()) {
     work(std::move(f));
   } else {
+    // A deadline is the source's; late, this would leave the parts without an owner.
+    const calls_until none(exec::no_deadline);
     static_cast<void>(after(std::move(f), std::move(work)));
   }
 }
@@ -120,8 +122,9 @@ void split_into(future<Value>&& f, Out&... out) {
 /// When the source has ended, its elements are moved into the parts if nobody else holds it (pass
 /// an rvalue), else copied; a move-only element that would have to be copied fails its part with
 /// not_unique. A source that failed fails every part with the same error. Throws no_runtime,
-/// invalid_argument (an empty future), std::bad_alloc. Any thread. Cost: one block for each part,
-/// and one task unless the source is ready.
+/// invalid_argument (an empty future), std::bad_alloc. Any thread. To stop the work cancel the
+/// source; a part can't be cancelled (cancel answers false), and ends when the source does. Cost:
+/// one block for each part, and one task unless the source is ready.
 template <class... T>
 std::tuple<future<T>...> split(future<std::tuple<T...>> f) {
   using value = std::tuple<T...>;

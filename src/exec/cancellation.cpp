@@ -252,7 +252,8 @@ bool is_open_alias(const job* j) noexcept {
 bool cancel_job(job* j, bool with_children) noexcept {
   for (;;) {
     const job_ref end(j->awaited());
-    if (end->is_ready()) return false;
+    // Nobody runs what somebody fills by hand: the part of a split future, a monitor.
+    if (end->is_ready() || end->ops->run == nullptr) return false;
     if (withdraw(end.get(), cancelled_error())) return true;
     // A call was asked to stop by that already, and may have obeyed.
     if (end->ops->origin == nullptr && end->is_ready()) return false;

@@ -282,3 +282,14 @@ TEST_CASE("hundreds of groups are made, waited for and removed by several thread
   CHECK(all_comes_back(rt));
   CHECK(rt.unmet_demand().empty());
 }
+
+TEST_CASE("cancelling a group's ready changes nothing", "[placement][cancel]") {
+  const manta::runtime rt(test::workers(1));
+  const auto first = manta::make_placement_group({{.cpus = 1}});
+  CHECK(first.wait(test::patience));
+  const auto g = manta::make_placement_group({{.cpus = 1}});
+  CHECK_FALSE(manta::cancel(g.ready()));
+  CHECK(manta::remove_placement_group(first));
+  CHECK(g.wait(test::patience));
+  CHECK(manta::remove_placement_group(g));
+}

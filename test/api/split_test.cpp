@@ -4,6 +4,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -173,4 +174,27 @@ TEST_CASE("split of a delegated future follows it", "[split]") {
   const auto [a, b] = manta::split(manta::async([] { return manta::remote<make_pair>(); }));
   CHECK(a.get() == 4);
   CHECK(b.get() == "five");
+}
+
+namespace {
+
+std::pair<int, int> slow_pair() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return {1, 2};
+}
+
+}  // namespace
+
+TEST_CASE("a part is nobody's work: it is not cancelled, and has no deadline", "[split][cancel]") {
+  const manta::runtime rt(test::two_workers());
+  auto [a, b] = manta::split(manta::remote<slow_pair>());
+  CHECK_FALSE(manta::cancel(a));
+  CHECK(a.get(test::patience) == 1);
+  CHECK(b.get(test::patience) == 2);
+
+  const manta::future<std::pair<int, int>> source = manta::remote<slow_pair>();
+  const manta::deadline_scope within(std::chrono::milliseconds(5));
+  auto [c, d] = manta::split(source);
+  CHECK(c.get(test::patience) == 1);
+  CHECK(d.get(test::patience) == 2);
 }
