@@ -145,9 +145,9 @@ struct kept_arguments<type_list<Ps...>, type_list<>, Kept...> {
 /// time (push it several times for more); others may call it as well. A call that is late, or was
 /// cancelled, counts as ended, though its method may still run: cancel does not reach the method.
 ///
-/// An actor whose call fails with actor_lost leaves the pool, whichever actor was lost; when the last one has left, the calls
-/// that wait fail with actor_lost. Handles are copied into tasks, actors and other threads. Any
-/// thread may use a handle and its copies.
+/// An actor whose call fails with actor_lost leaves the pool, whichever actor was lost; when the
+/// last one has left, the calls that wait fail with actor_lost. Handles are copied into tasks,
+/// actors and other threads. Any thread may use a handle and its copies.
 template <class T>
 class actor_pool {
  public:

@@ -34,9 +34,10 @@ MANTA_API bool cancel_job(exec::job* j, const cancel_options& how);
 /// returns is the future's. A future that stands for another one's work (delegation) cancels that.
 ///
 /// True when the work had not ended: it was cancelled or asked to stop. False when it had, or when
-/// the future is nobody's work (a part of split, a monitor, a group's ready): nothing changes. Throws invalid_argument for an empty future and unsupported for `force`. Any thread;
-/// stop callbacks run on this one. Cost: one compare-and-swap for queued work, a lock and a look at
-/// all threads for running work.
+/// the future is nobody's work (a part of split, a monitor, a group's ready): nothing changes.
+/// Throws invalid_argument for an empty future and unsupported for `force`. Any thread; stop
+/// callbacks run on this one. Cost: one compare-and-swap for queued work, a lock and a look at all
+/// threads for running work.
 template <class T>
 bool cancel(const future<T>& f, const cancel_options& how = {}) {
   if (!f.valid()) detail::raise_empty_future();
