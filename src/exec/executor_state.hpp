@@ -25,11 +25,10 @@ struct executor::worker {
   std::thread thread;
   int number = 0;
   bool is_searching = false;
-  bool took_stale = false;   // the last look found an entry that its submitter runs
-  bool is_parked = false;    // under the executor's mutex
-  bool left_single = false;  // the last look left a job to the worker that has just queued it
-  // The only job of another worker's queue, as it was seen last.
-  const work_queue* single_in = nullptr;
+  bool took_stale = false;  // the last look found an entry that its submitter runs
+  bool is_parked = false;   // under the executor's mutex
+  // Where the last look left another worker's only job to it; see is_about_to_go.
+  work_queue* single_in = nullptr;
   std::int64_t single_at = 0;
   std::uint32_t random = 0;
   std::uint32_t ticks = 0;

@@ -178,7 +178,7 @@ job* executor::search(worker& w) {
       if (active(word) > target(word)) break;  // one too many: make room at once
       if (job* j = look(w)) return found(w, j);
       if (std::exchange(w.took_stale, false)) pace.slow_down();
-      if (std::exchange(w.left_single, false)) pace.look_soon();
+      if (w.single_in != nullptr) pace.look_soon();
     } while (pace.next(is_over_budget()));
     if (!park(w)) return nullptr;
   }
@@ -211,20 +211,41 @@ bool executor::is_over_budget() const noexcept {
   return spinners >= std::max(state_->cores, 1);
 }
 
-// A worker that queues one job mostly takes it the next moment: a task that returns what it
-// started, a coroutine that awaits it. To steal it then would move all that it touches to this
-// core. So it is left there until it was seen twice.
-bool executor::is_about_to_go(worker& w, const work_queue& victim) noexcept {
+// Whether that is the only job of a worker's queue, which it mostly takes the next moment itself: a
+// task that returns what it started, a coroutine that awaits it. To steal it then would move all
+// that it touches to this core. So the first such job is remembered, and taken if the next look
+// still finds it.
+bool executor::is_about_to_go(worker& w, work_queue& victim) noexcept {
   if (!victim.is_worker || victim.jobs.size() != 1) return false;
-  const std::int64_t at = victim.jobs.position();
-  if (w.single_in == &victim && w.single_at == at) return false;
-  w.single_in = &victim;
-  w.single_at = at;
-  w.left_single = true;
+  if (w.single_in == nullptr) {
+    w.single_in = &victim;
+    w.single_at = victim.jobs.position();
+  }
   return true;
 }
 
+// The job that the last look remembered, when it has been left lying.
+job* executor::steal_single(worker& w) {
+  work_queue* const victim = std::exchange(w.single_in, nullptr);
+  if (victim == nullptr || victim->jobs.size() != 1 || victim->jobs.position() != w.single_at) {
+    return nullptr;
+  }
+  return steal_from(w, *victim);
+}
+
+job* executor::steal_from(worker& w, work_queue& victim) {
+  deque::loot loot;
+  bool lost = false;
+  const std::size_t n = victim.jobs.steal(loot, lost);
+  if (n == 0) return nullptr;
+  // Oldest first: the own end is last in, first out. The caller saw that a batch fits.
+  for (std::size_t k = n; k-- > 1;) w.queue->jobs.push(loot[k]);
+  work_counters::add<std::uint64_t>(w.queue->counters.stolen, n);
+  return static_cast<job*>(loot[0]);
+}
+
 job* executor::steal_round(worker& w) {
+  if (job* j = steal_single(w)) return j;
   const int count = state_->queue_count.load(std::memory_order_acquire);
   w.random ^= w.random << 13U;
   w.random ^= w.random >> 17U;
@@ -235,15 +256,7 @@ job* executor::steal_round(worker& w) {
     work_queue* const victim =
         state_->queues[static_cast<std::size_t>(at)].load(std::memory_order_relaxed);
     if (victim == w.queue || victim->jobs.is_empty() || is_about_to_go(w, *victim)) continue;
-    deque::loot loot;
-    bool lost = false;
-    const std::size_t n = victim->jobs.steal(loot, lost);
-    if (n == 0) continue;
-    // Oldest first: the own end is last in, first out. The caller saw that a batch fits.
-    for (std::size_t k = n; k-- > 1;) w.queue->jobs.push(loot[k]);
-    work_counters::add<std::uint64_t>(w.queue->counters.stolen, n);
-    job* const first = static_cast<job*>(loot[0]);
-    return first;
+    if (job* j = steal_from(w, *victim)) return j;
   }
   return nullptr;
 }

@@ -368,12 +368,12 @@ TEST_CASE("tasks whose deadline passes while they run give everything back", "[r
 TEST_CASE("a task that is ended while it waits for resources keeps no arguments", "[resources]") {
   constexpr auto use = [](const std::shared_ptr<int>& p) { return *p; };
   const auto cancelled = std::make_shared<int>(1);
-  const auto late = std::make_shared<int>(2);
+  const auto timed = std::make_shared<int>(2);
   {
     const manta::runtime rt(machine(2, 1));
     const auto held = manta::remote<outlasts>.with({.gpus = 1})(50);
     const auto f = manta::remote<use>.with({.gpus = 1})(cancelled);
-    const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(late);
+    const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(timed);
     CHECK(manta::cancel(f));
     CHECK_THROWS_AS(f.get(), manta::cancelled);
     CHECK_THROWS_AS(g.get(test::patience), manta::timed_out);
@@ -382,7 +382,7 @@ TEST_CASE("a task that is ended while it waits for resources keeps no arguments"
     CHECK(all_comes_back(rt));
   }
   CHECK(cancelled.use_count() == 1);
-  CHECK(late.use_count() == 1);
+  CHECK(timed.use_count() == 1);
 }
 
 TEST_CASE("a task that delegates gives its resources back before it waits", "[resources]") {
@@ -396,9 +396,9 @@ TEST_CASE("what had not begun at its deadline says what it waited for", "[resour
   const manta::runtime rt(machine(2, 0, {{"own", 1}}));
   const manta::options one{.resources = {{"own", 1}}};
   const auto held = manta::remote<outlasts>.with(one)(100);
-  const manta::options late{.resources = {{"own", 1}}, .timeout = 10ms};
+  const manta::options hurried{.resources = {{"own", 1}}, .timeout = 10ms};
   const auto said = test::message_of<manta::timed_out>(
-      [&] { static_cast<void>(manta::remote<identity>.with(late)(1).get()); });
+      [&] { static_cast<void>(manta::remote<identity>.with(hurried)(1).get()); });
   CHECK(said.find("had not begun") != std::string::npos);
   CHECK(said.find("the resources it asked for") != std::string::npos);
   CHECK(held.get() == 100);

@@ -233,7 +233,9 @@ class MANTA_API executor {
   job* look(worker& w);
   static void begin_search(worker& w) noexcept;
   job* steal_round(worker& w);
-  static bool is_about_to_go(worker& w, const work_queue& victim) noexcept;
+  static bool is_about_to_go(worker& w, work_queue& victim) noexcept;
+  static job* steal_single(worker& w);
+  static job* steal_from(worker& w, work_queue& victim);
   job* found(worker& w, job* j);
   bool park(worker& w);
   bool retire(worker& w);
