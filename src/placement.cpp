@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <manta/exec/executor.hpp>
 #include <manta/exec/resource_gate.hpp>
 #include <manta/sched/ledger.hpp>
 
@@ -142,6 +143,7 @@ placement_group make_placement_group(const std::vector<bundle>& bundles, strateg
 
 bool remove_placement_group(const placement_group& group) {
   group.require();
+  if (!exec::executor::is_running()) return false;
   return node::desk::global().remove_group(group.id_);
 }
 

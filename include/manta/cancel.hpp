@@ -32,6 +32,8 @@ MANTA_API bool cancel_job(exec::job* j, const cancel_options& how);
 /// manta::cancelled at once; work that runs is asked to stop: it finds out by this_task::check,
 /// this_task::is_cancelled or its stop token, and goes on if it never looks. A value that it still
 /// returns is the future's. A future that stands for another one's work (delegation) cancels that.
+/// Waits of what is asked to stop end at once with manta::cancelled where they are co_await, a
+/// stream's next, or a channel's, a semaphore's or a barrier's; get and wait go on.
 ///
 /// True when the work had not ended: it was cancelled or asked to stop. False when it had, or when
 /// the future is nobody's work (a part of split, a monitor, a group's ready): nothing changes.

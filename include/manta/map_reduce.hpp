@@ -149,6 +149,8 @@ auto start_reduce(std::vector<future<std::vector<std::pair<Key, Value>>>> parts,
 /// their hash alone. What map or reduce throws arrives at the futures of the partitions that needed
 /// it.
 ///
+/// All of it stays in this process, so that map and reduce may capture what they like.
+///
 /// The inputs are moved in, or copied from an lvalue; the pairs are moved. Throws no_runtime,
 /// invalid_argument (no partitions), std::bad_alloc. Any thread. Cost: a task for each piece of the
 /// inputs and for each partition, and a block for each pair of these.

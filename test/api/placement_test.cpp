@@ -293,3 +293,13 @@ TEST_CASE("cancelling a group's ready changes nothing", "[placement][cancel]") {
   CHECK(g.wait(test::patience));
   CHECK(manta::remove_placement_group(g));
 }
+
+TEST_CASE("a group of a runtime that has ended is not removed", "[placement]") {
+  manta::placement_group old;
+  {
+    const manta::runtime rt(test::workers(1));
+    old = manta::make_placement_group({{.cpus = 1}});
+    CHECK(old.wait(test::patience));
+  }
+  CHECK_FALSE(manta::remove_placement_group(old));
+}
