@@ -142,12 +142,12 @@ struct kept_arguments<type_list<Ps...>, type_list<>, Kept...> {
 
 /// A handle to a number of actors of one type that share calls: each call goes to the next actor
 /// that is free, in the order in which the calls were made. An actor has one call of the pool at a
-/// time (push it several times for more); others may call it as well. A call that is late, or was
-/// cancelled, counts as ended, though its method may still run: cancel does not reach the method.
+/// time (push it several times for more); others may call it as well. cancel and deadlines end the
+/// future of a call; its method is not asked to stop, and the actor is free when that returns.
 ///
-/// An actor whose call fails with actor_lost leaves the pool, whichever actor was lost; when the
-/// last one has left, the calls that wait fail with actor_lost. Handles are copied into tasks,
-/// actors and other threads. Any thread may use a handle and its copies.
+/// An actor that was lost leaves the pool when a call of it fails by that; when the last one has
+/// left, the calls that wait fail with actor_lost. Handles are copied into tasks, actors and other
+/// threads. Any thread may use a handle and its copies.
 template <class T>
 class actor_pool {
  public:
@@ -171,8 +171,7 @@ class actor_pool {
     auto call = [kept =
                      arguments(std::forward<Args>(args)...)](future<lease>&& turn) mutable -> out {
       lease held = std::move(turn).get();
-      out made = std::apply(
-          [&held](auto&... each) { return remote<Method>(held.who(), std::move(each)...); }, kept);
+      out made = call_member<Method, out>(held.who(), kept);
       return detail::after(std::move(made), [held = std::move(held)](out&& ended) mutable {
         return hand_back(std::move(held), std::move(ended));
       });
@@ -210,10 +209,22 @@ class actor_pool {
   std::size_t idle() const noexcept { return state_->idle(); }
 
  private:
+  // Without a deadline, which would end its future before the method has returned, and the actor
+  // would be handed on while it works.
+  template <auto Method, class Out, class Kept>
+  static Out call_member(const actor<T>& who, Kept& kept) {
+    const detail::calls_until none(exec::no_deadline);
+    return std::apply([&who](auto&... each) { return remote<Method>(who, std::move(each)...); },
+                      kept);
+  }
+
   template <class R>
   static R hand_back(typename detail::pool_state<T>::lease held, future<R>&& ended) {
     const error* const e = detail::failure_of(detail::access::job(ended));
-    if (e != nullptr && e->code() == errc::actor_lost) held.lose();
+    // Its own end, or that of another actor, which its method told.
+    const bool is_lost = e != nullptr && e->code() == errc::actor_lost &&
+                         !detail::actor_access::core(held.who())->takes_calls();
+    if (is_lost) held.lose();
     return std::move(ended).get();
   }
 

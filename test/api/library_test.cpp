@@ -374,3 +374,52 @@ TEST_CASE("progress says rate and time left, and draws ten times a second at mos
   }
   CHECK(line.drawn() == 10);
 }
+
+namespace {
+
+struct pool_member {
+  int busy_for(int ms) {
+    ++inside;
+    if (inside > 1) was_shared = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    --inside;
+    return ms;
+  }
+  int ask(manta::actor<pool_member> other) {
+    return manta::remote<&pool_member::busy_for>(other, 0).get();
+  }
+  std::atomic<int> inside{0};
+  static inline std::atomic<bool> was_shared{false};
+};
+
+}  // namespace
+
+TEST_CASE("a pool's actor that is late is handed on when its method has returned", "[actor_pool]") {
+  const manta::runtime rt(test::workers(3));
+  const manta::actor_pool<pool_member> pool(
+      {manta::spawn<pool_member>.with({.max_concurrency = 4})()});
+  manta::future<int> late;
+  {
+    const manta::deadline_scope within(std::chrono::milliseconds(5));
+    late = pool.submit<&pool_member::busy_for>(80);
+    CHECK_THROWS_AS(late.get(test::patience), manta::timed_out);
+  }
+  CHECK(pool.idle() == 0);
+  CHECK(pool.submit<&pool_member::busy_for>(1).get(test::patience) == 1);
+  CHECK_FALSE(pool_member::was_shared);
+  const auto cancelled = pool.submit<&pool_member::busy_for>(40);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(manta::cancel(cancelled));
+  CHECK(pool.submit<&pool_member::busy_for>(1).get(test::patience) == 1);
+  CHECK_FALSE(pool_member::was_shared);
+}
+
+TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor_pool]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::actor_pool<pool_member> pool({manta::spawn<pool_member>()});
+  const auto other = manta::spawn<pool_member>();
+  manta::kill(other);
+  CHECK_THROWS_AS(pool.submit<&pool_member::ask>(other).get(test::patience), manta::actor_lost);
+  CHECK(pool.size() == 1);
+  CHECK(pool.submit<&pool_member::busy_for>(1).get(test::patience) == 1);
+}

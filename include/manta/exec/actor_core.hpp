@@ -145,6 +145,8 @@ class MANTA_API actor_core : public job {
   void kill();
   void retire();
   void exit();
+  /// Whether no end was asked for, nor came by a constructor that failed.
+  bool takes_calls() const noexcept { return lost_.load(std::memory_order_acquire) == nullptr; }
   /// Whether kill or exit was called: what runs should end soon.
   bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed); }
   /// Adds a watcher; false: the actor ended, and `how` says how. Throws std::bad_alloc.
