@@ -371,13 +371,13 @@ TEST_CASE("a task that is ended while it waits for resources keeps no arguments"
   const auto timed = std::make_shared<int>(2);
   {
     const manta::runtime rt(machine(2, 1));
-    const auto held = manta::remote<outlasts>.with({.gpus = 1})(50);
+    const auto holder = manta::remote<outlasts>.with({.gpus = 1})(50);
     const auto f = manta::remote<use>.with({.gpus = 1})(cancelled);
     const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(timed);
     CHECK(manta::cancel(f));
     CHECK_THROWS_AS(f.get(), manta::cancelled);
     CHECK_THROWS_AS(g.get(test::patience), manta::timed_out);
-    CHECK(held.get() == 50);
+    CHECK(holder.get() == 50);
     CHECK(manta::remote<outlasts>.with({.gpus = 1})(1).get() == 1);
     CHECK(all_comes_back(rt));
   }
@@ -395,19 +395,19 @@ TEST_CASE("a task that delegates gives its resources back before it waits", "[re
 TEST_CASE("what had not begun at its deadline says what it waited for", "[resources]") {
   const manta::runtime rt(machine(2, 0, {{"own", 1}}));
   const manta::options one{.resources = {{"own", 1}}};
-  const auto held = manta::remote<outlasts>.with(one)(100);
+  const auto holder = manta::remote<outlasts>.with(one)(100);
   const manta::options hurried{.resources = {{"own", 1}}, .timeout = 10ms};
   const auto said = test::message_of<manta::timed_out>(
       [&] { static_cast<void>(manta::remote<identity>.with(hurried)(1).get()); });
   CHECK(said.find("had not begun") != std::string::npos);
   CHECK(said.find("the resources it asked for") != std::string::npos);
-  CHECK(held.get() == 100);
+  CHECK(holder.get() == 100);
 }
 
 TEST_CASE("an actor that is killed while it waits for resources leaves the line", "[resources]") {
   const manta::runtime rt(machine(2, 1));
   const manta::options gpu{.gpus = 1};
-  const auto held = manta::remote<outlasts>.with(gpu)(200);
+  const auto holder = manta::remote<outlasts>.with(gpu)(200);
   const auto kept = std::make_shared<int>(1);
   struct keeper {
     explicit keeper(std::shared_ptr<int> what) : mine(std::move(what)) {}
@@ -420,8 +420,8 @@ TEST_CASE("an actor that is killed while it waits for resources leaves the line"
   const auto end = std::chrono::steady_clock::now() + test::patience;
   while (kept.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   CHECK(kept.use_count() == 1);
-  CHECK_FALSE(held.is_ready());
-  CHECK(held.get() == 200);
+  CHECK_FALSE(holder.is_ready());
+  CHECK(holder.get() == 200);
 }
 
 TEST_CASE("what waits for resources at the end of the runtime is cancelled", "[resources]") {
