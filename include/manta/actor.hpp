@@ -83,10 +83,10 @@ MANTA_API void check_call_options(const call_options& asked);
 /// A place in the mailbox of an actor with a cap, until its call is sent.
 class admission {
  public:
-  explicit admission(exec::actor_core* to) {
+  admission(exec::actor_core* to, const call_options* with) {
     if (!to->is_capped()) [[likely]]
       return;
-    to->admit();
+    to->admit(exec::limit_of_call(with));
     to_ = to;
   }
   ~admission() {
@@ -144,7 +144,7 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   if constexpr (pack::is_linked) core->prepare_held();
   std::uint64_t group = 0;
   if (with != nullptr && with->group) group = core->group_index(*with->group);
-  admission place(core);
+  admission place(core, with);
   [[maybe_unused]] auto seat = stream_starter<R>::make_seat();
   const exec::extra_source source{.call = with};
   const bool has_extra = with != nullptr || exec::inherits_extra();

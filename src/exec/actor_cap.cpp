@@ -8,6 +8,7 @@
 #include <manta/exec/executor.hpp>
 
 #include "actor_state.hpp"
+#include "await_telling.hpp"
 
 // What spawn's options say about an actor, and mailboxes with a cap.
 //
@@ -37,11 +38,27 @@ void hand_over(rare_state& r) noexcept {
     } else if (!try_take(r)) {
       return;
     }
-    r.first_waiter = w->next;
+    r.first_waiter = w->after;
     if (r.first_waiter == nullptr) r.last_waiter = nullptr;
     r.place_waiters.fetch_sub(1, std::memory_order_seq_cst);
     w->sleep.signal();
   }
+}
+
+// False: it was given its place, under the lock.
+bool leave_queue(rare_state& r, rare_state::place_waiter& me) noexcept {
+  const std::lock_guard lock(r.places_mutex);
+  rare_state::place_waiter* before = nullptr;
+  rare_state::place_waiter* at = r.first_waiter;
+  while (at != nullptr && at != &me) {
+    before = at;
+    at = at->after;
+  }
+  if (at == nullptr) return false;
+  (before == nullptr ? r.first_waiter : before->after) = me.after;
+  if (r.last_waiter == &me) r.last_waiter = before;
+  r.place_waiters.fetch_sub(1, std::memory_order_seq_cst);
+  return true;
 }
 
 }  // namespace
@@ -84,7 +101,7 @@ std::uint16_t actor_core::group_index(const std::string& name) const {
                     name));
 }
 
-void actor_core::admit() {
+void actor_core::admit(const base::deadline& until) {
   rare_state& r = *rare();
   if (try_take(r)) return;
   const bool is_ending = (gate_.load(std::memory_order_acquire) & gate_refusing) != 0;
@@ -111,11 +128,22 @@ void actor_core::admit() {
       return;
     }
     r.place_waiters.fetch_add(1, std::memory_order_seq_cst);
-    (r.last_waiter == nullptr ? r.first_waiter : r.last_waiter->next) = &me;
+    (r.last_waiter == nullptr ? r.first_waiter : r.last_waiter->after) = &me;
     r.last_waiter = &me;
     hand_over(r);
   }
-  executor::sleep(me.sleep, {});
+  awoken how = awoken::told;
+  try {
+    how = await_telling(me, until);
+  } catch (...) {
+    if (leave_queue(r, me)) throw;  // else it has its place
+  }
+  if (how == awoken::told || !leave_queue(r, me)) return;
+  if (how == awoken::stopped) raise_stopped("a call that finds the mailbox full");
+  raise(errc::timed_out,
+        fmt::format("the mailbox of {} was full until the deadline ({} calls); give the call more "
+                    "time, or the actor a larger mailbox_cap",
+                    shown_name(), r.cap));
 }
 
 void actor_core::unadmit() noexcept { left_mailbox(1); }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <manta/exec/actor_core.hpp>
-#include <manta/exec/parker.hpp>
+#include <manta/exec/executor.hpp>
 
 // An actor's own parts, shared by its files: actor_core.cpp (mailbox), actor_life.cpp (ends, names,
 // monitors), actor_lanes.cpp (several calls at a time), actor_cap.cpp (full mailboxes).
@@ -98,9 +98,8 @@ struct rare_state {
     job* last = nullptr;
   };
   /// A caller that waits for a place in a full mailbox.
-  struct place_waiter {
-    parker sleep;
-    place_waiter* next = nullptr;
+  struct place_waiter : thread_waiter {
+    place_waiter* after = nullptr;
   };
 
   // Held calls, linked through their own links, so that holding a call back needs no memory.

@@ -95,6 +95,11 @@ void call_extra::withdrawn(job* j) noexcept {
   if (claim != nullptr && claim->withdraw()) executor::resume(j);
 }
 
+base::deadline limit_of_call(const call_options* with) {
+  const base::time_point at = with != nullptr ? deadline_of(with->timeout) : inherited_deadline();
+  return at == no_deadline ? base::deadline() : base::deadline(at);
+}
+
 void watch_deadline(job* j) {
   call_extra* const with = j->extra();
   if (with == nullptr || with->deadline == no_deadline || j->is_ready()) return;

@@ -284,7 +284,10 @@ bool executor::wait(job* j, const base::deadline& deadline) {
     const job_ref end(j->awaited());
     if (!end->is_ready() && (end->is_claimed() || !run_here(end.get()))) break;
   }
-  if (is_self_wait(j)) raise_self_wait();
+  if (is_self_wait(j)) {
+    if (deadline && base::now() >= *deadline) return false;  // who asks only does not wait
+    raise_self_wait();
+  }
   if (spin_for(j, deadline)) return true;
   thread_waiter me;
   if (!j->add_waiter(&me)) return true;

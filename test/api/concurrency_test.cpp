@@ -322,6 +322,34 @@ TEST_CASE("a full mailbox makes callers wait, and none is forgotten", "[actor][m
   }
 }
 
+TEST_CASE("who waits for a place has a time limit, and can be cancelled", "[actor][mailbox]") {
+  const manta::runtime rt(test::workers(3));
+  const auto m = std::make_shared<meters>();
+  const auto began = std::make_shared<test::gate>();
+  const auto a = manta::spawn<crew>.with({.mailbox_cap = 1})(m);
+  const auto running = manta::remote<&crew::until_stopped>(a, began);
+  REQUIRE(began->wait());
+  const auto waiting = manta::remote<&crew::one>(a);
+  const manta::call_options soon{.timeout = std::chrono::milliseconds(10)};
+  CHECK_THROWS_AS(manta::remote<&crew::one>.with(soon)(a), manta::timed_out);
+  {
+    const manta::deadline_scope within(std::chrono::milliseconds(10));
+    CHECK_THROWS_AS(manta::remote<&crew::one>(a), manta::timed_out);
+  }
+  const auto calls = std::make_shared<test::gate>();
+  const auto f = manta::async([a, calls] {
+    calls->open();
+    return manta::remote<&crew::one>(a);
+  });
+  REQUIRE(calls->wait());
+  CHECK(manta::cancel(f));
+  CHECK(code_of(f) == manta::errc::cancelled);
+  manta::cancel(running);
+  CHECK(running.get(test::patience));
+  waiting.get(test::patience);
+  manta::remote<&crew::one>(a).get(test::patience);  // the places are right still
+}
+
 TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mailbox]") {
   const manta::runtime rt(test::two_workers());
   const auto m = std::make_shared<meters>();

@@ -175,8 +175,9 @@ class MANTA_API actor_core : public job {
     return (gate_.load(std::memory_order_relaxed) & gate_capped) != 0;
   }
   /// Takes a place in the mailbox of an actor with a cap; waits for it or throws mailbox_full, as
-  /// the actor was asked to. Throws self_wait when a method of its own would have to wait.
-  void admit();
+  /// the actor was asked to. Throws self_wait when a method of its own would have to wait,
+  /// timed_out at the deadline, and cancelled when the task that calls is.
+  void admit(const base::deadline& until);
   /// Gives the place of a call back that was not sent.
   void unadmit() noexcept;
 

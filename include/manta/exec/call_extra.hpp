@@ -72,6 +72,9 @@ extern MANTA_API const extra_source inherited_extra;
 MANTA_API void make_extra(char* at, const extra_source& from);
 MANTA_API void drop_extra(char* at) noexcept;
 
+/// Until when a call that was made now, with these options (null: none), may be held up.
+MANTA_API base::deadline limit_of_call(const call_options* with);
+
 /// Begins to watch the deadline, if it has one, of a job with extra that was just submitted; the
 /// caller has a hold of it. Throws std::bad_alloc, std::system_error: the call goes on unwatched.
 MANTA_API void watch_deadline(job* j);

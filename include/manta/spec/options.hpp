@@ -104,8 +104,9 @@ struct options {
 
 /// Options of one call of an actor's method: `remote<&T::m>.with({.timeout = 1s})(handle, x)`.
 struct call_options {
-  /// As for tasks; the method that runs is asked to stop, and the actor goes on when it returns. It
-  /// begins when the call is made, which a full mailbox may hold up (see actor_options::on_full).
+  /// As for tasks; the method that runs is asked to stop, and the actor goes on when it returns. A
+  /// call that has to wait for a place in a full mailbox waits as long at most, and then throws
+  /// manta::timed_out; the time begins once more when it has its place.
   std::optional<duration> timeout = std::nullopt;
   /// As for tasks.
   std::optional<std::string> name = std::nullopt;
