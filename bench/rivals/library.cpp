@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "rivals/channel_rows.hpp"
@@ -61,9 +62,12 @@ class counter {
   };
   using handle = std::coroutine_handle<promise_type>;
   explicit counter(handle of) : of_(of) {}
-  ~counter() { of_.destroy(); }
-  counter(const counter&) = delete;
-  counter& operator=(const counter&) = delete;
+  // Clang 14 moves what get_return_object gives.
+  counter(counter&& other) noexcept : of_(std::exchange(other.of_, {})) {}
+  counter& operator=(counter&&) = delete;
+  ~counter() {
+    if (of_) of_.destroy();
+  }
   bool next() {
     of_.resume();
     return !of_.done();
