@@ -325,35 +325,29 @@ void add_task_rows(suite& s) {
           }});
 }
 
+call thousand_calls(const manta::actor<server>& target) {
+  return [target] {
+    std::vector<text> answers;
+    answers.reserve(1000);
+    for (int i = 0; i < 1000; ++i) answers.push_back(manta::remote<&server::small_value>(target));
+    get_all(std::move(answers));
+  };
+}
+
 void add_one_caller_rows(suite& s) {
   add(s, {"1:1 actor calls sync", 1, 2012, 2490, 100, [](const setting&) -> call {
             return [a = manta::spawn<server>()] {
               check(manta::remote<&server::small_value>(a).get() == "ok", "small value");
             };
           }});
-  add(s, {"1:1 actor calls async", 1000, 8664, 8664, 1, [](const setting&) -> call {
-            return [a = manta::spawn<server>()] {
-              std::vector<text> answers;
-              answers.reserve(1000);
-              for (int i = 0; i < 1000; ++i) {
-                answers.push_back(manta::remote<&server::small_value>(a));
-              }
-              get_all(std::move(answers));
-            };
-          }});
+  add(s, {"1:1 actor calls async", 1000, 8664, 8664, 1,
+          [](const setting&) -> call { return thousand_calls(manta::spawn<server>()); }});
 }
 
 void add_concurrent_row(suite& s) {
   add(s, {"1:1 actor calls concurrent", 1000, 5775, 6035, 1, [](const setting&) -> call {
             const manta::actor_options sixteen{.max_concurrency = 16};
-            return [a = manta::spawn<server>.with(sixteen)()] {
-              std::vector<text> answers;
-              answers.reserve(1000);
-              for (int i = 0; i < 1000; ++i) {
-                answers.push_back(manta::remote<&server::small_value>(a));
-              }
-              get_all(std::move(answers));
-            };
+            return thousand_calls(manta::spawn<server>.with(sixteen)());
           }});
 }
 

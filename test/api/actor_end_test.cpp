@@ -436,9 +436,10 @@ namespace {
 struct bystander {
   int one() { return 1; }
 };
-int waits_for_end(manta::actor<bystander> a) {
+int waits_for_end(manta::actor<bystander> a, std::shared_ptr<test::gate> began) {
   const auto end = manta::monitor(a);
   a = {};
+  began->open();
   return end.get().reason == manta::end_reason::runtime_ended ? 1 : 0;
 }
 
@@ -451,8 +452,9 @@ TEST_CASE("the end of the runtime tells a task that waits for a monitor", "[acto
     const manta::runtime rt(test::two_workers());
     kept = manta::spawn<bystander>();
     CHECK(manta::remote<&bystander::one>(kept).get() == 1);
-    f = manta::remote<waits_for_end>(kept);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto began = std::make_shared<test::gate>();
+    f = manta::remote<waits_for_end>(kept, began);
+    REQUIRE(began->wait());
   }
   REQUIRE(f.is_ready());
   const auto got = f.try_get();

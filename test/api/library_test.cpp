@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -378,16 +379,18 @@ TEST_CASE("progress says rate and time left, and draws ten times a second at mos
 namespace {
 
 struct pool_member {
-  int busy_for(int ms) {
-    ++inside;
-    if (inside > 1) was_shared = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  int hold(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+    if (++inside > 1) was_shared = true;
+    began->open();
+    static_cast<void>(go->wait());
     --inside;
-    return ms;
+    return 1;
   }
-  int ask(manta::actor<pool_member> other) {
-    return manta::remote<&pool_member::busy_for>(other, 0).get();
+  int one() {
+    if (inside > 0) was_shared = true;
+    return 1;
   }
+  int ask(manta::actor<pool_member> other) { return manta::remote<&pool_member::one>(other).get(); }
   std::atomic<int> inside{0};
   static inline std::atomic<bool> was_shared{false};
 };
@@ -398,19 +401,26 @@ TEST_CASE("a pool's actor that is late is handed on when its method has returned
   const manta::runtime rt(test::workers(3));
   const manta::actor_pool<pool_member> pool(
       {manta::spawn<pool_member>.with({.max_concurrency = 4})()});
-  manta::future<int> late;
+  const auto gate = [] { return std::make_shared<test::gate>(); };
+  const std::array began{gate(), gate()};
+  const std::array go{gate(), gate()};
   {
-    const manta::deadline_scope within(std::chrono::milliseconds(5));
-    late = pool.submit<&pool_member::busy_for>(80);
+    const manta::deadline_scope within(std::chrono::milliseconds(200));
+    const auto late = pool.submit<&pool_member::hold>(began[0], go[0]);
+    REQUIRE(began[0]->wait());
     CHECK_THROWS_AS(late.get(test::patience), manta::timed_out);
   }
   CHECK(pool.idle() == 0);
-  CHECK(pool.submit<&pool_member::busy_for>(1).get(test::patience) == 1);
-  CHECK_FALSE(pool_member::was_shared);
-  const auto cancelled = pool.submit<&pool_member::busy_for>(40);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  auto next = pool.submit<&pool_member::one>();
+  go[0]->open();
+  CHECK(next.get(test::patience) == 1);
+  const auto cancelled = pool.submit<&pool_member::hold>(began[1], go[1]);
+  REQUIRE(began[1]->wait());
   CHECK(manta::cancel(cancelled));
-  CHECK(pool.submit<&pool_member::busy_for>(1).get(test::patience) == 1);
+  CHECK(pool.idle() == 0);
+  next = pool.submit<&pool_member::one>();
+  go[1]->open();
+  CHECK(next.get(test::patience) == 1);
   CHECK_FALSE(pool_member::was_shared);
 }
 
@@ -421,5 +431,5 @@ TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor
   manta::kill(other);
   CHECK_THROWS_AS(pool.submit<&pool_member::ask>(other).get(test::patience), manta::actor_lost);
   CHECK(pool.size() == 1);
-  CHECK(pool.submit<&pool_member::busy_for>(1).get(test::patience) == 1);
+  CHECK(pool.submit<&pool_member::one>().get(test::patience) == 1);
 }

@@ -340,6 +340,7 @@ TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[reso
 
 namespace {
 
+// Work that is not over at a deadline: it has no event to wait for.
 int outlasts(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   return ms;
