@@ -23,12 +23,6 @@ void raise_not_a_stream() {
         "remote<f>(...)");
 }
 
-void check_credits(std::size_t asked) {
-  if (asked >= 1 && asked <= (std::size_t{1} << 31U)) return;
-  raise(errc::invalid_argument,
-        fmt::format("stream credits: asked {}, allowed 1 to 2147483648 items", asked));
-}
-
 void raise_next_timed_out(duration timeout) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
   raise(errc::timed_out,

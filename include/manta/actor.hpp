@@ -152,7 +152,10 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   call* const c = has_extra ? make_job_with<call, front>(source, core, std::forward<Args>(args)...)
                             : make_job<call, front>(core, std::forward<Args>(args)...);
   place.sent();
-  if constexpr (stream_starter<R>::is_stream) c->seat = seat;
+  if constexpr (stream_starter<R>::is_stream) {
+    stream_starter<R>::set_credits(*seat.core.get(), with);
+    c->seat = seat;
+  }
   c->caller |= group << exec::actor_core::group_shift;
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);

@@ -149,7 +149,6 @@ struct flat<stream<T>> {
 };
 
 [[noreturn]] MANTA_API void raise_not_a_stream();
-MANTA_API void check_credits(std::size_t asked);
 [[noreturn]] MANTA_API void raise_next_timed_out(duration timeout);
 
 }  // namespace detail
@@ -222,7 +221,7 @@ class [[nodiscard]] stream {
   /// time; a lower number holds from the next item on. Throws invalid_argument for 0 and above
   /// 2^31.
   void credits(std::size_t items) {
-    detail::check_credits(items);
+    spec::check_stream_credits(items);
     core().set_credits(static_cast<std::uint32_t>(items));
   }
 
@@ -351,11 +350,17 @@ struct stream_starter<stream<T>> {
     using job = task<callee<F>, stream<T>, Pack, false>;
     exec::executor::require();
     exec::stream_ref core = exec::stream_ref::make();
+    if (with != nullptr) set_credits(*core.get(), with->task);
     const future<void> generator =
         with != nullptr
             ? start_task_with<stream<T>, job>(*with, callee<F>{{core}}, std::forward<Args>(args)...)
             : start_task<stream<T>, job>(callee<F>{{core}}, std::forward<Args>(args)...);
     return watched(std::move(core), generator);
+  }
+  /// As the call's options say; `with` may be null.
+  template <class Options>
+  static void set_credits(exec::stream_core& core, const Options* with) noexcept {
+    if (with != nullptr) core.set_credits(static_cast<std::uint32_t>(with->stream_credits));
   }
   /// The handle, when the generator's job was submitted.
   static stream<T> watched(exec::stream_ref core, const future<void>& generator) {

@@ -19,11 +19,16 @@ namespace manta::inline v0::exec {
 
 namespace {
 
+bool has_failed(job* j) noexcept {
+  return j->is_ready() && (j->outcome()->word() & job_bits::failed) != 0;
+}
+
 // Counts down from many jobs to one sleeping thread. Every listed node ends by being removed or by
 // having fired, so the group is free to go when its owner has made sure of that.
 class wait_group {
  public:
-  wait_group(std::size_t nodes, std::int64_t wanted) : nodes_(nodes), missing_(wanted) {}
+  wait_group(std::size_t nodes, std::int64_t wanted, bool ends_at_failure = false)
+      : nodes_(nodes), missing_(wanted), ends_at_failure_(ends_at_failure) {}
 
   /// Counts the job at once when it is ready.
   void add(std::size_t at, job* j) {
@@ -70,7 +75,11 @@ class wait_group {
 
   void count(node* n) noexcept {
     signals_.fetch_add(1, std::memory_order_acq_rel);
-    if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) parker_.signal();
+    if (ends_at_failure_ && has_failed(n->on)) {
+      if (!told_failure_.exchange(true, std::memory_order_acq_rel)) parker_.signal();
+    } else if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      parker_.signal();
+    }
     n->done.store(true, std::memory_order_release);
     signals_.fetch_sub(1, std::memory_order_release);
   }
@@ -78,6 +87,8 @@ class wait_group {
   std::vector<node> nodes_;
   std::atomic<std::int64_t> missing_;
   std::atomic<int> signals_{0};
+  std::atomic<bool> told_failure_{false};
+  const bool ends_at_failure_;
   parker parker_;
 };
 
@@ -133,26 +144,32 @@ ready_prefix wait_many(job* const* jobs, std::size_t n, std::size_t wanted,
 
 void wait_all_or_failure(job* const* jobs, std::size_t n, duration timeout) {
   const base::time_point deadline = base::after(timeout);
-  const auto failed = [](job* j) {
-    return j->is_ready() && (j->outcome()->word() & job_bits::failed) != 0;
+  const auto raise_failure = [jobs, n] {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (has_failed(jobs[i])) jobs[i]->outcome()->failure().raise();
+    }
   };
-  // Failures that are there already come first, then each in turn until the time is over: one that
-  // comes behind a future that takes its time is told when that is ready.
+  const auto pending = [jobs, n] {
+    return std::count_if(jobs, jobs + n, [](job* j) { return !j->is_ready(); });
+  };
   for (std::size_t i = 0; i < n; ++i) {
-    if (jobs[i] == nullptr) {
-      raise(errc::invalid_argument, fmt::format("get: future {} of {} is empty", i, n));
-    }
-    if (failed(jobs[i])) jobs[i]->outcome()->failure().raise();
+    if (jobs[i] != nullptr) continue;
+    raise(errc::invalid_argument, fmt::format("get: future {} of {} is empty", i, n));
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!jobs[i]->is_ready() && !executor::wait(jobs[i], deadline)) {
-      raise(errc::timed_out,
-            fmt::format("get of {} futures: {} not ready after {} ms; wait longer or use wait", n,
-                        n - i,
-                        std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()));
-    }
-    if (failed(jobs[i])) jobs[i]->outcome()->failure().raise();
+  raise_failure();
+  if (pending() == 0) return;
+  if (timeout > duration::zero()) {
+    wait_group group(n, static_cast<std::int64_t>(n), true);
+    for (std::size_t i = 0; i < n; ++i) group.add(i, jobs[i]);
+    group.sleep(deadline);
+    group.leave();
+    raise_failure();
   }
+  const auto left = pending();
+  if (left == 0) return;
+  raise(errc::timed_out,
+        fmt::format("get of {} futures: {} not ready after {} ms; wait longer or use wait", n, left,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()));
 }
 
 }  // namespace manta::inline v0::exec

@@ -43,6 +43,7 @@ void check_count(const char* key, int value) {
 // Groups are numbered with 16 bits, the default group among them.
 constexpr std::size_t most_groups = 65535;
 constexpr int most_at_a_time = 65536;
+constexpr std::size_t largest_credits = std::size_t{1} << 31U;
 constexpr std::size_t largest_cap = std::size_t{1} << 30U;
 
 void check_limit(const std::string& key, int limit) {
@@ -115,17 +116,25 @@ void check_priority(priority level) {
 
 }  // namespace
 
+void check_stream_credits(std::size_t asked) {
+  if (asked >= 1 && asked <= largest_credits) return;
+  raise(errc::invalid_argument,
+        fmt::format("stream credits: asked {}, allowed 1 to {} items", asked, largest_credits));
+}
+
 void check(const options& asked) {
   check_resource_fields(asked);
   check_count("max_retries", asked.max_retries);
   check_timeout(asked.timeout);
   check_priority(asked.priority);
   check_name(asked.name);
+  check_stream_credits(asked.stream_credits);
 }
 
 void check(const call_options& asked) {
   check_timeout(asked.timeout);
   check_name(asked.name);
+  check_stream_credits(asked.stream_credits);
   if (asked.group && asked.group->empty()) {
     raise(errc::invalid_argument, "option group: asked an empty name; leave it unset for none");
   }

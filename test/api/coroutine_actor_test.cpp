@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Methods that wait with co_await and methods that yield: the actor's order, itself, its end.
+#include <atomic>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +16,8 @@ using test::eventually;
 using test::held_future;
 
 int twice(int x) { return 2 * x; }
+
+std::atomic<int> yielded{0};
 
 struct ledger {
   std::vector<std::string> lines;
@@ -40,7 +43,10 @@ struct ledger {
     for (const std::string& line : lines) co_yield line;
   }
   manta::stream<int> endless() {
-    for (int i = 0;; ++i) co_yield i;
+    for (int i = 0;; ++i) {
+      yielded = i + 1;
+      co_yield i;
+    }
   }
   manta::coroutine<int> asks(manta::actor<ledger> itself) {
     co_return co_await manta::remote<&ledger::write>(itself, "never");
@@ -92,6 +98,13 @@ TEST_CASE("a method yields what its actor has", "[stream]") {
   {
     auto s = manta::remote<&ledger::endless>(a);
     for (int k = 0; k < 100; ++k) CHECK(s.next()->get() == k);
+  }
+  yielded = 0;
+  {
+    const auto s = manta::remote<&ledger::endless>.with({.stream_credits = 5})(a);
+    CHECK(eventually([] { return yielded > 0 && yielded < 100; }));  // the one before is over
+    CHECK(are_suspended(1));
+    CHECK(yielded == 5);
   }
   // The actor is free again when the stream is gone.
   CHECK(manta::remote<&ledger::write>(a, "last").get() == 201);

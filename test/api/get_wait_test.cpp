@@ -163,6 +163,24 @@ TEST_CASE("an error that is known already is thrown at once while others are pen
   CHECK_THROWS_AS(bad.get(0s), manta::task_error);
 }
 
+TEST_CASE("an error that comes later is thrown while earlier futures are pending", "[get]") {
+  // Waiting for one after the other would sit at the first until the time is over.
+  const manta::runtime rt(test::workers(3));
+  test::scoped_gate go;
+  test::scoped_gate fails;
+  const auto pending = late(go, 1);
+  const auto bad = manta::async([&fails]() -> int {
+    fails.wait();
+    throw std::runtime_error("late");
+  });
+  std::thread opens([&fails] { fails.open(); });
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS(manta::get(std::vector{pending, bad}, test::patience), manta::task_error);
+  CHECK(std::chrono::steady_clock::now() - start < test::patience / 2);
+  opens.join();
+  CHECK_THROWS_WITH(manta::get(std::vector{pending, pending}, 1ms), Catch::Matchers::Contains("2 not ready"));
+}
+
 TEST_CASE("many threads get one future and all see its one value", "[get]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;

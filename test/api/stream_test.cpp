@@ -123,6 +123,21 @@ TEST_CASE("a generator runs ahead by its credits and no further", "[stream]") {
   CHECK(is_gone());
 }
 
+TEST_CASE("a call says how far its generator runs ahead", "[stream]") {
+  // Credits that are set on the stream come too late for what runs at once.
+  const manta::runtime rt(test::two_workers());
+  made = 0;
+  {
+    auto s = manta::remote<endless>.with({.stream_credits = 3})();
+    CHECK(are_suspended(1));
+    CHECK(made == 3);
+    CHECK(s.next()->get() == 0);
+  }
+  CHECK(is_gone());
+  CHECK_THROWS_WITH(manta::remote<endless>.with({.stream_credits = 0})(),
+                    Catch::Matchers::Contains("stream credits: asked 0, allowed 1 to 2147483648"));
+}
+
 TEST_CASE("an exception is in the future of the item that was not made", "[stream]") {
   const manta::runtime rt(test::two_workers());
   for (const int n : {0, 1, 64, 200}) {

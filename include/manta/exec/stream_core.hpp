@@ -9,6 +9,7 @@
 #include <manta/base/export.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/exec/suspension.hpp>
+#include <manta/spec/options.hpp>
 
 // A stream without its type: what lies between a generator and its consumer.
 //
@@ -40,8 +41,6 @@ namespace manta::inline v0::exec {
 
 class MANTA_API stream_core {
  public:
-  static constexpr std::uint32_t default_credits = 64;
-
   stream_core() = default;
   stream_core(const stream_core&) = delete;
   stream_core& operator=(const stream_core&) = delete;
@@ -98,7 +97,7 @@ class MANTA_API stream_core {
 
   std::atomic<job*> inbox_{nullptr};
   std::atomic<std::uint32_t> holders_{1};
-  std::atomic<std::uint32_t> credits_{default_credits};
+  std::atomic<std::uint32_t> credits_{default_stream_credits};
   job* generator_ = nullptr;
   job* end_link_ = nullptr;
   end_node end_;

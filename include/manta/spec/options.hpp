@@ -56,6 +56,9 @@ exception_filter exceptions() noexcept {
   }};
 }
 
+/// How many items a generator makes before they are taken, unless told.
+inline constexpr std::size_t default_stream_credits = 64;
+
 /// Options of one task: `remote<f>.with({.cpus = 2, .name = "fit"})(x)`.
 struct options {
   /// Cores the task needs to run, fractions allowed. Tasks that say so run only while their sum
@@ -100,6 +103,9 @@ struct options {
   std::optional<std::string> name = std::nullopt;
   /// Where the task wants to run: spread(), on_node(name), with_labels({...}) or in_group(g, i).
   placement where = {};
+  /// How many items a generator makes before they are taken, as stream::credits says it later.
+  /// Without effect on other functions. 1 to 2^31.
+  std::size_t stream_credits = default_stream_credits;
 };
 
 /// Options of one call of an actor's method: `remote<&T::m>.with({.timeout = 1s})(handle, x)`.
@@ -113,6 +119,8 @@ struct call_options {
   /// The concurrency group whose limit the call counts for; the actor's default group when unset.
   /// Throws invalid_argument when the actor has no such group. Not empty when set.
   std::optional<std::string> group = std::nullopt;
+  /// As for tasks.
+  std::size_t stream_credits = default_stream_credits;
 };
 
 /// Some of an actor's methods that share a limit of their own; see actor_options::groups.
@@ -184,6 +192,7 @@ namespace spec {
 MANTA_API void check(const options& asked);
 MANTA_API void check(const call_options& asked);
 MANTA_API void check(const actor_options& asked);
+MANTA_API void check_stream_credits(std::size_t asked);
 
 /// What checked options ask of a node.
 MANTA_API demand to_demand(const options& asked);
