@@ -30,6 +30,20 @@ struct alarm_entry : timer_entry {
   }
 };
 
+// Keeps the timer's thread until it is let go.
+struct holding_entry : timer_entry {
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> may_go{false};
+  holding_entry() {
+    pin = [](timer_entry* /*self*/) noexcept { return true; };
+    fire = [](timer_entry* self) noexcept {
+      auto* const held = static_cast<holding_entry*>(self);
+      held->is_held = true;
+      held->may_go.wait(false);
+    };
+  }
+};
+
 }  // namespace
 
 TEST_CASE("entries fire in the order of their times, whatever order they were armed in",
@@ -38,7 +52,12 @@ TEST_CASE("entries fire in the order of their times, whatever order they were ar
   manta_test::dice random(manta_test::run_seed());
   CAPTURE(manta_test::run_seed());
   std::vector<std::unique_ptr<alarm_entry>> alarms;
-  const auto start = now() + 20ms;
+  // The timer's thread is kept in an entry of its own until all others are armed as they should be,
+  // so that however slow this thread is, none fires meanwhile.
+  holding_entry hold;
+  timer::arm(hold, now());
+  REQUIRE(manta_test::happens([&hold] { return hold.is_held.load(); }));
+  const auto start = now();
   std::vector<int> rank;
   for (int i = 0; i < 500; ++i) {
     alarms.push_back(std::make_unique<alarm_entry>());
@@ -51,6 +70,8 @@ TEST_CASE("entries fire in the order of their times, whatever order they were ar
     rank[i] = static_cast<int>(random.below(10000));
     timer::arm(*alarms[i], start + std::chrono::microseconds(rank[i]));
   }
+  hold.may_go = true;
+  hold.may_go.notify_one();
   REQUIRE(manta_test::happens([] { return timer::armed() == 0; }));
   REQUIRE(manta_test::happens([] { return clock_of_fires == 333; }));
   bool in_order = true;
