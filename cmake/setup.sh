@@ -49,7 +49,9 @@ need() {
 # What building the library and a program takes.
 need_compiler() {
   need g++=cmd:g++ cmake=cmd:cmake ninja-build=cmd:ninja \
-    libfmt-dev=file:/usr/include/fmt/format.h "$@"
+    libfmt-dev=file:/usr/include/fmt/format.h \
+    capnproto=cmd:capnp libcapnp-dev=file:/usr/include/capnp/message.h \
+    libcereal-dev=file:/usr/include/cereal/access.hpp "$@"
 }
 
 jobs() { nproc 2>/dev/null || echo 2; }

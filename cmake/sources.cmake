@@ -7,6 +7,10 @@ set(manta_sources
   src/barrier.cpp
   src/base/check.cpp
   src/base/machine.cpp
+  src/codec/digest.cpp
+  src/codec/errors.cpp
+  src/codec/in_buffer.cpp
+  src/codec/out_buffer.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
   src/exec/actor_lanes.cpp

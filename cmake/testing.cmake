@@ -3,6 +3,7 @@
 # only; each case is one CTest, so that a crash or a hang costs that case alone and has its name.
 #
 #   manta_test_suite(unit base/result_test.cpp ...)    files below test/, sorted
+#   manta_in_copy_mode(e2e)                            the suite's cases once more, MANTA_CHECK=copy
 #   manta_compile_fail(name file.cpp "regex")          see there
 #   manta_script_test(name label script argument...)   passes when the POSIX shell script exits with 0
 
@@ -54,6 +55,16 @@ function(manta_test_suite label)
   catch_discover_tests(${target}
     TEST_PREFIX "${label}."
     PROPERTIES LABELS ${label} TIMEOUT ${MANTA_TEST_TIMEOUT} ${suite_needs})
+endfunction()
+
+# Every case of the suite a second time, as copy.LABEL.CASE with the label copy: in the check-copy
+# mode, in which all calls, results and puts go through bytes. The program is the same. Catch names
+# its list of tests by the arguments, not by the prefix, so "*", which means all, keeps the two apart.
+function(manta_in_copy_mode label)
+  catch_discover_tests(test_${label}
+    TEST_SPEC "*"
+    TEST_PREFIX "copy.${label}."
+    PROPERTIES LABELS copy ENVIRONMENT MANTA_CHECK=copy TIMEOUT ${MANTA_TEST_TIMEOUT} ${suite_needs})
 endfunction()
 
 # The code between `#ifdef MANTA_BREACH` and `#endif` in the file must be refused with an error line

@@ -20,13 +20,12 @@ namespace manta::inline v0 {
 
 namespace {
 
-constexpr std::array<const char*, 21> names = {
-    "task_error",       "worker_lost",    "node_lost",    "object_lost",    "actor_lost",
-    "timed_out",        "cancelled",      "store_full",   "infeasible",     "decode_failed",
-    "invalid_argument", "invalid_config", "no_runtime",   "not_unique",     "self_wait",
-    "out_of_memory",    "name_taken",     "mailbox_full", "channel_closed", "group_removed",
-    "unsupported",
-};
+constexpr std::array<const char*, 23> names = {
+    "task_error",       "worker_lost",    "node_lost",       "object_lost",    "actor_lost",
+    "timed_out",        "cancelled",      "store_full",      "infeasible",     "decode_failed",
+    "invalid_argument", "invalid_config", "no_runtime",      "not_unique",     "self_wait",
+    "out_of_memory",    "name_taken",     "mailbox_full",    "channel_closed", "group_removed",
+    "unsupported",      "encode_failed",  "unknown_function"};
 
 std::string compose(const task_failure& failure) {
   std::string text = fmt::format("{} threw {}", failure.function, failure.type_name);
@@ -133,6 +132,8 @@ void error::raise() const {
       throw_as<manta::infeasible>(*this);
     case errc::decode_failed:
       throw_as<manta::decode_failed>(*this);
+    case errc::encode_failed:
+      throw_as<manta::encode_failed>(*this);
     case errc::invalid_argument:
       throw_as<manta::invalid_argument>(*this);
     case errc::invalid_config:
@@ -155,6 +156,8 @@ void error::raise() const {
       throw_as<manta::group_removed>(*this);
     case errc::unsupported:
       throw_as<manta::unsupported>(*this);
+    case errc::unknown_function:
+      throw_as<manta::unknown_function>(*this);
   }
   throw_as<manta::exception>(*this);
 }

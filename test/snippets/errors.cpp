@@ -106,6 +106,7 @@ TEST_CASE("errors: one exception type for each code") {
   CHECK(gives(errc::store_full, std::type_identity<manta::store_full>{}));
   CHECK(gives(errc::infeasible, std::type_identity<manta::infeasible>{}));
   CHECK(gives(errc::decode_failed, std::type_identity<manta::decode_failed>{}));
+  CHECK(gives(errc::encode_failed, std::type_identity<manta::encode_failed>{}));
   CHECK(gives(errc::invalid_argument, std::type_identity<manta::invalid_argument>{}));
   CHECK(gives(errc::invalid_config, std::type_identity<manta::invalid_config>{}));
   CHECK(gives(errc::no_runtime, std::type_identity<manta::no_runtime>{}));
@@ -117,4 +118,5 @@ TEST_CASE("errors: one exception type for each code") {
   CHECK(gives(errc::channel_closed, std::type_identity<manta::channel_closed>{}));
   CHECK(gives(errc::group_removed, std::type_identity<manta::group_removed>{}));
   CHECK(gives(errc::unsupported, std::type_identity<manta::unsupported>{}));
+  CHECK(gives(errc::unknown_function, std::type_identity<manta::unknown_function>{}));
 }

@@ -68,6 +68,8 @@ in_include node/bad.hpp '#include "../../../src/node/good.cpp"'
 planted rooms "public header includes private src/node/good.cpp"
 in_src store/bad.cpp '#include <rocksdb/db.h>'
 planted rooms "room 'store' includes <rocksdb/db.h>, which belongs to: control"
+in_src exec/bad.cpp '#include <wire/protocol.capnp.h>'
+planted rooms "room 'exec' includes <wire/protocol.capnp.h>, which belongs to: wire"
 in_src store/bad.cpp '#include "nowhere.hpp"'
 planted rooms "found neither beside the file nor in src/"
 mkdir -p "$copy/tree/src/attic" && in_src attic/bad.cpp ''

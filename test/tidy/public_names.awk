@@ -9,7 +9,7 @@
 # that every iterator has.
 
 BEGIN {
-  split("detail spec exec sched base", list, " ")
+  split("detail spec codec exec node sched base", list, " ")
   for (i in list) is_inner[list[i]] = 1
   split("iterator_concept difference_type value_type reference promise_type", list, " ")
   for (i in list) is_customary[list[i]] = 1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The law of rooms: sh rooms.sh <checkout>. Reads every #include below include/ and src/.
 # 1. A room includes only rooms on lower floors; rooms on one floor never include each other.
-# 2. A public header includes only std, manta and cereal/cereal.hpp.
+# 2. A public header includes only std, manta and cereal/access.hpp.
 # 3. A third-party library is included only in the room it belongs to.
 # Prints each breach with its place and what to do; exits with 1 if there is one.
 set -eu

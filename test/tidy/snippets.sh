@@ -32,7 +32,7 @@ manta::permit_wait
 manta::manta_await
 END
 
-headers=$(find include/manta -name '*.hpp' ! -path '*/exec/*' ! -path '*/sched/*' | sort)
+headers=$(find include/manta -name '*.hpp' ! -path '*/codec/*' ! -path '*/exec/*' ! -path '*/sched/*' | sort)
 snippets=$(find test/snippets -name '*.cpp' 2>/dev/null | sort)
 [ -n "$snippets" ] || { echo "snippets: no file in $root/test/snippets" >&2; exit 1; }
 # shellcheck disable=SC2086  # no file name here has a space; text.sh refuses such names

@@ -37,6 +37,8 @@ enum class errc {
   channel_closed,    ///< nothing more can be sent, or is left to be received
   group_removed,     ///< the placement group was removed or is gone
   unsupported,       ///< this way of running cannot do what was asked; the message says which can
+  encode_failed,     ///< a value that can't be turned into bytes
+  unknown_function,  ///< this process has no such function; it runs another build
 };
 
 /// "timed_out" and so on; static storage.
@@ -156,8 +158,12 @@ class MANTA_API store_full : public exception {
 class MANTA_API infeasible : public exception {
   using exception::exception;
 };
-/// Bytes that are not a valid value. Inside one process nothing is encoded.
+/// Bytes that are not a valid value.
 class MANTA_API decode_failed : public exception {
+  using exception::exception;
+};
+/// A value that can't be turned into bytes: too deep, or too much memory for its bytes.
+class MANTA_API encode_failed : public exception {
   using exception::exception;
 };
 /// A call was made with something that it does not take. Thrown at the call.
@@ -204,6 +210,11 @@ class MANTA_API group_removed : public exception {
 };
 /// This way of running cannot do what was asked; the message says which can.
 class MANTA_API unsupported : public exception {
+  using exception::exception;
+};
+/// A call from another process means a function that this one does not have: it runs another build,
+/// or has not loaded the library. Inside one process it never happens.
+class MANTA_API unknown_function : public exception {
   using exception::exception;
 };
 

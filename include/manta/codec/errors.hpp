@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <manta/codec/value.hpp>
+#include <manta/spec/error.hpp>
+#include <manta/spec/options.hpp>
+
+// Classes of spec/ as values, where they are more than their fields.
+//
+// manta::error as a value: its code and texts. The exception that it may hold stays in its process;
+// one that is a task's result goes with its standard causes, see wire/error_record.hpp.
+
+namespace manta::inline v0 {
+
+template <>
+struct enum_range<errc> {
+  static constexpr errc first = errc::task_error;
+  static constexpr errc last = errc::unknown_function;
+};
+
+namespace codec {
+
+template <>
+struct custom<error> {
+  MANTA_API static void write(out_archive& out, const error& e);
+  MANTA_API static error read(in_archive& in);
+};
+
+/// Only an empty one travels, so that options do: which exceptions it names nobody can write down.
+/// Throws encode_failed for another.
+template <>
+struct custom<exception_filter> {
+  MANTA_API static void write(out_archive& out, const exception_filter& f);
+  MANTA_API static exception_filter read(in_archive& in);
+};
+
+}  // namespace codec
+}  // namespace manta::inline v0

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/codec/out_buffer.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/base/check.hpp>
+#include <manta/spec/error.hpp>
+
+namespace manta::inline v0::codec {
+
+namespace {
+
+constexpr std::size_t first_room = 256;
+constexpr std::size_t kept_room = std::size_t{8} << 20U;
+
+struct object_hash {
+  std::size_t operator()(const std::pair<const void*, std::uint64_t>& key) const noexcept {
+    return std::hash<const void*>()(key.first) ^ static_cast<std::size_t>(key.second);
+  }
+};
+
+}  // namespace
+
+// Which objects were written already. By type, too: an object and its first field lie at one place.
+struct out_buffer::identities {
+  std::unordered_map<std::pair<const void*, std::uint64_t>, std::uint64_t, object_hash> numbers;
+};
+
+out_buffer::out_buffer(segment_sink* sink) noexcept : sink_(sink) {}
+out_buffer::~out_buffer() { clear(); }
+
+void out_buffer::clear() noexcept {
+  for (const lent_reference& lent : lent_) {
+    if (lent.give_back != nullptr) lent.give_back(lent.as);
+  }
+  lent_.clear();
+  segments_.clear();
+  segment_bytes_ = 0;
+  charged_ = 0;
+  depth_ = 0;
+  identities_.reset();
+  if (static_cast<std::size_t>(end_ - head_.get()) > kept_room) {
+    head_.reset();
+    end_ = nullptr;
+  }
+  at_ = head_.get();
+}
+
+void out_buffer::grow(std::size_t n) {
+  const auto used = static_cast<std::size_t>(at_ - head_.get());
+  const auto room = static_cast<std::size_t>(end_ - head_.get());
+  const std::size_t wanted = std::max({first_room, 2 * room, used + n});
+  std::unique_ptr<std::byte[]> larger(new std::byte[wanted]);
+  if (used != 0) std::memcpy(larger.get(), head_.get(), used);
+  head_ = std::move(larger);
+  at_ = head_.get() + used;
+  end_ = head_.get() + wanted;
+}
+
+void out_buffer::long_count(std::uint64_t n) {
+  for (; n >= 0x80; n >>= 7U) raw(static_cast<std::uint8_t>(n | 0x80U));
+  raw(static_cast<std::uint8_t>(n));
+}
+
+void out_buffer::segment(const void* from, std::size_t count, std::size_t element_bytes,
+                         std::uint64_t type) {
+  const std::size_t size = count * element_bytes;
+  this->count(std::uint64_t{count} * 2 + 1);
+  const auto* begin = static_cast<const std::byte*>(from);
+  if (sink_ != nullptr) {
+    std::byte* const to = sink_->take(size);
+    std::memcpy(to, from, size);
+    begin = to;
+  }
+  segments_.push_back({{begin, size}, type, static_cast<std::uint32_t>(element_bytes)});
+  segment_bytes_ += size;
+}
+
+void out_buffer::refuse_depth() {
+  depth_ = 0;
+  raise(errc::encode_failed,
+        fmt::format("encode: values lie more than {} deep in each other; hand on long chains as a "
+                    "vector instead",
+                    most_nested));
+}
+
+bool out_buffer::shared(const void* object, std::uint64_t type) {
+  if (object == nullptr) {
+    count(0);
+    return false;
+  }
+  if (!identities_) identities_ = std::make_unique<identities>();
+  auto& numbers = identities_->numbers;
+  const auto [place, is_new] = numbers.try_emplace({object, type}, numbers.size() + 1);
+  count(place->second);
+  return is_new;
+}
+
+void out_buffer::refer(const lent_reference& lent) {
+  try {
+    lent_.push_back(lent);
+  } catch (...) {
+    if (lent.give_back != nullptr) lent.give_back(lent.as);
+    throw;
+  }
+}
+
+void out_buffer::finish() {
+  MANTA_CHECK(depth_ == 0);
+  const std::uint64_t bytes = size();
+  if (charged_ <= most_memory(bytes)) return;
+  raise(errc::encode_failed,
+        fmt::format("encode: {} bytes would become {} bytes of memory, more than the {} that a "
+                    "reader grants them; leave out what is empty, or send it in parts",
+                    bytes, charged_, most_memory(bytes)));
+}
+
+spec::parcel_view out_buffer::view() {
+  references_.clear();
+  for (const lent_reference& lent : lent_) references_.push_back(lent.as);
+  return {{head_.get(), static_cast<std::size_t>(at_ - head_.get())}, segments_, references_};
+}
+
+}  // namespace manta::inline v0::codec
