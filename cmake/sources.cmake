@@ -8,8 +8,12 @@ set(manta_sources
   src/base/check.cpp
   src/base/machine.cpp
   src/codec/digest.cpp
+  src/codec/display_name.cpp
   src/codec/errors.cpp
+  src/codec/function_table.cpp
+  src/codec/identity.cpp
   src/codec/in_buffer.cpp
+  src/codec/modules.cpp
   src/codec/out_buffer.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
