@@ -6,6 +6,20 @@
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
+# cereal: its header access.hpp, by which a class's own serialize, save and load functions are found,
+# private ones, too. Public, the only one beside Threads: whether a class has such functions is asked
+# where the user's templates are compiled. What they would cost a user is two small headers; the
+# archives, and how std's types are written, are ours. From 1.3.1 on, whose target is cereal::cereal.
+# A copy of the header in include/ was rejected: a class that befriends cereal::access means the one
+# of the user's own cereal.
+if(NOT TARGET cereal::cereal)
+  find_package(cereal 1.3.1 QUIET)
+endif()
+if(NOT TARGET cereal::cereal)
+  message(FATAL_ERROR "manta: cereal's headers, version 1.3.1 or later, were looked for and not found; "
+    "install them (Debian: apt-get install libcereal-dev) or name their prefix in CMAKE_PREFIX_PATH")
+endif()
+
 # fmt: error messages and reports, in .cpp files alone; std::format exists neither in GCC 12 nor in
 # Clang 14. Header-only and private: the functions it needs are compiled into libmanta, so neither a
 # static nor a shared package asks its users for libfmt, and a program that uses another version of
@@ -13,4 +27,21 @@ find_package(Threads REQUIRED)
 # a static package would have to find the same fmt again at each user's place.
 if(NOT TARGET fmt::fmt-header-only)
   find_package(fmt 9 REQUIRED)
+endif()
+
+# Cap'n Proto and KJ: the schema of what processes say to each other (src/wire), which old and new
+# builds read, and whose reading costs no copy. Shared libraries: Debian's archives are not position
+# independent, and libmanta may end in a plugin. Private, and nothing of them is in include/; but who
+# links a static libmanta has to find them again, so the search is a file that is installed, too.
+include("${CMAKE_CURRENT_LIST_DIR}/find-capnp.cmake")
+manta_find_capnp(capnp_problem)
+find_program(capnp_compiler capnp)
+find_program(capnp_cxx_plugin capnpc-c++)
+mark_as_advanced(capnp_compiler capnp_cxx_plugin)
+if(capnp_problem)
+  message(FATAL_ERROR "manta: ${capnp_problem}")
+elseif(NOT capnp_compiler OR NOT capnp_cxx_plugin)
+  message(FATAL_ERROR "manta: the programs capnp and capnpc-c++ were looked for, found: "
+    "${capnp_compiler}, ${capnp_cxx_plugin}; install Cap'n Proto's compiler "
+    "(Debian: apt-get install capnproto)")
 endif()

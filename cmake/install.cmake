@@ -16,6 +16,23 @@ install(TARGETS manta
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT manta-targets NAMESPACE manta:: DESTINATION "${package_dir}")
 
+# A static libmanta has its users link what it needs itself; a shared one has found it already.
+get_target_property(manta_type manta TYPE)
+if(manta_type STREQUAL "STATIC_LIBRARY")
+  set(config_needs [=[
+include("${CMAKE_CURRENT_LIST_DIR}/find-capnp.cmake")
+manta_find_capnp(manta_capnp_problem @manta_capnp_version@)
+if(manta_capnp_problem)
+  set(manta_FOUND FALSE)
+  set(manta_NOT_FOUND_MESSAGE "manta is a static library here and needs Cap'n Proto to be linked: ${manta_capnp_problem}")
+  return()
+endif()
+]=])
+  string(CONFIGURE "${config_needs}" config_needs @ONLY)
+  # The version is exact: the library's name and its C++ interface change with each.
+  set(pc_needs "Requires: capnp = ${manta_capnp_version}, kj = ${manta_capnp_version}\n")
+  install(FILES cmake/find-capnp.cmake DESTINATION "${package_dir}")
+endif()
 configure_package_config_file(cmake/manta-config.cmake.in manta-config.cmake
   INSTALL_DESTINATION "${package_dir}"
   NO_SET_AND_CHECK_MACRO)

@@ -57,4 +57,9 @@ set(manta_sources
   src/spec/options.cpp
   src/spec/resources.cpp
   src/this_task.cpp
+  src/wire/check.cpp
+  src/wire/error_record.cpp
+  src/wire/frame.cpp
+  src/wire/message_reader.cpp
+  src/wire/message_writer.cpp
 )

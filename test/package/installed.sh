@@ -33,8 +33,9 @@ done
 # inline namespace that carries the ABI's number.
 if [ "$linkage" = shared ] && command -v nm >/dev/null; then
   nm -DC --defined-only "$libdir/libmanta.so" | sed 's/^[^ ]* . //' >"$work/names"
-  alien=$(grep -E '^(fmt::|(typeinfo|vtable)[^:]* for fmt::)' "$work/names" || true)
-  [ -z "$alien" ] || fail "libmanta.so shows names of fmt: $alien"
+  alien=$(grep -E '^(fmt|kj|capnp|manta_wire_schema)::' "$work/names" || true)
+  alien=$alien$(grep -E '^(typeinfo|vtable)[^:]* for (fmt|kj|capnp|manta_wire_schema)::' "$work/names" || true)
+  [ -z "$alien" ] || fail "libmanta.so shows names of a private library: $alien"
   unversioned=$(grep -F 'manta::' "$work/names" | grep -vE 'manta::v[0-9]+::' || true)
   [ -z "$unversioned" ] || fail "libmanta.so shows names outside manta's inline namespace: $unversioned"
   grep -qE 'manta::v[0-9]+::' "$work/names" || fail "libmanta.so shows no name of manta's"
@@ -48,6 +49,16 @@ if configure_refuses=$(cmake -S "$here/refused" -B "$work/refused" $generator \
   -DCMAKE_PREFIX_PATH="$prefix" 2>&1); then
   fail "version 0.2 was asked for and 0.1 taken: $configure_refuses"
 fi
+
+# Without cereal's headers there is one line that says so; CMake wraps it, so blanks are joined.
+if without_cereal=$(cmake -S "$here/consumer" -B "$work/without_cereal" $generator -Dway=find_package \
+  -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_DISABLE_FIND_PACKAGE_cereal=ON 2>&1); then
+  fail "the package is found without cereal: $without_cereal"
+fi
+case $(echo $without_cereal) in
+  *"which were looked for and not found; install them (Debian: apt-get install libcereal-dev)"*) ;;
+  *) fail "the package does not say that cereal is missing: $without_cereal" ;;
+esac
 
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH="$libdir/pkgconfig"

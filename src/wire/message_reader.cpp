@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <capnp/message.h>
+#include <fmt/format.h>
+#include <kj/exception.h>
+#include <wire/protocol.capnp.h>
+
+#include "wire/check.hpp"
+#include "wire/message.hpp"
+
+namespace manta::inline v0::wire {
+
+namespace schema = ::manta_wire_schema;
+
+namespace {
+
+using bytes_view = std::span<const std::byte>;
+
+// The numbers of the schema are those of our enums: here it is noticed when one list changes.
+using code = schema::Cause::Code;
+constexpr std::array<code, 23> codes = {
+    code::TASK_ERROR,  code::WORKER_LOST,   code::NODE_LOST,        code::OBJECT_LOST,
+    code::ACTOR_LOST,  code::TIMED_OUT,     code::CANCELLED,        code::STORE_FULL,
+    code::INFEASIBLE,  code::DECODE_FAILED, code::INVALID_ARGUMENT, code::INVALID_CONFIG,
+    code::NO_RUNTIME,  code::NOT_UNIQUE,    code::SELF_WAIT,        code::OUT_OF_MEMORY,
+    code::NAME_TAKEN,  code::MAILBOX_FULL,  code::CHANNEL_CLOSED,   code::GROUP_REMOVED,
+    code::UNSUPPORTED, code::ENCODE_FAILED, code::UNKNOWN_FUNCTION};
+constexpr std::array<errc, 23> errcs = {
+    errc::task_error,  errc::worker_lost,   errc::node_lost,        errc::object_lost,
+    errc::actor_lost,  errc::timed_out,     errc::cancelled,        errc::store_full,
+    errc::infeasible,  errc::decode_failed, errc::invalid_argument, errc::invalid_config,
+    errc::no_runtime,  errc::not_unique,    errc::self_wait,        errc::out_of_memory,
+    errc::name_taken,  errc::mailbox_full,  errc::channel_closed,   errc::group_removed,
+    errc::unsupported, errc::encode_failed, errc::unknown_function};
+constexpr bool codes_agree() {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (static_cast<std::size_t>(codes[i]) != i || static_cast<std::size_t>(errcs[i]) != i) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(codes_agree());
+static_assert(int(schema::Priority::HIGH) == int(priority::high));
+static_assert(int(schema::Placement::Rule::GROUP) == int(placement::rule::group));
+static_assert(int(schema::Reference::Kind::PLACEMENT_GROUP) ==
+              int(spec::reference_kind::placement_group));
+static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
+
+// Structs within lists within structs: the deepest is a label's text.
+constexpr int deepest_nesting = 12;
+
+template <class Group>
+base::id get_id(Group group) {
+  return {group.getHigh(), group.getLow()};
+}
+
+template <class Group>
+spec::function_id get_function(Group group) {
+  return {group.getModule(), group.getOffset()};
+}
+
+std::optional<duration> get_timeout(std::int64_t nanoseconds) {
+  if (nanoseconds == 0) return std::nullopt;
+  return duration(nanoseconds);  // a negative one is found by check()
+}
+
+bytes_view get_bytes(capnp::Data::Reader data) {
+  return {reinterpret_cast<const std::byte*>(data.begin()), data.size()};
+}
+
+// A reader over segments that split_frame found to lie within the frame.
+class frame_reader final : public capnp::MessageReader {
+ public:
+  frame_reader(const std::vector<bytes_view>& segments, capnp::ReaderOptions bounds)
+      : MessageReader(bounds), segments_(segments) {}
+
+  kj::ArrayPtr<const capnp::word> getSegment(kj::uint id) override {
+    if (id >= segments_.size()) return nullptr;
+    const bytes_view bytes = segments_[id];
+    return {reinterpret_cast<const capnp::word*>(bytes.data()), bytes.size() / sizeof(capnp::word)};
+  }
+
+ private:
+  const std::vector<bytes_view>& segments_;
+};
+
+}  // namespace
+
+// What each get finds wrong first is kept in `found`; the rest of that message is not looked at.
+struct message_reader::state {
+  explicit state(std::size_t limit) : frame_limit(limit) {}
+
+  result<void> read(bytes_view frame);
+
+  std::string_view text(capnp::Text::Reader from, std::string_view field, std::size_t most);
+  template <class Enum>
+  Enum one_of(std::uint16_t number, std::string_view field, Enum last);
+  bool is_few(const char* field, std::size_t count, std::size_t most);
+
+  spec::parcel_view payload(schema::Payload::Reader from);
+  spec::segment_view segment(schema::Segment::Reader from);
+  placement_view where(schema::Placement::Reader from);
+  const options_view* take_options(schema::Options::Reader from);
+  cause_view cause(schema::Cause::Reader from);
+  error_view failed(schema::Error::Reader from);
+
+  void take(capnp::List<schema::Segment>::Reader from);
+  void take(capnp::List<schema::Reference>::Reader from);
+  void take(schema::Message::Reader from);
+  void take(schema::Task::Reader from, task_view& to);
+  void take(schema::Result::Reader from, result_view& to);
+  void take(schema::ActorCall::Reader from, call_view& to);
+  void take(schema::Put::Reader from, put_view& to);
+  void take(capnp::List<schema::ReferenceChange>::Reader from, changes_view& to);
+
+  void breach(std::string_view field, std::string_view what, std::string_view allowed) {
+    if (found) found = refusal(side::reader, field, what, allowed);
+  }
+
+  std::size_t frame_limit;
+  result<void> found;
+  message_view message;
+  std::vector<bytes_view> frame_segments;
+  // What the views refer to, as far as it is not the frame.
+  options_view options;
+  std::vector<amount_view> amounts;
+  std::vector<label_view> labels;
+  std::vector<spec::segment_view> segments;
+  std::vector<spec::reference> references;
+  std::vector<cause_view> causes;
+  std::vector<reference_change> changes;
+};
+
+std::string_view message_reader::state::text(capnp::Text::Reader from, std::string_view field,
+                                             std::size_t most) {
+  if (from.size() > most) {
+    breach(field, fmt::format("{} bytes long", from.size()), fmt::format("0 to {}", most));
+  }
+  return {from.begin(), from.size()};
+}
+
+template <class Enum>
+Enum message_reader::state::one_of(std::uint16_t number, std::string_view field, Enum last) {
+  const auto most = static_cast<std::uint16_t>(last);
+  if (number <= most) return static_cast<Enum>(number);
+  breach(field, fmt::format("number {}", number), fmt::format("0 to {}", most));
+  return Enum{};
+}
+
+bool message_reader::state::is_few(const char* field, std::size_t count, std::size_t most) {
+  if (count > most && found) found = check_count(side::reader, field, count, most);
+  return found.has_value();
+}
+
+spec::segment_view message_reader::state::segment(schema::Segment::Reader from) {
+  const spec::segment_view out{get_bytes(from.getBytes()), from.getType(), from.getElementBytes()};
+  const auto place = reinterpret_cast<std::uintptr_t>(out.bytes.data()) % segment_alignment;
+  if (!out.bytes.empty() && place != 0) {
+    breach("segment's place", fmt::format("{} bytes behind a multiple of 64", place),
+           "multiples of 64, for which the frame has to begin at one");
+  }
+  return out;
+}
+
+spec::parcel_view message_reader::state::payload(schema::Payload::Reader from) {
+  segments.clear();
+  references.clear();
+  // Most payloads have neither, and asking is cheaper than getting an empty list.
+  if (from.hasSegments()) take(from.getSegments());
+  if (from.hasReferences()) take(from.getReferences());
+  return {get_bytes(from.getHead()), segments, references};
+}
+
+void message_reader::state::take(capnp::List<schema::Segment>::Reader from) {
+  if (!is_few("payload's segments", from.size(), limits::segments)) return;
+  for (const auto one : from) segments.push_back(segment(one));
+}
+
+void message_reader::state::take(capnp::List<schema::Reference>::Reader from) {
+  if (!is_few("payload's references", from.size(), limits::references)) return;
+  references.reserve(from.size());
+  for (const auto one : from) {
+    const auto kind = one_of(static_cast<std::uint16_t>(one.getKind()), "kind of a reference",
+                             spec::reference_kind::placement_group);
+    references.push_back({get_id(one.getWhat()), get_id(one.getOwner()), one.getType(), 0, kind});
+  }
+}
+
+placement_view message_reader::state::where(schema::Placement::Reader from) {
+  placement_view out;
+  out.by = one_of(static_cast<std::uint16_t>(from.getRule()), "placement's rule",
+                  placement::rule::group);
+  out.is_soft = from.getIsSoft();
+  out.node = text(from.getNode(), "placement's node", limits::key_bytes);
+  out.group = from.getGroup();
+  out.bundle = from.getBundle();
+  labels.clear();
+  const auto list = from.getLabels();
+  if (!is_few("placement's number of labels", list.size(), limits::labels)) return out;
+  for (const auto one : list) {
+    labels.push_back({text(one.getKey(), "label's key", limits::key_bytes),
+                      text(one.getValue(), "label's value", limits::key_bytes)});
+  }
+  out.labels = labels;
+  return out;
+}
+
+const options_view* message_reader::state::take_options(schema::Options::Reader from) {
+  options = {};
+  options.cpus = from.getCpus();
+  options.gpus = from.getGpus();
+  options.memory_bytes = from.getMemoryBytes();
+  options.enforce_memory = from.getEnforceMemory();
+  options.losable = from.getLosable();
+  options.priority =
+      one_of(static_cast<std::uint16_t>(from.getPriority()), "priority", priority::high);
+  options.max_retries = from.getMaxRetries();
+  options.retry_filter = get_function(from.getRetryFilter());
+  options.timeout = get_timeout(from.getTimeoutNs());
+  options.stream_credits = from.getStreamCredits();
+  options.name = text(from.getName(), "call's name", limits::name_bytes);
+  amounts.clear();
+  const auto list = from.getResources();
+  if (is_few("resources", list.size(), limits::amounts)) {
+    for (const auto one : list) {
+      amounts.push_back({text(one.getKey(), "resource's key", limits::key_bytes), one.getAmount()});
+    }
+  }
+  options.resources = amounts;
+  if (from.hasWhere()) options.where = where(from.getWhere());
+  return &options;
+}
+
+cause_view message_reader::state::cause(schema::Cause::Reader from) {
+  constexpr std::size_t most = limits::error_text_bytes;
+  cause_view out;
+  out.code =
+      one_of(static_cast<std::uint16_t>(from.getCode()), "error's code", errc::unknown_function);
+  out.message = text(from.getMessage(), "error's message", most);
+  out.has_failure = from.getHasFailure();
+  if (!out.has_failure) return out;
+  out.attempt = from.getAttempt();
+  out.type_name = text(from.getTypeName(), "error's type name", most);
+  out.text = text(from.getText(), "error's text", most);
+  out.function = text(from.getFunction(), "error's function", most);
+  out.node = text(from.getNode(), "error's node", most);
+  return out;
+}
+
+error_view message_reader::state::failed(schema::Error::Reader from) {
+  causes.clear();
+  const auto list = from.getChain();
+  if (!is_few("length of the error's chain", list.size(), limits::error_chain)) return {};
+  for (const auto one : list) causes.push_back(cause(one));
+  return {causes};
+}
+
+void message_reader::state::take(schema::Task::Reader from, task_view& to) {
+  to.id = get_id(from.getId());
+  to.parent = get_id(from.getParent());
+  to.call_index = from.getCallIndex();
+  to.function = get_function(from.getFunction());
+  to.digest = get_id(from.getDigest());
+  to.attempt = from.getAttempt();
+  to.name = text(from.getName(), "function's name", limits::name_bytes);
+  if (from.hasOptions()) to.options = take_options(from.getOptions());
+  to.arguments = payload(from.getArguments());
+}
+
+void message_reader::state::take(schema::Result::Reader from, result_view& to) {
+  to.task = get_id(from.getTask());
+  to.attempt = from.getAttempt();
+  to.execution = from.getExecution();
+  to.ran = duration(from.getRanNs());
+  switch (from.which()) {
+    case schema::Result::VALUE:
+      to.outcome = payload(from.getValue());
+      return;
+    case schema::Result::ERROR:
+      to.outcome = failed(from.getError());
+      return;
+    case schema::Result::HELD: {
+      const auto held = from.getHeld();
+      to.outcome = held_view{get_id(held.getNode()), held.getBytes()};
+      return;
+    }
+    case schema::Result::ALIAS:
+      to.outcome = alias_view{get_id(from.getAlias())};
+      return;
+  }
+  breach("outcome", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 3");
+}
+
+void message_reader::state::take(schema::ActorCall::Reader from, call_view& to) {
+  to.actor = get_id(from.getActor());
+  to.incarnation = from.getIncarnation();
+  to.caller = get_id(from.getCaller());
+  to.call_number = from.getCallNumber();
+  to.method = get_function(from.getMethod());
+  to.timeout = get_timeout(from.getTimeoutNs());
+  to.stream_credits = from.getStreamCredits();
+  to.group = text(from.getGroup(), "group", limits::name_bytes);
+  to.name = text(from.getName(), "call's name", limits::name_bytes);
+  to.arguments = payload(from.getArguments());
+}
+
+void message_reader::state::take(schema::Put::Reader from, put_view& to) {
+  to.object = get_id(from.getObject());
+  to.owner = get_id(from.getOwner());
+  to.is_primary = from.getIsPrimary();
+  to.value = payload(from.getValue());
+}
+
+void message_reader::state::take(capnp::List<schema::ReferenceChange>::Reader from,
+                                 changes_view& to) {
+  changes.clear();
+  if (!is_few("reference changes", from.size(), limits::changes)) return;
+  changes.reserve(from.size());
+  for (const auto one : from) {
+    const auto kind =
+        one_of(static_cast<std::uint16_t>(one.getKind()), "kind of a change", change_kind::release);
+    changes.push_back({get_id(one.getObject()), get_id(one.getPeer()), one.getCount(), kind});
+  }
+  to.changes = changes;
+}
+
+void message_reader::state::take(schema::Message::Reader from) {
+  message.head = {get_id(from.getRequest()), from.getEpoch(), from.getSending()};
+  switch (from.which()) {
+    case schema::Message::TASK:
+      return take(from.getTask(), message.body.emplace<task_view>());
+    case schema::Message::RESULT:
+      return take(from.getResult(), message.body.emplace<result_view>());
+    case schema::Message::CALL:
+      return take(from.getCall(), message.body.emplace<call_view>());
+    case schema::Message::PUT:
+      return take(from.getPut(), message.body.emplace<put_view>());
+    case schema::Message::REFERENCES:
+      return take(from.getReferences(), message.body.emplace<changes_view>());
+  }
+  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 4");
+}
+
+result<void> message_reader::state::read(bytes_view frame) {
+  found = {};
+  if (result<void> fine = split_frame(frame, frame_limit, frame_segments); !fine) return fine;
+  // An honest message is walked over once; what points twice at one place runs into the limit.
+  const std::size_t words = frame.size() / sizeof(capnp::word);
+  try {
+    frame_reader reader(frame_segments, {words + 64, deepest_nesting});
+    take(reader.getRoot<schema::Message>());
+  } catch (const kj::Exception& thrown) {
+    return error(errc::decode_failed,
+                 fmt::format("wire: a frame of {} bytes was to be read and is no message ({}); it "
+                             "is dropped: compare the builds of both processes",
+                             frame.size(), thrown.getDescription().cStr()));
+  }
+  if (!found) return std::move(found);
+  if (result<void> fine = check(side::reader, message.head); !fine) return fine;
+  return std::visit([](const auto& body) { return check(side::reader, body); }, message.body);
+}
+
+message_reader::message_reader(std::size_t frame_limit)
+    : state_(std::make_unique<state>(frame_limit)) {}
+message_reader::~message_reader() = default;
+
+result<const message_view&> message_reader::read(std::span<const std::byte> frame) {
+  if (result<void> fine = state_->read(frame); !fine) return fine.error();
+  return state_->message;
+}
+
+}  // namespace manta::inline v0::wire

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+@0xd4c1a7e3b05f9268;
+
+# What processes of one job say to each other. This file is the protocol's specification: a change
+# that an older build would misread needs another protocol version and a decision note.
+#
+# A frame carries one Message, in the stream form of Cap'n Proto: a 32-bit number of segments less
+# one, the 32-bit sizes of the segments in words of 8 bytes, zeros up to a multiple of 8, then the
+# segments. Every large range (Segment.bytes) is a segment of its own, and segments are filled up
+# with zeros so that each begins at a multiple of 64 from the frame's begin; who reads puts the
+# frame at a multiple of 64. All of that is legal Cap'n Proto; any reader of it reads these frames.
+#
+# Rules for all messages
+# - A request is named by `request`. Handling one twice is handling it once: the receiver remembers
+#   the ids of requests it has handled for as long as the sender may send them again, and answers a
+#   repeated one from its record. Resending leaves everything as it was but `sending`.
+# - `epoch` is the sender's: who was fenced and comes back has a larger one. What comes with a
+#   smaller epoch than the receiver knows of that sender is refused, whatever it says.
+# - A number outside the range that stands at a field, a count above its limit and an enumerant
+#   that this file does not have are refused as a whole message, typed; the link stays.
+# - Limits: src/wire/views.hpp.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("manta_wire_schema");
+
+struct Message {
+  # What every frame holds.
+
+  request :group { high @0 :UInt64; low @1 :UInt64; }
+  # Idempotency id, drawn by the sender; not zero.
+  epoch @2 :UInt64;
+  # The sender's epoch when it made the request.
+  sending @3 :UInt32;
+  # How often this request was sent before. Not part of its identity; for records and diagnosis.
+
+  union {
+    task @4 :Task;
+    result @5 :Result;
+    call @6 :ActorCall;
+    put @7 :Put;
+    references @8 :List(ReferenceChange);
+    # Sent by whoever lent, got or dropped handles, to the owner of what they name; at most 65,536
+    # changes, applied in their order and all or none.
+    # Twice: counted once, since counts are not idempotent by themselves but requests are.
+    # Lost connection: nothing; the sender keeps the batch until it is acknowledged and sends it
+    # again on the next connection. When the sender is dead the owner frees nothing it lent to it
+    # until every live node has said that nothing from that sender is under way.
+  }
+}
+
+struct Task {
+  # Sent by the node that gives a job away (victim, spiller or recovering owner), to the one that
+  # is to run it.
+  # Twice: the same id and attempt run once; the second copy is answered with the first's result
+  # or, while it runs, not at all. The same id with a larger attempt is a run of its own.
+  # Lost connection: the sender still has the record of the job and sends it again, to this node or,
+  # when that is dead, to another one with the next attempt.
+
+  id :group { high @0 :UInt64; low @1 :UInt64; }
+  # Name of the task and of its result; not zero.
+  parent :group { high @2 :UInt64; low @3 :UInt64; }
+  # The task that made the call.
+  callIndex @4 :UInt64;
+  # Which call of the parent it was; id is derived from parent, callIndex and function.
+  function :group { module @5 :UInt64; offset @6 :UInt64; }
+  # The module's build id (its first 8 bytes), and where the entry lies in it. Resolved only through
+  # the table of functions that the receiver registered.
+  digest :group { high @7 :UInt64; low @8 :UInt64; }
+  # Hash of the encoded arguments. A re-run whose children differ from the record is noticed by it.
+  attempt @9 :UInt32;
+  # Which run this is; 0 the first. Results of smaller attempts are dropped.
+  name @10 :Text;
+  # The function's name, for people; cut at 1,024 bytes.
+  options @11 :Options;
+  # Absent: all defaults.
+  arguments @12 :Payload;
+}
+
+struct Options {
+  # What a task asks for (include/manta/spec/options.hpp). Amounts are thousandths.
+
+  cpus @0 :Int64;
+  # 0 to 1e12; 0 is none.
+  gpus @1 :Int64;
+  # 0, 1 to 999, or a multiple of 1000 up to 1e12.
+  memoryBytes @2 :Int64;
+  # 0 or more.
+  enforceMemory @3 :Bool;
+  losable @4 :Bool;
+  # Not made again when it is lost.
+  priority @5 :Priority = normal;
+  maxRetries @6 :UInt32 = 3;
+  # Runs after the first one; below 2^31.
+  retryFilter :group { module @7 :UInt64; offset @8 :UInt64; }
+  # The function that says which of the user's exceptions are retried; zero: none.
+  timeoutNs @9 :Int64;
+  # What is left of the time limit when the message is made; 0: none. Not negative: what is over
+  # is not sent. The receiver's clock goes on from there, so that clocks need not agree.
+  streamCredits @10 :UInt32 = 64;
+  # 1 to 2^31.
+  name @11 :Text;
+  # Shown instead of Task.name; absent or empty: none. Cut at 1,024 bytes.
+  resources @12 :List(Amount);
+  # At most 256; keys of 1 to 64 bytes.
+  where @13 :Placement;
+  # Absent: anywhere.
+}
+
+enum Priority { low @0; normal @1; high @2; }
+
+struct Amount {
+  key @0 :Text;
+  amount @1 :Int64;
+  # 1 to 1e12.
+}
+
+struct Placement {
+  rule @0 :Rule;
+  isSoft @1 :Bool;
+  node @2 :Text;
+  # For rule `node`; 1 to 64 bytes.
+  labels @3 :List(Label);
+  # For rule `labels`; 1 to 256.
+  group @4 :UInt64;
+  # For rule `group`.
+  bundle @5 :Int32 = -1;
+  # For rule `group`: index of the bundle; -1 for any.
+
+  enum Rule { anywhere @0; spread @1; node @2; labels @3; group @4; }
+}
+
+struct Label {
+  key @0 :Text;
+  # 1 to 64 bytes, as the value.
+  value @1 :Text;
+}
+
+struct Result {
+  # Sent by the node that ran a task or a call, to the owner of the result.
+  # Twice: the first one stands; a later one of the same attempt is acknowledged and dropped (a
+  # result is immutable), one of a smaller attempt is stale.
+  # Lost connection: the runner keeps it until it is acknowledged. When the runner is dead, so is
+  # the result, and the owner makes it again within its retry budget.
+
+  task :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  attempt @2 :UInt32;
+  execution @3 :UInt64;
+  # For calls of actors: the number under which the actor ran it, from 1; 0 for tasks. A restarted
+  # actor replays calls in this order.
+  ranNs @4 :Int64;
+  # How long it ran; 0 or more. Feeds the estimate of waiting times.
+
+  union {
+    value @5 :Payload;
+    error @6 :Error;
+    held @7 :Held;
+    alias :group { high @8 :UInt64; low @9 :UInt64; }
+    # The result is that of another task (delegation); not zero and not this task.
+  }
+}
+
+struct Held {
+  # The value stays in the store of a node.
+  node :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  bytes @2 :UInt64;
+}
+
+struct ActorCall {
+  # Sent by the node of the caller straight to the node of the actor.
+  # Twice: (caller, callNumber) runs once in an incarnation; the actor's window holds the answers of
+  # calls that the caller may send again.
+  # Lost connection: the caller keeps each call until a checkpoint covers it and resends all of them
+  # in order, to the actor's next place if it died, with the new incarnation.
+
+  actor :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  incarnation @2 :UInt64;
+  # The life of the actor that the call is for; another one's call is refused as stale.
+  caller :group { high @3 :UInt64; low @4 :UInt64; }
+  # The execution context that made the call; not zero.
+  callNumber @5 :UInt64;
+  # From 1, without gaps, for each caller and actor; calls run in this order.
+  method :group { module @6 :UInt64; offset @7 :UInt64; }
+  timeoutNs @8 :Int64;
+  # As in Options.
+  streamCredits @9 :UInt32 = 64;
+  # As in Options.
+  group @10 :Text;
+  # The concurrency group; absent or empty: the actor's default. At most 1,024 bytes.
+  name @11 :Text;
+  # As in Options.
+  arguments @12 :Payload;
+}
+
+struct Put {
+  # Sent by the node that made an object with put, to a node that needs it or keeps a copy.
+  # Twice: the object is there already and the second one dropped; objects are immutable.
+  # Lost connection: the sender keeps its pin until the receiver has acknowledged, and sends again.
+
+  object :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  owner :group { high @2 :UInt64; low @3 :UInt64; }
+  # The node that counts its references; not zero.
+  isPrimary @4 :Bool;
+  # The receiver keeps it until it is released, and not as a copy that may be evicted.
+  value @5 :Payload;
+}
+
+struct ReferenceChange {
+  object :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  peer :group { high @2 :UInt64; low @3 :UInt64; }
+  # lend: to whom; register and release: whose count it is. Not zero.
+  count @4 :UInt32;
+  # 1 to 2^31 - 1.
+  kind @5 :Kind;
+
+  enum Kind {
+    lend @0;
+    # A handle left; the sender keeps its hold until the peer registers.
+    register @1;
+    # The peer holds it now, the lender's hold may go.
+    release @2;
+    # The peer's handles are gone.
+  }
+}
+
+struct Error {
+  # A manta::error and what caused it. A list and no recursion, so that its depth is a count.
+  chain @0 :List(Cause);
+  # The error itself, then each time what caused the one before; 1 to 16.
+}
+
+struct Cause {
+  code @0 :Code;
+  message @1 :Text;
+  # This and the texts below: cut at 4,096 bytes with a mark that says how much is missing.
+  hasFailure @2 :Bool;
+  # Whether the rest counts: a user's exception.
+  attempt @3 :Int32;
+  # 0 or more.
+  typeName @4 :Text;
+  text @5 :Text;
+  # The exception's what().
+  function @6 :Text;
+  node @7 :Text;
+
+  enum Code {
+    taskError @0;
+    workerLost @1;
+    nodeLost @2;
+    objectLost @3;
+    actorLost @4;
+    timedOut @5;
+    cancelled @6;
+    storeFull @7;
+    infeasible @8;
+    decodeFailed @9;
+    invalidArgument @10;
+    invalidConfig @11;
+    noRuntime @12;
+    notUnique @13;
+    selfWait @14;
+    outOfMemory @15;
+    nameTaken @16;
+    mailboxFull @17;
+    channelClosed @18;
+    groupRemoved @19;
+    unsupported @20;
+    encodeFailed @21;
+    unknownFunction @22;
+  }
+}
+
+struct Payload {
+  # An encoded value (manta::spec::parcel_view). `reference::local`, which has a meaning inside one
+  # process only, does not travel.
+  head @0 :Data;
+  segments @1 :List(Segment);
+  # At most 1,024.
+  references @2 :List(Reference);
+  # At most 65,536.
+}
+
+struct Segment {
+  bytes @0 :Data;
+  # A multiple of elementBytes; begins at a multiple of 64.
+  type @1 :UInt64;
+  elementBytes @2 :UInt32 = 1;
+  # 1 or more.
+}
+
+struct Reference {
+  what :group { high @0 :UInt64; low @1 :UInt64; }
+  owner :group { high @2 :UInt64; low @3 :UInt64; }
+  type @4 :UInt64;
+  kind @5 :Kind;
+
+  enum Kind {
+    future @0;
+    actor @1;
+    weakActor @2;
+    stream @3;
+    stopToken @4;
+    channel @5;
+    semaphore @6;
+    permit @7;
+    barrier @8;
+    actorPool @9;
+    placementGroup @10;
+  }
+}
