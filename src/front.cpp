@@ -9,6 +9,7 @@
 #include <manta/actor_pool.hpp>
 #include <manta/channel.hpp>
 #include <manta/future.hpp>
+#include <manta/node/carrier.hpp>
 #include <manta/pending.hpp>
 #include <manta/remote.hpp>
 #include <manta/split.hpp>
@@ -109,6 +110,24 @@ void start_job(exec::job* j) {
     exec::executor::submit(j);
   } catch (const std::bad_alloc&) {
     j->ops->cancel(j, error::out_of_memory());
+    throw;
+  }
+}
+
+void check_arguments(exec::job* j) {
+  try {
+    node::check_arguments(j);
+  } catch (...) {
+    j->cancel_unclaimed(describe_current_exception(j->ops->function));
+    throw;
+  }
+}
+
+void check_item(exec::job* item) {
+  try {
+    node::check_object(item);
+  } catch (...) {
+    item->drop();
     throw;
   }
 }

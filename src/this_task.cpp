@@ -33,7 +33,7 @@ task_id id() {
   exec::executor::require();
   const exec::job* const j = running();
   if (j == nullptr) return current()->self;
-  return base::derive(j->parent, j->index, j->ops->function_hash);
+  return exec::id_of(*j);
 }
 
 std::string name() {
@@ -61,7 +61,7 @@ std::vector<int> gpus() {
 }
 
 std::optional<std::chrono::steady_clock::time_point> deadline() noexcept {
-  if (current() == nullptr || current()->deadline == exec::no_deadline) return std::nullopt;
+  if (current() == nullptr || !exec::is_limited(current()->deadline)) return std::nullopt;
   return current()->deadline;
 }
 

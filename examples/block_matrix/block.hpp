@@ -23,6 +23,12 @@ struct block {
   double* row(std::size_t i) { return values.data() + i * size; }
   const double* row(std::size_t i) const { return values.data() + i * size; }
   bool operator==(const block&) const = default;
+
+  // How a block goes to another process: it has a constructor, so its fields can't be seen.
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(size, values);
+  }
 };
 
 // What a matrix is made of: element (i, j) and (j, i) are the same number between -1 and 1, plus

@@ -2,7 +2,9 @@
 # How the examples' tests run their program. Included by an example's CMakeLists.txt it gives
 #
 #   example_test(name program last-line argument...)   exit code 0, and the last line of the output
-#                                                      matches the regular expression
+#                                                      matches the regular expression;
+#                                                      once more as copy.NAME, label copy, with
+#                                                      all values sent through bytes
 #   example_refuses(program case...)                   each case (arguments divided by a blank)
 #                                                      ends with code 2 and one line on stderr
 #
@@ -14,6 +16,10 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} "-Dprogram=$<TARGET_FILE:${program}>"
       "-Dlast=${last}" "-Dwords=${words}" -P "${examples_testing}")
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+    add_test(NAME copy.${name} COMMAND ${CMAKE_COMMAND} "-Dprogram=$<TARGET_FILE:${program}>"
+      "-Dlast=${last}" "-Dwords=${words}" -P "${examples_testing}")
+    set_tests_properties(copy.${name} PROPERTIES TIMEOUT 300 LABELS copy
+      ENVIRONMENT MANTA_CHECK=copy)
   endfunction()
   function(example_refuses program)
     string(REPLACE ";" "|" cases "${ARGN}")

@@ -70,7 +70,9 @@ inline manta::channel<summary> start_channels(std::uint64_t seed, std::int64_t l
   const manta::channel<std::string> texts(capacity);
   const manta::channel<reading> readings(capacity);
   const manta::channel<summary> summaries(capacity);
-  static_cast<void>(manta::remote<write_lines>(seed, lines, texts, ahead));
+  // The gauge is this process's, and so is who reads it: async, for remote would refuse to send it.
+  static_cast<void>(
+      manta::async([seed, lines, texts, ahead] { write_lines(seed, lines, texts, ahead); }));
   std::vector<manta::future<void>> parsing;
   for (int i = 0; i < parsers; ++i) {
     parsing.push_back(manta::remote<parse_lines>(texts, readings));

@@ -44,7 +44,9 @@ inline manta::stream<summary> summaries(manta::stream<reading> from) {
 inline manta::stream<summary> start_streams(std::uint64_t seed, std::int64_t count,
                                             std::size_t credits,
                                             const std::shared_ptr<gauge>& ahead) {
-  manta::stream<std::string> texts = manta::remote<lines>(seed, count, ahead);
+  // The gauge is this process's, and so is who reads it: async, for remote would refuse to send it.
+  manta::stream<std::string> texts =
+      manta::async([seed, count, ahead] { return lines(seed, count, ahead); });
   texts.credits(credits);
   manta::stream<reading> parsed = manta::remote<readings>(std::move(texts));
   parsed.credits(credits);

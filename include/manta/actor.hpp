@@ -10,6 +10,7 @@
 
 #include <manta/actor_jobs.hpp>
 #include <manta/exec/actor_core.hpp>
+#include <manta/handles.hpp>
 #include <manta/signature.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/task.hpp>
@@ -151,7 +152,6 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   constexpr std::size_t front = front_of_call<flat_t<R>>;
   call* const c = has_extra ? make_job_with<call, front>(source, core, std::forward<Args>(args)...)
                             : make_job<call, front>(core, std::forward<Args>(args)...);
-  place.sent();
   if constexpr (stream_starter<R>::is_stream) {
     stream_starter<R>::set_credits(*seat.core.get(), with);
     c->seat = seat;
@@ -159,6 +159,9 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   c->caller |= group << exec::actor_core::group_shift;
   exec::name_child(c);
   future<flat_t<R>> out = access::make<flat_t<R>>(c);
+  if (has_extra) [[unlikely]]
+    check_arguments(c);
+  place.sent();
   if constexpr (pack::is_linked) {
     core->add_handle();
     c->needs.store(1, std::memory_order_relaxed);
@@ -206,7 +209,7 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
                 "manta::spawn<T>: T has no constructor for these arguments (futures may stand for "
                 "their values, and a vector of futures for a vector)");
   using pack = argument_pack<argument_t<P, Args>...>;
-  using job = construction<T, pack>;
+  using job = construction<T, pack, P...>;
   static_assert(((check_parameter<P, false>() && check_parameter_travel<P>()) && ... && true));
   exec::executor::require();
   std::unique_ptr<exec::resource_claim> claim;
@@ -219,6 +222,8 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
     exec::free_block(made, sizeof(job));
   };
   try {
+    if (exec::inherits_extra()) [[unlikely]]
+      node::check_arguments(made);
     made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
     if (with != nullptr) {
       if (exec::actor_core* const living = apply_options(made->core, *with)) {
@@ -303,3 +308,10 @@ template <class T>
 inline constexpr spawn_function<T> spawn{};
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <class T>
+struct custom<actor<T>> : detail::boxed_handle<actor<T>, spec::reference_kind::actor> {};
+
+}  // namespace manta::inline v0::codec

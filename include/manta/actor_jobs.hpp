@@ -143,10 +143,21 @@ const exec::job_ops method_call<F, R, T, Pack>::ops = {
     .in_place = false,
     .function = name(),
     .function_hash = base::hash_name(name()),
+    .carrier = &carrier_for<method_call, flat_t<R>,
+                            described_function<F, codec::entry_kind::method>>::value,
 };
 
-/// The job that constructs an actor's object.
-template <class T, class Pack>
+/// A constructor as codec/identity.hpp wants it.
+template <class T, class... P>
+struct described_constructor {
+  static constexpr codec::entry_kind kind = codec::entry_kind::constructor;
+  static constexpr const char* function() noexcept { return ""; }
+  static constexpr const char* type() noexcept { return base::spelled_type<T(P...)>(); }
+  static constexpr const void* ops() noexcept { return nullptr; }
+};
+
+/// The job that constructs an actor's object from parameters P.
+template <class T, class Pack, class... P>
 struct construction : cell<void> {
   exec::actor_core* core;
   [[no_unique_address]] Pack arguments;
@@ -218,8 +229,8 @@ struct construction : cell<void> {
   static const exec::job_ops ops;
 };
 
-template <class T, class Pack>
-const exec::job_ops construction<T, Pack>::ops = {
+template <class T, class Pack, class... P>
+const exec::job_ops construction<T, Pack, P...>::ops = {
     .execute = &construction::execute,
     .run = &construction::run,
     .ready = &construction::ready,
@@ -233,6 +244,7 @@ const exec::job_ops construction<T, Pack>::ops = {
     .in_place = false,
     .function = constructor_name<T>(),
     .function_hash = base::hash_name(constructor_name<T>()),
+    .carrier = &carrier_for<construction, void, described_constructor<T, P...>>::value,
 };
 
 template <class T>

@@ -7,6 +7,7 @@
 
 #include <manta/actor.hpp>
 #include <manta/future.hpp>
+#include <manta/handles.hpp>
 #include <manta/spec/actor_end.hpp>
 
 // Actors' lives: finding one by its name, ending one, being told of an end, weak handles, and what
@@ -131,3 +132,11 @@ MANTA_API void exit();
 
 }  // namespace this_actor
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <class T>
+struct custom<weak_actor<T>>
+    : detail::boxed_handle<weak_actor<T>, spec::reference_kind::weak_actor> {};
+
+}  // namespace manta::inline v0::codec

@@ -13,6 +13,7 @@
 
 #include <manta/actor.hpp>
 #include <manta/as_completed.hpp>
+#include <manta/handles.hpp>
 #include <manta/pending.hpp>
 #include <manta/remote.hpp>
 
@@ -213,7 +214,7 @@ class actor_pool {
   // would be handed on while it works.
   template <auto Method, class Out, class Kept>
   static Out call_member(const actor<T>& who, Kept& kept) {
-    const detail::calls_until none(exec::no_deadline);
+    const detail::calls_until none(exec::executor::without_deadline());
     return std::apply([&who](auto&... each) { return remote<Method>(who, std::move(each)...); },
                       kept);
   }
@@ -232,3 +233,11 @@ class actor_pool {
 };
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <class T>
+struct custom<actor_pool<T>>
+    : detail::boxed_handle<actor_pool<T>, spec::reference_kind::actor_pool> {};
+
+}  // namespace manta::inline v0::codec

@@ -11,6 +11,7 @@
 
 #include <manta/exec/job.hpp>
 #include <manta/future.hpp>
+#include <manta/node/carrier.hpp>
 #include <manta/signature.hpp>
 #include <manta/travel.hpp>
 
@@ -19,6 +20,7 @@
 //   link(job)     registers with what is not ready yet; each adds one to job.needs
 //   failure()     after all is ready: the error that the job inherits, or null
 //   pass()        the argument for the function's parameter P
+// and two for its way into another process, before it is linked: write(archive), renew(archive).
 
 namespace manta::inline v0 {
 
@@ -94,7 +96,7 @@ constexpr bool is_copied_whole() {
     return is_repeatable<T>::value;
   } else if constexpr (!std::is_copy_constructible_v<T>) {
     return false;
-  } else if constexpr (container_of_others<T>) {
+  } else if constexpr (codec::container<T>) {
     return are_copied_whole<T, Outer...>(type_list<typename T::value_type>{});
   } else if constexpr (std::is_aggregate_v<T> && std::is_class_v<T>) {
     return !has_uncopied_fields<T, Outer...>(std::make_index_sequence<16>{});
@@ -145,6 +147,8 @@ struct value_argument {
   static constexpr bool is_linked = false;
   static constexpr bool is_kept = std::is_lvalue_reference_v<P> || std::is_scalar_v<stored>;
   static constexpr bool is_copyable = is_repeatable<stored>::value;
+  void write(codec::out_archive& out) const { node::write(out, value); }
+  void renew(codec::in_archive& in) { node::renew(value, in); }
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
   decltype(auto) pass() noexcept {
@@ -172,6 +176,8 @@ struct span_argument {
   static constexpr bool is_linked = false;
   static constexpr bool is_kept = true;
   static constexpr bool is_copyable = true;
+  void write(codec::out_archive& out) const { node::write(out, values); }
+  void renew(codec::in_archive& in) { node::renew(values, in); }
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
   std::span<const E> pass() noexcept { return values; }
@@ -195,6 +201,8 @@ struct future_argument {
   static constexpr bool is_linked = true;
   static constexpr bool is_kept = reads_in_place<P, U>;
   static constexpr bool is_copyable = is_repeatable<U>::value;
+  void write(codec::out_archive& out) const { node::write(out, from); }
+  void renew(codec::in_archive& in) { node::renew(from, in); }
   void link(exec::job* j) {
     exec::job* const on = access::job(from);
     if (!on->is_ready()) node.link(j, on);
@@ -256,6 +264,8 @@ struct gather_argument {
   static constexpr bool is_linked = true;
   static constexpr bool is_kept = false;
   static constexpr bool is_copyable = is_repeatable<U>::value;
+  void write(codec::out_archive& out) const { node::write(out, from); }
+  void renew(codec::in_archive& in) { node::renew(from, in); }
   exec::job* const* begin() const noexcept {
     // A future is one pointer to its job.
     static_assert(sizeof(future<U>) == sizeof(exec::job*) && std::is_standard_layout_v<future<U>>);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <manta/base/export.hpp>
+#include <manta/handles.hpp>
 
 // barrier: nobody goes on before all have come.
 
@@ -45,3 +46,10 @@ class MANTA_API barrier {
 };
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <>
+struct custom<barrier> : detail::boxed_handle<barrier, spec::reference_kind::barrier> {};
+
+}  // namespace manta::inline v0::codec

@@ -12,6 +12,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/exec/channel_core.hpp>
+#include <manta/handles.hpp>
 
 // channel<T>: a bounded queue between tasks, actors and threads. The mechanism is in
 // exec/channel_core.hpp; select over several channels in select.hpp.
@@ -240,3 +241,10 @@ class channel {
 };
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <class T>
+struct custom<channel<T>> : detail::boxed_handle<channel<T>, spec::reference_kind::channel> {};
+
+}  // namespace manta::inline v0::codec

@@ -14,6 +14,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/handles.hpp>
 #include <manta/spec/error.hpp>
 
 // future<T>: a handle to a value that is there or will be. One pointer to the job's block
@@ -319,3 +320,27 @@ struct access {
 
 }  // namespace detail
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+/// A future goes as a hold of its job, named by the job's id.
+template <class T>
+struct custom<future<T>> {
+  static void write(out_archive& out, const future<T>& f) {
+    exec::job* const j = detail::access::job(f);
+    if (j != nullptr) j->hold();
+    detail::write_handle<future<T>>(out, spec::reference_kind::future,
+                                    j != nullptr ? exec::id_of(*j) : base::id{}, j,
+                                    [](const spec::reference& lent) noexcept {
+                                      reinterpret_cast<exec::job*>(lent.local)->drop();
+                                    });
+  }
+  static future<T> read(in_archive& in) {
+    auto* const j = detail::read_handle<future<T>, exec::job>(in, spec::reference_kind::future);
+    if (j == nullptr) return {};
+    j->hold();
+    return detail::access::make<T>(j);
+  }
+};
+
+}  // namespace manta::inline v0::codec

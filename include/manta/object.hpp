@@ -10,6 +10,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/future.hpp>
 #include <manta/signature.hpp>
+#include <manta/task.hpp>
 
 // put: a value becomes an object that many tasks can use.
 
@@ -43,6 +44,7 @@ const exec::job_ops put_object<T>::ops = {
     .in_place = false,
     .function = base::spelled_type<T>(),
     .function_hash = base::hash_name(base::spelled_type<T>()),
+    .carrier = &value_carrier<T>::value,
 };
 
 /// What a value is kept as: itself, or a string for text.
@@ -60,11 +62,14 @@ template <class U>
 auto put(U&& value) -> future<detail::put_t<U>> {
   using T = detail::put_t<U>;
   static_assert(!detail::is_future<T>::value, "manta::put: this is a future already; pass it on");
-  static_assert(detail::check_result<T>());
+  static_assert(detail::check_result<T>() && detail::check_travel<T>());
   exec::executor::require();
   auto* const object = detail::make_job<detail::put_object<T>>(std::forward<U>(value));
   exec::name_child(object);
-  return detail::access::make<T>(object);
+  future<T> out = detail::access::make<T>(object);
+  if (exec::inherits_extra()) [[unlikely]]
+    node::check_object(object);
+  return out;
 }
 
 }  // namespace manta::inline v0

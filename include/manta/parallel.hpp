@@ -91,7 +91,7 @@ class offer {
  private:
   static auto start(F& right) {
     const base::time_point by = exec::this_thread.current->deadline;
-    const calls_until none(exec::no_deadline);
+    const calls_until none(exec::executor::without_deadline());
     return async([&right, by] {
       const calls_until same(by);
       return right();

@@ -9,6 +9,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/future.hpp>
+#include <manta/handles.hpp>
 #include <manta/spec/resources.hpp>
 
 // Placement groups: resources set aside for several tasks and actors at once.
@@ -85,3 +86,11 @@ MANTA_API bool remove_placement_group(const placement_group& group);
 MANTA_API placement in_group(const placement_group& group, int index = -1);
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <>
+struct custom<placement_group>
+    : detail::boxed_handle<placement_group, spec::reference_kind::placement_group> {};
+
+}  // namespace manta::inline v0::codec

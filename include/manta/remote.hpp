@@ -18,6 +18,7 @@ namespace detail {
 /// Calls the constant F. Stateless: takes no room in the job.
 template <auto F>
 struct constant_callee {
+  using described = described_function<F, codec::entry_kind::task>;
   template <class... A>
   decltype(auto) operator()(A&&... args) const {
     return F(std::forward<A>(args)...);

@@ -9,6 +9,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/exec/semaphore_core.hpp>
+#include <manta/handles.hpp>
 
 // semaphore: at most so many at a time.
 
@@ -103,3 +104,25 @@ struct permit_wait {
 inline permit_wait semaphore::async_acquire(std::size_t count) const { return {*this, count}; }
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+template <>
+struct custom<semaphore> : detail::boxed_handle<semaphore, spec::reference_kind::semaphore> {};
+
+/// Moves: who reads it has the permits.
+template <>
+struct custom<permit> {
+  static void write(out_archive& out, const permit& held) {
+    // What is written was given away: the job's own copy of an argument, a result nobody has yet.
+    auto* const moved = new permit(std::move(const_cast<permit&>(held)));
+    detail::write_handle<permit>(
+        out, spec::reference_kind::permit, {1, 1}, moved,
+        [](const spec::reference& lent) noexcept { delete reinterpret_cast<permit*>(lent.local); });
+  }
+  static permit read(in_archive& in) {
+    return std::move(*detail::read_handle<permit, permit>(in, spec::reference_kind::permit));
+  }
+};
+
+}  // namespace manta::inline v0::codec

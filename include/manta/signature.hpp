@@ -152,15 +152,21 @@ constexpr bool check_coroutine_parameter() {
 template <class P>
 constexpr bool check_parameter_travel() {
   using plain = std::remove_cvref_t<P>;
-  // A plain pointer has its own line.
-  if constexpr (std::is_pointer_v<plain>) return true;
-  return check_travel<plain>();
+  // A plain pointer and a view have their own lines; a span stands for a vector.
+  if constexpr (std::is_pointer_v<plain> || is_string_view<plain>) {
+    return true;
+  } else if constexpr (is_span<plain>) {
+    return check_travel<std::remove_cv_t<span_element_t<plain>>>();
+  } else {
+    return check_travel<plain>();
+  }
 }
 
 /// Refuses a result that could never go to another process.
 template <class R>
 constexpr bool check_result_travel() {
-  if constexpr (std::is_reference_v<R> || std::is_pointer_v<R>) {
+  if constexpr (std::is_reference_v<R> || std::is_pointer_v<R> || is_span<R> ||
+                is_string_view<std::remove_cvref_t<R>>) {
     return true;  // refused elsewhere
   } else if constexpr (is_coroutine<R>::value) {
     return check_travel<typename R::value_type>();

@@ -108,7 +108,7 @@ void split_into(future<Value>&& f, Out&... out) {
     work(std::move(f));
   } else {
     // A deadline is the source's; late, this would leave the parts without an owner.
-    const calls_until none(exec::no_deadline);
+    const calls_until none(exec::executor::without_deadline());
     static_cast<void>(after(std::move(f), std::move(work)));
   }
 }

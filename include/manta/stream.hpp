@@ -11,11 +11,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <manta/actor_jobs.hpp>
-#include <manta/awaitable.hpp>
-#include <manta/exec/stream_core.hpp>
-#include <manta/object.hpp>
-#include <manta/task.hpp>
+#include <manta/handles.hpp>
+#include <manta/stream_parts.hpp>
 
 // stream<T>: what a generator gives: futures one by one. How items travel is told in
 // exec/stream_core.hpp.
@@ -26,68 +23,6 @@ template <class T>
 class stream;
 
 namespace detail {
-
-/// An item: a job that is done from the start, with room for its link in front.
-template <class T>
-struct stream_item : cell<T> {
-  static constexpr std::size_t front = front_of_call<T>;
-
-  template <class U>
-  explicit stream_item(U&& from) : cell<T>(&ops, 1) {
-    new (&value_of<T>(this)) T(std::forward<U>(from));
-    this->finish(exec::job_bits::claimed | exec::job_bits::ready, 0);
-  }
-  static const exec::job_ops ops;
-};
-
-template <class T>
-const exec::job_ops stream_item<T>::ops = {
-    .execute = nullptr,
-    .run = nullptr,
-    .ready = nullptr,
-    .cancel = nullptr,
-    .drop_arguments = nullptr,
-    .drop_value = value_dropper<T>(),
-    .alias = nullptr,
-    .origin = nullptr,
-    .size = front + sizeof(stream_item),
-    .front = front,
-    .in_place = false,
-    .function = base::spelled_type<T>(),
-    .function_hash = base::hash_name(base::spelled_type<T>()),
-};
-
-/// co_yield's suspension, when the generator is out of credits or not wanted any more.
-class yield_awaiter : exec::await_node {
- public:
-  explicit yield_awaiter(exec::stream_core& core) noexcept : core_(core) {}
-  ~yield_awaiter() {
-    give_up([this] { return core_.remove_producer(this); });
-  }
-  yield_awaiter(const yield_awaiter&) = delete;
-  yield_awaiter& operator=(const yield_awaiter&) = delete;
-
-  bool await_ready() const noexcept { return core_.has_credit() && !core_.is_abandoned(); }
-  template <engine_promise Promise>
-  bool await_suspend(std::coroutine_handle<Promise> self) {
-    if (core_.is_abandoned()) {
-      exec::doom_turn(self.promise());
-      return true;
-    }
-    begin(self.promise());
-    if (!core_.add_producer(this, entry())) {
-      withdraw();
-      return false;
-    }
-    return commit([this] { return core_.remove_producer(this); });
-  }
-  void await_resume() {
-    resumed([this] { return core_.remove_producer(this); });
-  }
-
- private:
-  exec::stream_core& core_;
-};
 
 template <class T>
 struct stream_promise : promise_base, frame_outcome<void> {
@@ -102,32 +37,11 @@ struct stream_promise : promise_base, frame_outcome<void> {
     using item = stream_item<T>;
     item* const made = make_job<item, item::front>(std::forward<U>(from));
     exec::name_child(made);
+    if (exec::inherits_extra()) [[unlikely]]
+      check_item(made);
     core->push(made);
     return yield_awaiter(*core.get());
   }
-};
-
-/// Waits for a stream's next item in a coroutine.
-template <class T>
-class next_source {
- public:
-  explicit next_source(exec::stream_core& core) noexcept : core_(core) {}
-  bool is_ready() noexcept { return core_.has_next(); }
-  bool add_waiter(exec::waiter* w) {
-    refuse_self_await(core_.generator());
-    return core_.add_consumer(w);
-  }
-  bool remove_waiter(exec::waiter* w) noexcept { return core_.remove_consumer(w); }
-  std::optional<future<T>> take() {
-    // Registered in vain, or told: the item is in the inbox.
-    core_.has_next();
-    exec::job* const item = core_.take();
-    if (item == nullptr) return std::nullopt;
-    return access::make<T>(item);
-  }
-
- private:
-  exec::stream_core& core_;
 };
 
 /// What async_next answers, to be awaited at once.
@@ -337,6 +251,7 @@ struct stream_starter<stream<T>> {
   /// Calls F.
   template <auto F>
   struct callee : seat {
+    using described = described_function<F, codec::entry_kind::task>;
     template <class... A>
     stream<T> operator()(A&&... args) const {
       return seated(*this, F(std::forward<A>(args)...));
@@ -371,3 +286,24 @@ struct stream_starter<stream<T>> {
 
 }  // namespace detail
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+/// Moves, as streams do: who reads it has the stream.
+template <class T>
+struct custom<stream<T>> {
+  static void write(out_archive& out, const stream<T>& s) {
+    // What is written was given away: the job's own copy of an argument.
+    auto* const moved = s.valid() ? new stream<T>(std::move(const_cast<stream<T>&>(s))) : nullptr;
+    detail::write_handle<stream<T>>(out, spec::reference_kind::stream, {1, 1}, moved,
+                                    [](const spec::reference& lent) noexcept {
+                                      delete reinterpret_cast<stream<T>*>(lent.local);
+                                    });
+  }
+  static stream<T> read(in_archive& in) {
+    auto* const moved = detail::read_handle<stream<T>, stream<T>>(in, spec::reference_kind::stream);
+    return moved != nullptr ? std::move(*moved) : stream<T>();
+  }
+};
+
+}  // namespace manta::inline v0::codec

@@ -11,6 +11,7 @@
 
 #include <manta/argument.hpp>
 #include <manta/base/type_name.hpp>
+#include <manta/carriers.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/suspension.hpp>
@@ -27,6 +28,8 @@ struct stop_argument {
   static constexpr bool is_linked = false;
   static constexpr bool is_kept = true;
   static constexpr bool is_copyable = true;
+  void write(codec::out_archive& /*out*/) const {}
+  void renew(codec::in_archive& /*in*/) {}
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
   std::stop_token pass() { return exec::stop_token_of(*exec::this_thread.current); }
@@ -50,6 +53,12 @@ class argument_pack {
 
   void link(exec::job* j) {
     std::apply([j](auto&... h) { (h.link(j), ...); }, holders_);
+  }
+  void write(codec::out_archive& out) {
+    std::apply([&out](auto&... h) { (h.write(out), ...); }, holders_);
+  }
+  void renew(codec::in_archive& in) {
+    std::apply([&in](auto&... h) { (h.renew(in), ...); }, holders_);
   }
   const error* failure() noexcept {
     const error* found = nullptr;
@@ -303,6 +312,7 @@ const exec::job_ops task<Callee, R, Pack, Repeats>::ops = {
     .in_place = true,
     .function = Callee::name(),
     .function_hash = base::hash_name(Callee::name()),
+    .carrier = carrier_of_callee<Callee, task, flat_t<R>>(),
 };
 
 /// Puts a job whose needs are met on its way; takes over the queue's hold. When there is no memory
@@ -325,6 +335,10 @@ void launch_task(Task* t) {
   }
 }
 
+/// In the check-copy mode: sends the arguments of a new job through a message. When that fails the
+/// job ends with the error, which is thrown, and the queue's hold of it is given up.
+MANTA_API void check_arguments(exec::job* j);
+
 /// A task with options, or with a deadline that it inherits. Apart from start_task, so that the
 /// code of calls without options stays small.
 template <class R, class Task, class... Args>
@@ -333,6 +347,7 @@ template <class R, class Task, class... Args>
   Task* const t = make_job_with<Task>(with, std::forward<Args>(args)...);
   exec::name_child(t);
   future<flat_t<R>> out = access::make<flat_t<R>>(t);
+  check_arguments(t);
   launch_task<true>(t);
   exec::watch_deadline(t);
   return out;

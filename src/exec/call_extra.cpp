@@ -17,8 +17,7 @@ namespace {
 // own deadline, not of what it makes of its child's.
 base::time_point inherited_deadline() noexcept {
   const base::time_point own = this_thread.current->deadline;
-  const bool is_never = own == no_deadline || own == base::time_point::max();
-  return is_never ? own : own + std::chrono::nanoseconds(1);
+  return is_limited(own) ? own + std::chrono::nanoseconds(1) : own;
 }
 
 base::time_point deadline_of(const std::optional<duration>& timeout) noexcept {
@@ -78,11 +77,11 @@ call_extra::call_extra() {
 }
 
 call_extra::~call_extra() {
-  if (deadline != no_deadline) timer::disarm(*this);
+  if (is_limited(deadline)) timer::disarm(*this);
 }
 
 void call_extra::ended() noexcept {
-  if (deadline != no_deadline) timer::disarm(*this);
+  if (is_limited(deadline)) timer::disarm(*this);
   if (claim != nullptr) claim->release();
 }
 
@@ -97,12 +96,12 @@ void call_extra::withdrawn(job* j) noexcept {
 
 base::deadline limit_of_call(const call_options* with) {
   const base::time_point at = with != nullptr ? deadline_of(with->timeout) : inherited_deadline();
-  return at == no_deadline ? base::deadline() : base::deadline(at);
+  return is_limited(at) ? base::deadline(at) : base::deadline();
 }
 
 void watch_deadline(job* j) {
   call_extra* const with = j->extra();
-  if (with == nullptr || with->deadline == no_deadline || j->is_ready()) return;
+  if (with == nullptr || !is_limited(with->deadline) || j->is_ready()) return;
   timer::arm(*with, with->deadline);
   if (j->is_ready()) timer::disarm(*with);
 }

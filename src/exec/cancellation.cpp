@@ -93,9 +93,7 @@ class id_table {
 // 0 means none; one id in 2^64 can't be cancelled with its children.
 std::uint64_t key_of(const base::id& id) noexcept { return id.low; }
 
-base::id id_of(const job* j) noexcept {
-  return base::derive(j->parent, j->index, j->ops->function_hash);
-}
+base::id id_of(const job* j) noexcept { return id_of(*j); }
 
 }  // namespace
 
@@ -355,7 +353,7 @@ void follow_cancelled(const context& caller) noexcept {
 
 void begin_calling(context& caller) noexcept {
   const job& j = *caller.running;
-  caller.self = base::derive(j.parent, j.index, j.ops->function_hash);
+  caller.self = id_of(j);
   const std::uint32_t depth = this_thread.depth;
   running_place* place = caller.turn != nullptr ? caller.turn->place : nullptr;
   if (place == nullptr && depth < most_places) place = this_thread.places + depth;

@@ -26,6 +26,7 @@ namespace manta::inline v0::exec {
 
 constinit thread_local thread_state this_thread;
 std::atomic<std::uint64_t> executor::live_generation_{0};
+std::atomic<outcome_check> executor::outcome_check_{nullptr};
 std::atomic<std::uint64_t> executor::idle_word_{0};
 
 namespace {
@@ -86,6 +87,7 @@ bool executor::start(const executor_settings& settings, const std::function<void
   if (prepare) prepare();
   reset_cancellation();
   state_->settings = settings;
+  outcome_check_.store(settings.check_outcome, std::memory_order_relaxed);
   state_->spin_us.store(settings.spin_us, std::memory_order_relaxed);
   state_->is_stopping.store(false, std::memory_order_relaxed);
   state_->has_warned = false;
@@ -191,6 +193,7 @@ void executor::join_thread() {
   this_thread.generation = generation;
   if (this_thread.current == nullptr) this_thread.current = &root_context;
   root_context.calls = 0;
+  root_context.deadline = without_deadline();
   root_context.self = base::derive({generation, 0x6d616e7461}, caller_serial(), 0);
   note_stack();
   leaver.leave = []() noexcept { global().leave_thread(this_thread.queue); };
@@ -208,6 +211,7 @@ void executor::work(worker& w) {
   this_thread.places = w.queue->places.data();
   this_thread.generation = live_generation_.load();
   this_thread.current = &root_context;
+  root_context.deadline = without_deadline();
   this_thread.is_worker = true;
   root_context.self = base::derive({this_thread.generation, 0x776f726b}, caller_serial(), 0);
   note_stack();

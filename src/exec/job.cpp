@@ -49,6 +49,7 @@ void job::lock() noexcept {
 
 void job::finish_slow(std::uint64_t bits, unsigned drops) noexcept {
   if (call_extra* const with = extra()) {
+    if (const outcome_check check = executor::check_of_outcomes()) bits = check(this, bits);
     if (!settle()) {  // its time was over first
       discard(bits);
       with->entry_dropped();  // what it asked for was its own until here

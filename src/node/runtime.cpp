@@ -11,6 +11,7 @@
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/check_copy.hpp"
 #include "node/desk.hpp"
 
 namespace manta::inline v0 {
@@ -50,6 +51,8 @@ void runtime::start(const config& settings) {
   with.workers = settings.workers;
   with.spin_us = settings.spin_us;
   with.extra_threads = settings.extra_threads;
+  if (settings.check == check_mode::copy) with.check_outcome = node::check_outcome;
+  if (settings.check == check_mode::slow) with.check_outcome = node::check_outcome_slowly;
   const auto open_desk = [&settings] { node::desk::global().open(settings); };
   if (exec::executor::global().start(with, open_desk)) return;
   raise(errc::invalid_argument,

@@ -54,6 +54,14 @@ std::optional<std::string> keep(std::optional<T>& into, result<T> parsed) {
   return std::nullopt;
 }
 
+result<check_mode> parse_check(std::string_view text) {
+  if (text == "none") return check_mode::none;
+  if (text == "copy") return check_mode::copy;
+  if (text == "slow") return check_mode::slow;
+  return error(errc::invalid_config,
+               fmt::format("found \"{}\", allowed are none, copy and slow", text));
+}
+
 constexpr text_key texts[] = {
     {"memory", "MANTA_MEMORY",
      [](config& into, std::string_view text) { return keep(into.memory_bytes, parse_bytes(text)); },
@@ -66,6 +74,11 @@ constexpr text_key texts[] = {
      },
      [](config& into, config& from) {
        if (!into.resources) into.resources = std::move(from.resources);
+     }},
+    {"check", "MANTA_CHECK",
+     [](config& into, std::string_view text) { return keep(into.check, parse_check(text)); },
+     [](config& into, config& from) {
+       if (!into.check) into.check = from.check;
      }},
     {"labels", "MANTA_LABELS",
      [](config& into, std::string_view text) { return keep(into.labels, parse_labels(text)); },
@@ -199,6 +212,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (base.memory_bytes == -1) base.memory_bytes = machine.memory_bytes;
   if (!base.resources) base.resources.emplace();
   if (!base.labels) base.labels.emplace();
+  if (!base.check) base.check = check_mode::none;
   return base;
 }
 

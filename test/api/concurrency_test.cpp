@@ -37,7 +37,17 @@ struct meter {
   }
 };
 using meters = std::array<meter, 4>;
+}  // namespace
 
+namespace manta::codec {
+template <>
+struct custom<std::shared_ptr<meters>> : test::stays_shared<meters> {};
+template <>
+struct custom<std::shared_ptr<std::vector<manta::future<int>>>>
+    : test::stays_shared<std::vector<manta::future<int>>> {};
+}  // namespace manta::codec
+
+namespace {
 struct crew {
   std::shared_ptr<meters> shared;
   explicit crew(std::shared_ptr<meters> m) : shared(std::move(m)) { ++alive; }

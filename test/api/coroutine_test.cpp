@@ -162,6 +162,10 @@ struct throws_when_moved {
   throws_when_moved(throws_when_moved&& other) : moves(other.moves + 1) {
     if (moves == 3) throw std::logic_error("third move");  // into the job, the parameter, the frame
   }
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(moves);
+  }
 };
 manta::coroutine<> takes_it(throws_when_moved /*x*/) { co_return; }
 struct throws_at_end {
@@ -347,10 +351,15 @@ std::vector<std::string> take_log() {
 }
 struct noisy {
   std::string name;
+  noisy() = default;
   explicit noisy(std::string n) : name(std::move(n)) {}
   noisy(noisy&& other) noexcept : name(std::exchange(other.name, {})) {}
   ~noisy() {
     if (!name.empty()) log_line("~" + name);
+  }
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(name);
   }
 };
 manta::coroutine<int> inner(noisy /*parameter*/, manta::future<int> f) {
@@ -373,6 +382,7 @@ TEST_CASE("locals and parameters are gone before the future is ready", "[corouti
   held_future held(1);
   const auto done = manta::remote<after>(manta::remote<outer>(noisy("parameter"), held.future));
   CHECK(are_suspended(1));
+  take_log();  // where arguments go through bytes one was logged
   held.gate.open();
   done.get();
   std::vector<std::string> lines = take_log();
@@ -395,6 +405,7 @@ TEST_CASE("the end of the runtime destroys what is suspended, in order", "[corou
     f = manta::remote<outer>(noisy("parameter"), blocked);
     deep = manta::remote<depth_then_wait>(100000, blocked);
     CHECK(are_suspended(2));
+    take_log();  // where arguments go through bytes one was logged
     // The end lets the blocked task finish, which does so only when the coroutines are gone.
     late = std::thread([&gate] {
       static_cast<void>(are_suspended(0));

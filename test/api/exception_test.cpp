@@ -94,6 +94,7 @@ TEST_CASE("an exception arrives as task_error with type, message, function and a
 }
 
 TEST_CASE("the original exception is nested with its dynamic type", "[exception]") {
+  if (test::copies_values()) return;
   const manta::runtime rt(test::two_workers());
   CHECK(original<custom>(manta::remote<throw_custom>()).extra == 17);
   CHECK(original<int>(manta::remote<throw_int>(42)) == 42);
@@ -185,10 +186,11 @@ TEST_CASE("the first cause is kept through a chain of dependents", "[exception]"
     CHECK(e.function().find("throw_custom") != std::string::npos);
     CHECK(e.message() == "custom message");
   }
-  CHECK(original<custom>(f).extra == 17);
+  const bool is_carried = !test::copies_values();
+  if (is_carried) CHECK(original<custom>(f).extra == 17);
   // Also where a task got it and let it pass.
   const auto passing = manta::async([f] { return f.get() + 1; });
-  CHECK(original<custom>(passing).extra == 17);
+  if (is_carried) CHECK(original<custom>(passing).extra == 17);
   const std::string said = test::message_of<manta::task_error>([&] { passing.get(); });
   CHECK(said.find("throw_custom") != std::string::npos);
 }
@@ -232,6 +234,7 @@ TEST_CASE("an argument whose copy or move throws fails the call or the task, nev
   const manta::runtime rt(test::two_workers());
   struct moody {
     bool is_bad = false;
+    moody() = default;
     explicit moody(bool bad) : is_bad(bad) {}
     moody(const moody& o) : is_bad(o.is_bad) {
       if (is_bad) throw std::runtime_error("copy refused");
@@ -239,6 +242,8 @@ TEST_CASE("an argument whose copy or move throws fails the call or the task, nev
     moody(moody&& o) : is_bad(o.is_bad) {
       if (is_bad) throw std::runtime_error("move refused");
     }
+    void save(manta::codec::out_archive& ar) const { ar(is_bad); }
+    void load(manta::codec::in_archive& ar) { ar(is_bad); }
   };
   constexpr auto take = [](moody m) { return m.is_bad; };
   constexpr auto make = [](bool bad) { return moody(bad); };
@@ -257,7 +262,12 @@ TEST_CASE("10,000 throwing tasks each answer with their own error", "[exception]
   for (int i = 0; i < 10000; ++i) many.push_back(manta::remote<throw_int>(i));
   int right = 0;
   for (int i = 0; i < 10000; ++i) {
-    right += original<int>(many[static_cast<std::size_t>(i)]) == i ? 1 : 0;
+    const auto& f = many[static_cast<std::size_t>(i)];
+    if (test::copies_values()) {
+      right += f.try_get().error().code() == manta::errc::task_error ? 1 : 0;
+    } else {
+      right += original<int>(f) == i ? 1 : 0;
+    }
   }
   CHECK(right == 10000);
 }

@@ -178,7 +178,8 @@ TEST_CASE("an error that comes later is thrown while earlier futures are pending
   CHECK_THROWS_AS(manta::get(std::vector{pending, bad}, test::patience), manta::task_error);
   CHECK(std::chrono::steady_clock::now() - start < test::patience / 2);
   opens.join();
-  CHECK_THROWS_WITH(manta::get(std::vector{pending, pending}, 1ms), Catch::Matchers::Contains("2 not ready"));
+  CHECK_THROWS_WITH(manta::get(std::vector{pending, pending}, 1ms),
+                    Catch::Matchers::Contains("2 not ready"));
 }
 
 TEST_CASE("many threads get one future and all see its one value", "[get]") {

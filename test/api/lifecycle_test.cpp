@@ -400,8 +400,11 @@ TEST_CASE("a task's destructors and an actor's destructor may use futures and ca
           "[lifecycle]") {
   struct caller {
     std::shared_ptr<std::atomic<int>> outcome;
+    caller() = default;
     explicit caller(std::shared_ptr<std::atomic<int>> o) : outcome(std::move(o)) {}
     caller(caller&&) = default;
+    void save(manta::codec::out_archive& ar) const { ar(outcome); }
+    void load(manta::codec::in_archive& ar) { ar(outcome); }
     ~caller() {
       if (!outcome) return;
       try {
@@ -426,7 +429,10 @@ TEST_CASE("a task's destructors and an actor's destructor may use futures and ca
     outlives = manta::async([from_late_result] { return caller(from_late_result); });
     outlives.get();
     const auto end = std::chrono::steady_clock::now() + test::patience;
-    while (*from_actor == 0 && std::chrono::steady_clock::now() < end) {
+    const auto is_over = [&from_actor] {
+      return *from_actor != 0 && manta::exec::actor_core::alive() == 0;
+    };
+    while (!is_over() && std::chrono::steady_clock::now() < end) {
       static_cast<void>(manta::remote<identity>(1).get());
     }
   }

@@ -4,8 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <type_traits>
 
 #include <manta/manta.hpp>
@@ -38,6 +41,13 @@ inline manta::config two_workers() {
   c.workers = 2;
   return c;
 }
+/// Whether this run sends all values through bytes (MANTA_CHECK): then there are more moves, and of
+/// exceptions only std's arrive themselves.
+inline bool copies_values() {
+  const char* const mode = std::getenv("MANTA_CHECK");
+  return mode != nullptr && std::string(mode) != "none";
+}
+
 inline manta::config workers(int n) {
   manta::config c;
   c.workers = n;
@@ -115,4 +125,30 @@ std::string message_of(F&& f) {
   return "no exception";
 }
 
+/// In these tests threads meet in shared objects, so a shared pointer to one stays what it is where
+/// values go through bytes: the parcel holds the pointer.
+template <class T>
+using stays_shared =
+    manta::detail::boxed_handle<std::shared_ptr<T>, manta::spec::reference_kind::stop_token>;
+
 }  // namespace test
+
+namespace manta::codec {
+template <>
+struct custom<std::shared_ptr<test::gate>> : test::stays_shared<test::gate> {};
+template <>
+struct custom<std::shared_ptr<std::atomic<bool>>> : test::stays_shared<std::atomic<bool>> {};
+template <>
+struct custom<std::shared_ptr<std::atomic<int>>> : test::stays_shared<std::atomic<int>> {};
+template <>
+struct custom<std::shared_ptr<int>> : test::stays_shared<int> {};
+template <>
+struct custom<std::shared_ptr<manta::future<int>>> : test::stays_shared<manta::future<int>> {};
+template <>
+struct custom<std::shared_ptr<std::thread::id>> : test::stays_shared<std::thread::id> {};
+template <>
+struct custom<test::tracked> {
+  static void write(out_archive& out, const test::tracked& t) { out(t.value); }
+  static test::tracked read(in_archive& in) { return test::tracked(codec::read<int>(in)); }
+};
+}  // namespace manta::codec

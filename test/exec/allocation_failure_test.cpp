@@ -79,6 +79,10 @@ struct text {
   text(text&& other) noexcept : characters(std::move(other.characters)) { live.fetch_add(1); }
   text& operator=(const text&) = delete;
   ~text() { live.fetch_sub(1); }
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(characters);
+  }
 };
 
 std::size_t length(const text& t) { return t.characters.size(); }
@@ -158,7 +162,9 @@ void check_sweep(Body body) {
     CAPTURE(static_cast<int>(from));
     const manta::runtime rt(two_workers());
     body();  // warm: what is made once for the process is there
-    const sweep_outcome seen = sweep(from, body);
+    // Failures are this thread's; a worker that was faster each time had them all to itself.
+    sweep_outcome seen = sweep(from, body);
+    for (int more = 0; more < 100 && seen.failures == 0; ++more) seen = sweep(from, body);
     CHECK(seen.failures > 0);  // else nothing was tried
     CHECK(seen.other == 0);
     CHECK(seen.tries < 500);

@@ -59,6 +59,18 @@ TEST_CASE("streams: item by item, with a limit for how far it runs ahead") {
   CHECK(at == items.end());
 }
 
+TEST_CASE("streams: the limit from the start, by an option of the call") {
+  manta::runtime rt;
+  CHECK(manta::default_stream_credits == 64);
+  manta::options few;
+  few.stream_credits = 2;
+  CHECK(manta::remote<squares>.with(few)(5).next()->get() == 0);
+  const manta::actor<feed> source = manta::spawn<feed>();
+  manta::call_options one;
+  one.stream_credits = 1;
+  CHECK(manta::remote<&feed::from>.with(one)(source, 10).next()->get() == 10);
+}
+
 TEST_CASE("streams: an exception is in the future of the item it kept from being made") {
   manta::runtime rt;
   manta::stream<int> items = manta::remote<breaks_off>();

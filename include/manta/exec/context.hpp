@@ -29,6 +29,12 @@ struct running_place {
 
 /// The clock began long before: no deadline is there. (Zero, since a context is made for each job.)
 inline constexpr base::time_point no_deadline{};
+/// No deadline either, but its calls have an extra (call_extra.hpp), where outcomes are checked.
+inline constexpr base::time_point unlimited = base::time_point::max();
+/// Whether it is a deadline that can pass.
+constexpr bool is_limited(base::time_point at) noexcept {
+  return at != no_deadline && at != unlimited;
+}
 inline base::time_point earlier(base::time_point a, base::time_point b) noexcept {
   return a == no_deadline || b < a ? b : a;
 }

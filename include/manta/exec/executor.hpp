@@ -63,11 +63,17 @@
 
 namespace manta::inline v0::exec {
 
+/// Looks at what a job with an extra ended with, in the slot and as bits, before anybody can see
+/// it; may replace it, and answers the bits to finish with.
+using outcome_check = std::uint64_t (*)(job* ended, std::uint64_t bits) noexcept;
+
 /// Settings of the executor; see config.hpp.
 struct executor_settings {
   int workers = 1;
   int spin_us = 50;
   int extra_threads = 256;
+  /// Not null: every call has an extra, and every outcome passes it.
+  outcome_check check_outcome = nullptr;
 };
 
 /// Counters that one thread writes and any thread reads.
@@ -127,6 +133,15 @@ class MANTA_API executor {
   }
   static bool is_running() noexcept {
     return live_generation_.load(std::memory_order_relaxed) != 0;
+  }
+
+  /// The check that outcomes pass, or null.
+  static outcome_check check_of_outcomes() noexcept {
+    return outcome_check_.load(std::memory_order_relaxed);
+  }
+  /// What the deadline of a context is that has none of its own.
+  static base::time_point without_deadline() noexcept {
+    return check_of_outcomes() != nullptr ? unlimited : no_deadline;
   }
 
   /// Queues a job that needs nothing any more; takes over one hold. Requires require().
@@ -248,6 +263,7 @@ class MANTA_API executor {
   void cancel_queued() noexcept;
   void join_workers() noexcept;
 
+  static std::atomic<outcome_check> outcome_check_;
   static std::atomic<std::uint64_t> live_generation_;
   static std::atomic<std::uint64_t> idle_word_;
 

@@ -134,6 +134,8 @@ struct job_ops {
   const char* function;
   /// hash_name(function): stands for the function in ids.
   std::uint64_t function_hash;
+  /// How its values become bytes (node/carrier.hpp); null when it never leaves its process.
+  const void* carrier = nullptr;
 };
 
 class MANTA_API job {
@@ -307,6 +309,11 @@ class MANTA_API job {
   std::atomic<std::int32_t> needs{0};
 };
 static_assert(sizeof(job) == 48);
+
+/// The name of a job, the same in each run of its parent that makes the same calls.
+inline base::id id_of(const job& j) noexcept {
+  return base::derive(j.parent, j.index, j.ops->function_hash);
+}
 
 /// The part of a delegating job that waits for its target.
 struct alias_node : waiter {

@@ -16,6 +16,13 @@
 
 namespace manta::inline v0 {
 
+/// What a runtime looks at beside running the program.
+enum class check_mode : std::uint8_t {
+  none,  ///< nothing
+  copy,  ///< every call, result and put goes through bytes, as between processes
+  slow,  ///< the same with random delays, which shake out assumptions about order
+};
+
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
@@ -39,6 +46,8 @@ struct config {
   /// resources: amounts under names of your own, which tasks may ask for. As text:
   /// license:3,disk:0.5. Default: none.
   std::optional<resource_list> resources = std::nullopt;
+  /// check: none, copy or slow, see check_mode; for tests. Default: none.
+  std::optional<check_mode> check = std::nullopt;
   /// labels: what this node is, for with_labels. As text: zone=a,kind=big. Default: none.
   std::optional<label_list> labels = std::nullopt;
 };
