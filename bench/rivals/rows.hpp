@@ -27,6 +27,14 @@ inline constexpr const char* held = "held";              // 1 M queued, then rel
 inline constexpr const char* idle = "idle";              // cpu use 5 s after the last call
 inline constexpr const char* long_run = "long_run";      // 100 M in one run, in windows
 
+// bench_codec
+inline constexpr const char* coded_struct = "coded_struct";
+inline constexpr const char* coded_doubles = "coded_doubles";  // out
+inline constexpr const char* read_doubles = "read_doubles";    // in
+inline constexpr const char* coded_texts = "coded_texts";
+inline constexpr const char* task_message = "task_message";
+inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
+
 // bench_actors
 inline constexpr const char* window_1 = "window_1";  // calls with 1, 10, ... in flight
 inline constexpr const char* window_10 = "window_10";
@@ -104,6 +112,10 @@ void add_caf_actors(suite& s);              // CAF
 void add_our_tasks(suite& s);               // manta
 void add_our_actors(suite& s);
 void add_our_ray_rows(suite& s);
+void add_our_codec(suite& s);
+void add_our_messages(suite& s);
+void add_plain_codec(suite& s);
+void add_cereal(suite& s);
 void add_our_library(suite& s);
 void add_plain_library(suite& s);  // a mutex and a std::deque
 void add_tbb_library(suite& s);
