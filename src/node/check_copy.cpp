@@ -225,7 +225,9 @@ namespace {
 void delay() noexcept {
   constexpr std::uint64_t one_in = 64;
   constexpr std::uint64_t most_us = 200;
-  thread_local std::uint64_t state = 0x9e3779b97f4a7c15U ^ exec::caller_serial();
+  // Any thread: the timer's is no caller of anything.
+  thread_local std::uint64_t state = 0;
+  if (state == 0) state = 0x9e3779b97f4a7c15U ^ reinterpret_cast<std::uintptr_t>(&state);
   state ^= state << 13U;
   state ^= state >> 7U;
   state ^= state << 17U;

@@ -199,6 +199,23 @@ TEST_CASE("an exception arrives with its texts; of std's classes itself", "[chec
   CHECK(manta::remote<third>.with({.retry_exceptions = manta::exceptions<own>()})().get() == 3);
 }
 
+TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy]") {
+  // The timer's thread ends it, which is no caller.
+  const manta::runtime rt(checking(manta::check_mode::slow));
+  test::scoped_gate go;
+  std::vector<manta::future<void>> held;
+  for (int i = 0; i < 2; ++i) held.push_back(manta::async([&go] { go.wait(); }));
+  std::vector<manta::future<int>> late;
+  for (int i = 0; i < 100; ++i) {
+    late.push_back(
+        manta::remote<use>.with({.timeout = std::chrono::milliseconds(5)})(traveller{1}));
+  }
+  for (const auto& f : late) {
+    const auto ended = f.try_get(test::patience);
+    CHECK((ended.has_value() || ended.error().code() == manta::errc::timed_out));
+  }
+}
+
 TEST_CASE("the mode is set by its name, and nothing else", "[check_copy]") {
   const auto with = [](const char* text) {
     return manta::spec::complete({}, {{"check", text, "MANTA_CHECK"}}, {}, {1});
