@@ -163,9 +163,11 @@ contestant our_resumed(const char* name, std::size_t coroutines) {
         });
         futures all;
         for (std::size_t k = 0; k < coroutines; ++k) all.push_back(manta::remote<awaits>(what));
-        // All but the last few have been suspended when one that came later has run.
-        manta::remote<echo>(0).get(std::chrono::seconds(10));
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const double until = now_s() + 10;
+        while (manta::exec::suspended_coroutines() < coroutines && now_s() < until) {
+          std::this_thread::yield();
+        }
+        check(manta::exec::suspended_coroutines() == coroutines, "all coroutines wait");
         open->store(true);
         number sum = 0;
         for (const manta::future<number>& f : all) sum += f.get();

@@ -340,14 +340,15 @@ TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[reso
 
 namespace {
 
-// Work that is not over at a deadline: it has no event to wait for.
-int outlasts(int ms) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  return ms;
-}
-manta::future<int> hands_on(int ms) { return manta::remote<outlasts>(ms); }
-manta::coroutine<int> awaits(int ms) { co_return co_await manta::remote<outlasts>(ms); }
-int throws_late(int ms) { throw std::runtime_error("after " + std::to_string(outlasts(ms))); }
+// Work that is over when the test says so.
+using gate_ptr = std::shared_ptr<test::gate>;
+int outlasts(gate_ptr go) { return go->wait() ? 1 : 0; }
+manta::future<int> hands_on(gate_ptr go) { return manta::remote<outlasts>(go); }
+manta::coroutine<int> awaits(gate_ptr go) { co_return co_await manta::remote<outlasts>(go); }
+int throws_late(gate_ptr go) { throw std::runtime_error("after " + std::to_string(outlasts(go))); }
+
+// Opens at the end of its scope at the latest.
+std::shared_ptr<test::scoped_gate> new_gate() { return std::make_shared<test::scoped_gate>(); }
 
 }  // namespace
 
@@ -355,15 +356,17 @@ TEST_CASE("tasks whose deadline passes while they run give everything back", "[r
   const manta::runtime rt(machine(3, 2, {{"own", 3}}));
   const manta::options all{
       .cpus = 0.5, .gpus = 1, .memory_bytes = 100, .resources = {{"own", 1}}, .timeout = 10ms};
-  const auto run = manta::remote<outlasts>.with(all)(60);
-  CHECK_THROWS_AS(run.get(test::patience), manta::timed_out);
-  CHECK(all_comes_back(rt));
-  CHECK_THROWS_AS(manta::remote<throws_late>.with(all)(60).get(), manta::timed_out);
-  CHECK(all_comes_back(rt));
-  CHECK_THROWS_AS(manta::remote<awaits>.with(all)(60).get(), manta::timed_out);
-  CHECK(all_comes_back(rt));
-  CHECK_THROWS_AS(manta::remote<hands_on>.with(all)(60).get(), manta::timed_out);
-  CHECK(all_comes_back(rt));
+  // The task goes on after its deadline, until the gate opens.
+  const auto ends_late = [&](const auto& call) {
+    const auto go = new_gate();
+    CHECK_THROWS_AS(call(gate_ptr(go)).get(test::patience), manta::timed_out);
+    go->open();
+    CHECK(all_comes_back(rt));
+  };
+  ends_late(manta::remote<outlasts>.with(all));
+  ends_late(manta::remote<throws_late>.with(all));
+  ends_late(manta::remote<awaits>.with(all));
+  ends_late(manta::remote<hands_on>.with(all));
 }
 
 TEST_CASE("a task that is ended while it waits for resources keeps no arguments", "[resources]") {
@@ -372,14 +375,16 @@ TEST_CASE("a task that is ended while it waits for resources keeps no arguments"
   const auto timed = std::make_shared<int>(2);
   {
     const manta::runtime rt(machine(2, 1));
-    const auto holder = manta::remote<outlasts>.with({.gpus = 1})(50);
+    const auto go = new_gate();
+    const auto holder = manta::remote<outlasts>.with({.gpus = 1})(gate_ptr(go));
     const auto f = manta::remote<use>.with({.gpus = 1})(cancelled);
     const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(timed);
     CHECK(manta::cancel(f));
     CHECK_THROWS_AS(f.get(), manta::cancelled);
     CHECK_THROWS_AS(g.get(test::patience), manta::timed_out);
-    CHECK(holder.get() == 50);
-    CHECK(manta::remote<outlasts>.with({.gpus = 1})(1).get() == 1);
+    go->open();
+    CHECK(holder.get(test::patience) == 1);
+    CHECK(manta::remote<identity>.with({.gpus = 1})(1).get() == 1);
     CHECK(all_comes_back(rt));
   }
   CHECK(cancelled.use_count() == 1);
@@ -396,19 +401,22 @@ TEST_CASE("a task that delegates gives its resources back before it waits", "[re
 TEST_CASE("what had not begun at its deadline says what it waited for", "[resources]") {
   const manta::runtime rt(machine(2, 0, {{"own", 1}}));
   const manta::options one{.resources = {{"own", 1}}};
-  const auto holder = manta::remote<outlasts>.with(one)(100);
+  const auto go = new_gate();
+  const auto holder = manta::remote<outlasts>.with(one)(gate_ptr(go));
   const manta::options hurried{.resources = {{"own", 1}}, .timeout = 10ms};
   const auto said = test::message_of<manta::timed_out>(
       [&] { static_cast<void>(manta::remote<identity>.with(hurried)(1).get()); });
   CHECK(said.find("had not begun") != std::string::npos);
   CHECK(said.find("the resources it asked for") != std::string::npos);
-  CHECK(holder.get() == 100);
+  go->open();
+  CHECK(holder.get(test::patience) == 1);
 }
 
 TEST_CASE("an actor that is killed while it waits for resources leaves the line", "[resources]") {
   const manta::runtime rt(machine(2, 1));
   const manta::options gpu{.gpus = 1};
-  const auto holder = manta::remote<outlasts>.with(gpu)(200);
+  const auto go = new_gate();
+  const auto holder = manta::remote<outlasts>.with(gpu)(gate_ptr(go));
   const auto kept = std::make_shared<int>(1);
   struct keeper {
     explicit keeper(std::shared_ptr<int> what) : mine(std::move(what)) {}
@@ -422,7 +430,8 @@ TEST_CASE("an actor that is killed while it waits for resources leaves the line"
   while (kept.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   CHECK(kept.use_count() == 1);
   CHECK_FALSE(holder.is_ready());
-  CHECK(holder.get() == 200);
+  go->open();
+  CHECK(holder.get(test::patience) == 1);
 }
 
 TEST_CASE("what waits for resources at the end of the runtime is cancelled", "[resources]") {

@@ -178,8 +178,8 @@ TEST_CASE("split of a delegated future follows it", "[split]") {
 
 namespace {
 
-std::pair<int, int> slow_pair() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+std::pair<int, int> late_pair(std::shared_ptr<test::gate> go) {
+  go->wait();
   return {1, 2};
 }
 
@@ -187,14 +187,21 @@ std::pair<int, int> slow_pair() {
 
 TEST_CASE("a part is nobody's work: it is not cancelled, and has no deadline", "[split][cancel]") {
   const manta::runtime rt(test::two_workers());
-  auto [a, b] = manta::split(manta::remote<slow_pair>());
+  const auto first = std::make_shared<test::scoped_gate>();
+  auto [a, b] = manta::split(manta::remote<late_pair>(std::shared_ptr<test::gate>(first)));
   CHECK_FALSE(manta::cancel(a));
+  first->open();
   CHECK(a.get(test::patience) == 1);
   CHECK(b.get(test::patience) == 2);
 
-  const manta::future<std::pair<int, int>> source = manta::remote<slow_pair>();
+  const auto go = std::make_shared<test::scoped_gate>();
+  const auto source = manta::remote<late_pair>(std::shared_ptr<test::gate>(go));
   const manta::deadline_scope within(std::chrono::milliseconds(5));
   auto [c, d] = manta::split(source);
+  // One that does have the deadline tells when it has passed.
+  const auto due = manta::remote<late_pair>(std::shared_ptr<test::gate>(go));
+  CHECK_THROWS_AS(due.get(test::patience), manta::timed_out);
+  go->open();
   CHECK(c.get(test::patience) == 1);
   CHECK(d.get(test::patience) == 2);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generators: items in order, credits, errors at an item, and every way to end one early.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <stdexcept>
@@ -116,7 +117,7 @@ TEST_CASE("a generator runs ahead by its credits and no further", "[stream]") {
     s.credits(4);
     for (int i = 32; i < 200; ++i) {
       CHECK(s.next()->get() == i);
-      CHECK(made <= (i < 96 ? 96 : i + 5));
+      CHECK(made <= std::max(96, i + 5));
     }
     CHECK_THROWS_AS(s.credits(0), manta::invalid_argument);
   }
