@@ -187,9 +187,7 @@ constexpr auto find_in_class() {
     return found < T, is_clear ? obstacle::none : obstacle::ambiguous > {};
   } else if constexpr (s == shape::aggregate) {
     return find_in_fields<T, Outer...>();
-  } else if constexpr (s == shape::unique || s == shape::shared) {
-    return find_behind_pointer<T, Outer...>();
-  } else if constexpr (s == shape::weak) {
+  } else if constexpr (s == shape::unique || s == shape::shared || s == shape::weak) {
     return find_behind_pointer<T, Outer...>();
   } else if constexpr (s == shape::optional || s == shape::variant || s == shape::tuple) {
     return parts_of<T, T, Outer...>::find();
@@ -212,9 +210,7 @@ constexpr auto find_in_class() {
 /// not decide.
 template <class T, class... Outer>
 constexpr auto find_obstacle() {
-  if constexpr ((std::is_same_v<T, Outer> || ...) || std::is_void_v<T>) {
-    return nothing_found{};
-  } else if constexpr (is_engine<T>) {
+  if constexpr ((std::is_same_v<T, Outer> || ...) || std::is_void_v<T> || is_engine<T>) {
     return nothing_found{};
   } else if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> ||
                        std::is_null_pointer_v<T>) {
