@@ -3,6 +3,7 @@
 // What copying costs without a codec.
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,25 @@
 #include "rivals/rows.hpp"
 
 namespace bench {
+namespace {
+
+contestant copied_texts() {
+  contestant c{coded_texts, "copy of the vector"};
+  c.start = [](const plan&) -> body {
+    auto all = std::make_shared<std::vector<std::string>>(texts_to_code());
+    return [=](const turn&) {
+      return time_per_operation(unit::milliseconds, 5, [&] {
+        for (int i = 0; i < 5; ++i) {
+          const std::vector<std::string> back = *all;
+          check(back.back() == all->back(), "the last string");
+        }
+      });
+    };
+  };
+  return c;
+}
+
+}  // namespace
 
 void add_plain_codec(suite& s) {
   contestant c{coded_doubles, "memcpy"};
@@ -42,6 +62,7 @@ void add_plain_codec(suite& s) {
     };
   };
   s.add(std::move(c));
+  s.add(copied_texts());
 }
 
 }  // namespace bench

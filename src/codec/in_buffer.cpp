@@ -64,17 +64,8 @@ std::uint64_t in_buffer::long_count() {
   fail(fmt::format("the count before byte {} has more than 64 bits", position()));
 }
 
-in_buffer::plain_range in_buffer::range(std::size_t element_bytes, std::uint64_t type_hash,
-                                        const char* type) {
-  const std::uint64_t found = count();
-  const std::uint64_t n = found / 2;
-  const bool is_segment = found % 2 == 1;
-  if (!is_segment) {
-    if (n > left() / element_bytes) refuse_count(n, type);
-    const std::byte* const begin = at_;
-    at_ += n * element_bytes;
-    return {begin, static_cast<std::size_t>(n), false};
-  }
+in_buffer::plain_range in_buffer::segment(std::uint64_t n, std::size_t element_bytes,
+                                          std::uint64_t type_hash, const char* type) {
   if (next_segment_ >= from_.segments.size()) {
     fail(fmt::format("{} asks for segment {}, there are {}", readable(type), next_segment_,
                      from_.segments.size()));

@@ -37,14 +37,46 @@ constexpr std::size_t empty_bytes() noexcept {
   }
 }
 
+/// The elements of a range of plain values where they lie, without a copy; empty when they do not
+/// lie as a T has to. As long as the parcel stays.
+template <class T>
+requires(is_bitwise<T>) std::span<const T> view_in_place(const in_buffer::plain_range& found) {
+  if (reinterpret_cast<std::uintptr_t>(found.at) % alignof(T) != 0) return {};
+  return {reinterpret_cast<const T*>(found.at), found.count};
+}
+
+/// Whether a container T makes its elements, which are ranges of plain values, of such that lie
+/// somewhere. (Clang 14 looks into every part of one `requires`.)
+template <class T>
+constexpr bool makes_plain_ranges() noexcept {
+  using element = typename T::value_type;
+  if constexpr (shape_of<element>() == shape::range) {
+    using part = typename element::value_type;
+    if constexpr (is_bitwise<part>) {
+      return requires(T & values, const part* at) { values.emplace_back(at, at); };
+    }
+  }
+  return false;
+}
+
 /// Reads one more element of a container that grows at its end.
 template <class T>
 void read_back(in_archive& in, T& values) {
   using element = typename T::value_type;
-  if constexpr (is_read_in_place<element> && requires {
-                  values.emplace_back();
-                  codec::read_into(in, values.back());
-                }) {
+  if constexpr (makes_plain_ranges<T>()) {
+    // Text, mostly. Made where it belongs: none that is empty first, and no move.
+    using kind = coder<shape::range, element>;
+    const auto found = kind::find(in);
+    const auto lying = view_in_place<typename element::value_type>(found);
+    if (lying.size() == found.count) {
+      values.emplace_back(lying.data(), lying.data() + lying.size());
+    } else {
+      values.push_back(kind::copied(found));
+    }
+  } else if constexpr (is_read_in_place<element> && requires {
+                         values.emplace_back();
+                         codec::read_into(in, values.back());
+                       }) {
     values.emplace_back();
     codec::read_into(in, values.back());
   } else {
@@ -162,7 +194,7 @@ struct coder<shape::range, T> {
   }
   static T read(in_archive& in) {
     if constexpr (is_bitwise<element>) {
-      return read_plain(in);
+      return copied(find(in));
     } else {
       const reading inside(in, name_of<T>());
       const std::size_t n = in.count_of(sizeof(element), name_of<T>());
@@ -180,17 +212,18 @@ struct coder<shape::range, T> {
     }
   }
 
- private:
-  static T read_plain(in_archive& in) {
-    const auto found = in.range(sizeof(element), type_hash<element>, name_of<T>());
+  /// Of plain values: where they are, and a container of copies.
+  static in_buffer::plain_range find(in_archive& in) requires(is_bitwise<element>) {
+    return in.range(sizeof(element), type_hash<element>, name_of<T>());
+  }
+  static T copied(const in_buffer::plain_range& found) requires(is_bitwise<element>) {
     T values;
     if (found.count == 0) return values;
-    const bool is_aligned = reinterpret_cast<std::uintptr_t>(found.at) % alignof(element) == 0;
     if constexpr (requires(const element* p) { values.assign(p, p); }) {
-      if (is_aligned) {
+      const auto lying = view_in_place<element>(found);
+      if (!lying.empty()) {
         // Without making zeros first.
-        const auto* const first = reinterpret_cast<const element*>(found.at);
-        values.assign(first, first + found.count);
+        values.assign(lying.data(), lying.data() + lying.size());
         return values;
       }
     }
@@ -290,13 +323,5 @@ struct coder<shape::map, T> : node_coder<T> {
     });
   }
 };
-
-/// The elements of a range of plain values where they lie, without a copy; empty when they do not
-/// lie as a T has to. As long as the parcel stays.
-template <class T>
-requires(is_bitwise<T>) std::span<const T> view_in_place(const in_buffer::plain_range& found) {
-  if (reinterpret_cast<std::uintptr_t>(found.at) % alignof(T) != 0) return {};
-  return {reinterpret_cast<const T*>(found.at), found.count};
-}
 
 }  // namespace manta::inline v0::codec

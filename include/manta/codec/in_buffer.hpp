@@ -72,7 +72,17 @@ class MANTA_API in_buffer {
     std::size_t count;
     bool is_segment;
   };
-  plain_range range(std::size_t element_bytes, std::uint64_t type_hash, const char* type);
+  plain_range range(std::size_t element_bytes, std::uint64_t type_hash, const char* type) {
+    const std::uint64_t told = count();
+    const std::uint64_t n = told / 2;
+    if (told % 2 == 1) [[unlikely]]
+      return segment(n, element_bytes, type_hash, type);
+    if (n > left() / element_bytes) [[unlikely]]
+      refuse_count(n, type);
+    const std::byte* const begin = at_;
+    at_ += n * element_bytes;
+    return {begin, static_cast<std::size_t>(n), false};
+  }
 
   /// A yes or a no.
   bool flag(const char* type) {
@@ -127,6 +137,8 @@ class MANTA_API in_buffer {
       refuse_short(n);
   }
   std::uint64_t long_count();
+  plain_range segment(std::uint64_t n, std::size_t element_bytes, std::uint64_t type_hash,
+                      const char* type);
   std::size_t position() const noexcept;
   [[noreturn]] void refuse_short(std::size_t n);
   [[noreturn]] void refuse_count(std::uint64_t n, const char* type);

@@ -210,7 +210,8 @@ constexpr auto find_in_class() {
 /// not decide.
 template <class T, class... Outer>
 constexpr auto find_obstacle() {
-  if constexpr ((std::is_same_v<T, Outer> || ...) || std::is_void_v<T> || is_engine<T>) {
+  if constexpr ((std::is_same_v<T, Outer> || ...) || std::is_void_v<T> || std::is_arithmetic_v<T> ||
+                is_engine<T>) {
     return nothing_found{};
   } else if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> ||
                        std::is_null_pointer_v<T>) {
@@ -223,8 +224,6 @@ constexpr auto find_obstacle() {
     constexpr bool is_closed = has_enum_range<T> || requires { T{0}; };
     constexpr obstacle kind = is_closed ? obstacle::none : obstacle::open_enum;
     return found<T, kind>{};
-  } else if constexpr (!std::is_class_v<T> && !std::is_union_v<T> && !std::is_array_v<T>) {
-    return nothing_found{};
   } else if constexpr (obstacle_by_name(base::spelled_type<T>()) != obstacle::none) {
     return found<T, obstacle_by_name(base::spelled_type<T>())>{};
   } else {

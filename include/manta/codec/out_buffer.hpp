@@ -78,7 +78,7 @@ class MANTA_API out_buffer {
 
   void bytes(const void* from, std::size_t n) {
     if (n == 0) return;  // an empty range may have no address
-    if (n > static_cast<std::size_t>(end_ - at_)) [[unlikely]]
+    if (n > room()) [[unlikely]]
       grow(n);
     std::memcpy(at_, from, n);
     at_ += n;
@@ -99,6 +99,13 @@ class MANTA_API out_buffer {
     const std::size_t size = count * element_bytes;
     if (size >= segment_from) [[unlikely]]
       return segment(from, count, element_bytes, type);
+    if (count < 0x40 && count != 0 && size < room()) [[likely]] {
+      // Short text: one look for the count and for what is counted.
+      *at_ = static_cast<std::byte>(count * 2);
+      std::memcpy(at_ + 1, from, size);
+      at_ += size + 1;
+      return;
+    }
     this->count(std::uint64_t{count} * 2);
     bytes(from, size);
   }
@@ -135,6 +142,7 @@ class MANTA_API out_buffer {
  private:
   struct identities;
 
+  std::size_t room() const noexcept { return static_cast<std::size_t>(end_ - at_); }
   void grow(std::size_t n);
   void long_count(std::uint64_t n);
   void segment(const void* from, std::size_t count, std::size_t element_bytes, std::uint64_t type);
