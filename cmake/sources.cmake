@@ -41,6 +41,7 @@ set(manta_sources
   src/exec/worker.cpp
   src/front.cpp
   src/map_reduce.cpp
+  src/node/asked.cpp
   src/node/check_copy.cpp
   src/node/desk.cpp
   src/node/runtime.cpp

@@ -179,13 +179,17 @@ struct construction : cell<void> {
         return exec::job_bits::ready | exec::job_bits::failed;
       }
     }
+    // It has no extra, from which its calls would learn of the check-copy mode, and where its own
+    // failure would be checked.
+    exec::this_thread.current->deadline = exec::executor::without_deadline();
     const std::uint64_t bits = store_outcome<void>(j, constructor_name<T>(), [c] {
       c->arguments.call([c](auto&&... args) {
         new (&actor_block<T>::object_of(c->core)) T(std::forward<decltype(args)>(args)...);
       });
     });
     c->arguments.drop();
-    return bits;
+    const exec::outcome_check check = exec::executor::check_of_outcomes();
+    return check != nullptr ? check(j, bits) : bits;
   }
   // The block is read once more after the job: the second hold is ours.
   static void execute(exec::job* j) noexcept {

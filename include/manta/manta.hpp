@@ -14,6 +14,7 @@
 #include <manta/channel.hpp>
 #include <manta/channel_await.hpp>
 #include <manta/coroutine.hpp>
+#include <manta/exceptions.hpp>
 #include <manta/future.hpp>
 #include <manta/map_reduce.hpp>
 #include <manta/node/runtime.hpp>

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <manta/codec/containers.hpp>
 
 namespace manta::inline v0::codec {
@@ -26,20 +28,35 @@ error custom<error>::read(in_archive& in) {
   return error(std::move(failure));
 }
 
-void custom<exception_filter>::write(out_archive& out, const exception_filter& f) {
-  if (f) {
-    raise(errc::encode_failed,
-          "encode: a retry filter names exception types of this process, which can't be written "
-          "down; leave retry_exceptions unset in options that travel, and set it at the call");
+exception_filter filter_of(const entry& e) {
+  if (e.kind() != entry_kind::filter) {
+    raise(errc::decode_failed,
+          fmt::format("decode: a retry filter is named by the id of the function {}; the bytes are "
+                      "damaged, or were not written by this program's build",
+                      e.name()));
   }
-  out.raw(std::uint8_t{0});
+  return {static_cast<const filter_parts*>(e.ops())->test, &e};
+}
+
+void custom<exception_filter>::write(out_archive& out, const exception_filter& f) {
+  if (f && f.entry == nullptr) {
+    raise(errc::encode_failed,
+          "encode: a retry filter that was made by hand is known in this process only; use "
+          "manta::any_exception() or manta::exceptions<E...>() in options that travel");
+  }
+  out.raw(static_cast<std::uint8_t>(f ? 1 : 0));
+  if (!f) return;
+  const spec::function_id id = id_of(*f.entry);
+  out(id.module, id.offset);
 }
 
 exception_filter custom<exception_filter>::read(in_archive& in) {
-  if (in.flag(name_of<exception_filter>())) {
-    in.refuse("a retry filter can't have been written", name_of<exception_filter>());
-  }
-  return {};
+  if (!in.flag(name_of<exception_filter>())) return {};
+  spec::function_id id;
+  in(id.module, id.offset);
+  const result<const entry*> found = find(id);
+  if (!found) in.refuse(found.error().message().c_str(), name_of<exception_filter>());
+  return filter_of(**found);
 }
 
 }  // namespace manta::inline v0::codec

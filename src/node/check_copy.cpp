@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -20,6 +21,7 @@
 #include <manta/node/carrier.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/asked.hpp"
 #include "wire/error_record.hpp"
 #include "wire/message.hpp"
 
@@ -159,8 +161,13 @@ void pass_task(workbench& on, exec::job* j, const carrier& by) {
   sent.digest = codec::digest(sent.arguments);
   const std::string name = by.entry->name();
   sent.name = name;
+  exec::call_extra* const with = j->extra();  // a construction has none
+  std::optional<asked_options> options;
+  if (with != nullptr) sent.options = options.emplace(*with).view();
   const auto& got = body_as<wire::task_view>(through_wire(on, envelope_of(sent.id), sent));
   MANTA_CHECK(got.id == sent.id && got.parent == sent.parent && got.function == sent.function);
+  MANTA_CHECK((got.options == nullptr) == (sent.options == nullptr));
+  if (got.options != nullptr) take_over(*with, *got.options);
   const arrived here(on.out, got.arguments);
   MANTA_CHECK(codec::digest(here.parcel()) == got.digest);
   read_all(j, here.parcel(), by.renew_arguments);
@@ -174,9 +181,15 @@ void pass_call(workbench& on, exec::job* j, const carrier& by) {
   sent.caller = {origin.caller, 1};
   sent.call_number = j->index + std::uint64_t{1};
   sent.method = checked_identity(*by.entry);
+  exec::call_extra* const with = j->extra();
+  MANTA_CHECK(with != nullptr);
+  sent.timeout = time_left(*with);
+  if (with->name != nullptr) sent.name = *with->name;
   sent.arguments = on.out.view();
   const auto& got = body_as<wire::call_view>(through_wire(on, envelope_of(exec::id_of(*j)), sent));
   MANTA_CHECK(got.actor == sent.actor && got.method == sent.method);
+  MANTA_CHECK(got.timeout == sent.timeout);
+  take_over_name(*with, got.name);
   const arrived here(on.out, got.arguments);
   read_all(j, here.parcel(), by.renew_arguments);
 }

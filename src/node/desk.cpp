@@ -44,6 +44,9 @@ struct desk::claim final : exec::resource_claim, sched::request {
   const std::vector<int>& gpus() const noexcept override { return got.gpus; }
 
   static claim& of(exec::resource_claim& c) noexcept { return static_cast<claim&>(c); }
+  static const claim& of(const exec::resource_claim& c) noexcept {
+    return static_cast<const claim&>(c);
+  }
   static claim& of(sched::request& r) noexcept { return static_cast<claim&>(r); }
   static const claim& of(const sched::request& r) noexcept { return static_cast<const claim&>(r); }
 };
@@ -55,6 +58,9 @@ desk& desk::global() {
   static auto* const made = new desk;
   return *made;
 }
+
+const spec::demand& desk::asked_by(const resource_claim& c) noexcept { return claim::of(c).asked; }
+const placement& desk::place_of(const resource_claim& c) noexcept { return claim::of(c).where; }
 
 void desk::open(const config& settings) {
   auto fresh = std::make_unique<books>(generation_ + 1);

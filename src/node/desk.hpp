@@ -25,6 +25,10 @@ class desk final : public exec::resource_desk {
   /// Begins the books of a new runtime, while none runs. Not under the gate's lock.
   void open(const config& settings);
 
+  /// What a claim of this desk was made for, and where. The claim's owner.
+  static const spec::demand& asked_by(const exec::resource_claim& c) noexcept;
+  static const placement& place_of(const exec::resource_claim& c) noexcept;
+
   // For the gate, under its lock.
   std::unique_ptr<exec::resource_claim> prepare(const spec::demand& asked, const placement& where,
                                                 std::uint64_t caller, bool is_for_life) override;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The check-copy mode: that everything does go through bytes, that what was there before is gone,
 // and that what can't go says so where it should.
+#include <atomic>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -197,6 +199,62 @@ TEST_CASE("an exception arrives with its texts; of std's classes itself", "[chec
     return runs;
   };
   CHECK(manta::remote<third>.with({.retry_exceptions = manta::exceptions<own>()})().get() == 3);
+}
+
+namespace {
+
+// Makes a call while it is constructed, and may fail.
+struct caller {
+  explicit caller(int x) : got(manta::remote<use>(traveller{x}).get()) {
+    if (x < 0) throw std::out_of_range("below zero" + std::string(5000, '!'));
+  }
+  int value() const { return got; }
+  int got;
+};
+
+}  // namespace
+
+TEST_CASE("options of a call go with its message", "[check_copy]") {
+  auto settings = checking();
+  settings.resources = {{"own", 2}};
+  const manta::runtime rt(settings);
+  constexpr auto named = []() -> std::string { return manta::this_task::name(); };
+  const manta::options all{.cpus = 0.5,
+                           .memory_bytes = 100,
+                           .resources = {{"own", 1}},
+                           .retry_exceptions = manta::any_exception(),
+                           .losable = true,
+                           .timeout = test::patience,
+                           .priority = manta::priority::high,
+                           .name = "a name of its own",
+                           .where = manta::with_labels({{"no", "where"}}, true)};
+  CHECK(manta::remote<named>.with(all)().get() == "a name of its own");
+  static std::atomic<int> runs{0};
+  constexpr auto second = []() -> int {
+    if (++runs < 2) throw std::range_error("once");
+    return runs;
+  };
+  CHECK(manta::remote<second>.with(all)().get() == 2);
+  // One that nobody else knows says so at the call.
+  const manta::options by_hand{
+      .retry_exceptions = {[](const std::exception_ptr&) { return true; }}};
+  CHECK_THROWS_AS(manta::remote<second>.with(by_hand)(), manta::encode_failed);
+  const auto a = manta::spawn<caller>(1);
+  CHECK(manta::remote<&caller::value>.with({.timeout = test::patience, .name = "asks"})(a).get() ==
+        1);
+}
+
+TEST_CASE("what a constructor calls and throws goes through a message", "[check_copy]") {
+  const manta::runtime rt(checking());
+  trips();
+  const auto good = manta::spawn<caller>(7);
+  CHECK(manta::remote<&caller::value>(good).get() == 7);
+  CHECK(trips() == times(1, 1));
+  const auto bad = manta::spawn<caller>(-1);
+  // A message cuts endless texts to 4096 bytes: the constructor's 5010 were when the call's error,
+  // which has a few words more, was cut in its turn.
+  CHECK_THROWS_WITH(manta::remote<&caller::value>(bad).get(),
+                    Contains("below zero!") && Contains("[cut, of 4"));
 }
 
 TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy]") {

@@ -2,10 +2,13 @@
 // Ids and digests of calls: the same when a task is run again, and others when its control flow is
 // another, so that no call is taken for another one's.
 #include <manta/codec/digest.hpp>
+#include <manta/exceptions.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,6 +16,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "codec/plugin.hpp"
 #include "codec/values.hpp"
 
 namespace {
@@ -27,6 +31,8 @@ id digest_of(const A&... arguments) {
   out.finish();
   return codec::digest(out.view());
 }
+
+int square(int value) { return value * value; }
 
 /// A call as its record has it.
 struct call {
@@ -123,7 +129,7 @@ TEST_CASE("a run with another control flow is told from the first by the digests
   CHECK_FALSE(third[1].name == first[1].name);
 }
 
-TEST_CASE("options are values, but for a retry filter", "[codec]") {
+TEST_CASE("options are values", "[codec]") {
   manta::options asked;
   asked.cpus = 0.5;
   asked.resources = {{"license", 2}};
@@ -139,14 +145,46 @@ TEST_CASE("options are values, but for a retry filter", "[codec]") {
   CHECK(back.where.by == manta::placement::rule::labels);
   CHECK(back.priority == manta::priority::high);
   CHECK_FALSE(back.retry_exceptions);
+  const auto thrown = std::make_exception_ptr(std::range_error("far"));
   asked.retry_exceptions = manta::any_exception();
+  CHECK(test::copied(asked).retry_exceptions.matches(thrown));
+  asked.retry_exceptions = manta::exceptions<std::logic_error, std::runtime_error>();
+  CHECK(test::copied(asked).retry_exceptions.matches(thrown));
+  CHECK(test::copied(asked).retry_exceptions.entry == asked.retry_exceptions.entry);
+  asked.retry_exceptions = manta::exceptions<std::logic_error>();
+  CHECK(test::copied(asked).retry_exceptions);
+  CHECK_FALSE(test::copied(asked).retry_exceptions.matches(thrown));
+  asked.retry_exceptions = {[](const std::exception_ptr&) { return true; }};
   CHECK_THROWS_AS(test::encoded(asked), manta::encode_failed);
-  CHECK_THROWS_WITH(test::encoded(asked),
-                    Catch::Matchers::Contains("leave retry_exceptions unset"));
+  CHECK_THROWS_WITH(test::encoded(asked), Catch::Matchers::Contains("made by hand"));
   const manta::call_options call{.timeout = std::chrono::seconds(1), .group = "io"};
   CHECK(test::copied(call).group == "io");
   const manta::actor_options actor{.name = "a", .groups = {{"io", 4}}};
   CHECK(test::copied(actor).groups.at(0).limit == 4);
+}
+
+TEST_CASE("bytes of a retry filter name a filter of this program, or are refused", "[codec]") {
+  const auto refusal_of = [](std::uint8_t has_one, const manta::spec::function_id& named) {
+    codec::out_archive out;
+    out(has_one, named.module, named.offset);
+    const auto from = out.view();
+    try {
+      static_cast<void>(codec::decode<manta::exception_filter>(from));
+      return std::string();
+    } catch (const manta::decode_failed& e) {
+      return std::string(e.what());
+    }
+  };
+  const manta::spec::function_id filter = codec::id_of(*manta::any_exception().entry);
+  CHECK(refusal_of(1, filter).empty());
+  using Catch::Matchers::Contains;
+  CHECK_THAT(refusal_of(2, filter), Contains("allowed are 0 or 1"));
+  CHECK_THAT(refusal_of(0, filter), Contains("16 bytes are left over"));
+  CHECK_THAT(refusal_of(1, {filter.module, filter.offset + 1}), Contains("function"));
+  CHECK_THAT(refusal_of(1, {filter.module + 1, filter.offset}), Contains("build"));
+  const auto& function = manta_test::entry_of<square>();
+  CHECK_THAT(refusal_of(1, codec::id_of(function)),
+             Contains("a retry filter is named by the id of the function"));
 }
 
 TEST_CASE("errors are values", "[codec]") {

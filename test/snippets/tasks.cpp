@@ -108,6 +108,7 @@ TEST_CASE("tasks: which exceptions make a task run again") {
   CHECK(stubborn().get() == 2);
   CHECK(flaky.matches(std::make_exception_ptr(std::range_error("one of those"))));
   CHECK_FALSE(manta::exception_filter{}.test);  // none, the default
+  CHECK(flaky.entry->name().find("range_error") != std::string::npos);  // travels by its id
 }
 
 TEST_CASE("tasks: what the running task knows about itself") {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include <exception>
 
+#include <manta/codec/identity.hpp>
 #include <manta/codec/value.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
@@ -28,8 +29,15 @@ struct custom<error> {
   MANTA_API static error read(in_archive& in);
 };
 
-/// Only an empty one travels, so that options do: which exceptions it names nobody can write down.
-/// Throws encode_failed for another.
+/// What an entry of the kind filter gives as its ops.
+struct filter_parts {
+  bool (*test)(const std::exception_ptr& thrown);
+};
+
+/// The filter that an entry means. Throws decode_failed when the entry is a function.
+MANTA_API exception_filter filter_of(const entry& e);
+
+/// By its entry. Throws encode_failed for one that has none, since nobody knows it elsewhere.
 template <>
 struct custom<exception_filter> {
   MANTA_API static void write(out_archive& out, const exception_filter& f);

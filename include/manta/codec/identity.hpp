@@ -45,6 +45,7 @@ enum class entry_kind : std::uint8_t {
   task,         ///< a function
   method,       ///< a member function of an actor's class
   constructor,  ///< the constructor of an actor's class
+  filter,       ///< not called from outside: says which exceptions a task is run again for
 };
 
 class registrar;

@@ -6,7 +6,6 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <manta/base/clock.hpp>
@@ -21,40 +20,22 @@ namespace manta::inline v0 {
 /// Where a task stands in the queues that all workers look at. See `options::priority`.
 enum class priority : std::uint8_t { low, normal, high };
 
+namespace codec {
+class entry;
+}
+
 /// Which of a user's exceptions make a task run again: none (the default), any_exception(), or
-/// exceptions<E...>().
+/// exceptions<E...>() (exceptions.hpp). One made by hand has a test alone and can't travel.
 struct exception_filter {
   /// Null matches nothing.
   bool (*test)(const std::exception_ptr& thrown) = nullptr;
+  /// What other processes know it by; null for one that stays here.
+  const codec::entry* entry = nullptr;
   /// Whether it matches anything at all.
   explicit operator bool() const noexcept { return test != nullptr; }
   /// Whether `thrown` is one of those.
   bool matches(const std::exception_ptr& thrown) const { return test != nullptr && test(thrown); }
 };
-
-/// Every exception of the user's function.
-inline exception_filter any_exception() noexcept {
-  return {[](const std::exception_ptr& /*thrown*/) { return true; }};
-}
-
-/// Exceptions of the types E and what derives from them:
-/// `.retry_exceptions = manta::exceptions<std::range_error, my_error>()`.
-template <class... E>
-exception_filter exceptions() noexcept {
-  static_assert(sizeof...(E) > 0, "manta::exceptions<E...>: name at least one type");
-  return {[](const std::exception_ptr& thrown) {
-    const auto is_one = [&thrown]<class One>(std::type_identity<One>) {
-      try {
-        std::rethrow_exception(thrown);
-      } catch (const One&) {
-        return true;
-      } catch (...) {
-        return false;
-      }
-    };
-    return (is_one(std::type_identity<E>{}) || ...);
-  }};
-}
 
 /// How many items a generator makes before they are taken, unless told.
 inline constexpr std::size_t default_stream_credits = 64;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/asked.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <manta/base/check.hpp>
+#include <manta/codec/errors.hpp>
+#include <manta/codec/identity.hpp>
+
+#include "node/desk.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+// What is over is not sent: a message that is made at the last moment has a moment left.
+constexpr duration least_left{1};
+
+spec::function_id id_of_filter(const exception_filter& f) {
+  if (f.entry == nullptr) {
+    raise(
+        errc::encode_failed,
+        "encode: option retry_exceptions: a filter that was made by hand is known in this process "
+        "only; use manta::any_exception() or manta::exceptions<E...>()");
+  }
+  return codec::id_of(*f.entry);
+}
+
+// What a claim says has a place in the desk's books, which the message does not name.
+void check_same(const exec::resource_claim& claim, const wire::options_view& arrived) {
+  const spec::demand& asked = desk::asked_by(claim);
+  MANTA_CHECK(arrived.cpus == asked.cpus && arrived.gpus == asked.gpus);
+  MANTA_CHECK(arrived.memory_bytes == asked.memory_bytes);
+  MANTA_CHECK(std::ranges::equal(arrived.resources, asked.custom, [](const auto& a, const auto& b) {
+    return a.key == b.first && a.amount == b.second;
+  }));
+  const placement& where = desk::place_of(claim);
+  MANTA_CHECK(arrived.where.by == where.by && arrived.where.is_soft == where.is_soft);
+  MANTA_CHECK(arrived.where.node == where.node && arrived.where.group == where.group);
+  MANTA_CHECK(std::ranges::equal(
+      arrived.where.labels, where.labels,
+      [](const auto& a, const auto& b) { return a.key == b.first && a.value == b.second; }));
+}
+
+}  // namespace
+
+std::optional<duration> time_left(const exec::call_extra& with) noexcept {
+  if (!exec::is_limited(with.deadline)) return std::nullopt;
+  return std::max<duration>(with.deadline - base::now(), least_left);
+}
+
+asked_options::asked_options(const exec::call_extra& with) {
+  view_.timeout = time_left(with);
+  if (with.name != nullptr) view_.name = *with.name;
+  view_.losable = with.losable;
+  view_.priority = with.level;
+  if (with.retry) {
+    view_.retry_filter = id_of_filter(with.retry);
+    view_.max_retries = with.retries_left;
+  }
+  if (with.claim != nullptr) add_claim(*with.claim);
+  is_default_ = !view_.timeout && view_.name.empty() && !view_.losable && !with.retry &&
+                view_.priority == priority::normal && with.claim == nullptr;
+}
+
+void asked_options::add_claim(const exec::resource_claim& claim) {
+  const spec::demand& asked = desk::asked_by(claim);
+  view_.cpus = asked.cpus;
+  view_.gpus = asked.gpus;
+  view_.memory_bytes = asked.memory_bytes;
+  for (const auto& [key, amount] : asked.custom) amounts_.push_back({key, amount});
+  view_.resources = amounts_;
+  const placement& where = desk::place_of(claim);
+  for (const auto& [key, value] : where.labels) labels_.push_back({key, value});
+  view_.where = {.by = where.by,
+                 .is_soft = where.is_soft,
+                 .node = where.node,
+                 .labels = labels_,
+                 .group = where.group,
+                 .bundle = where.bundle};
+}
+
+void take_over_name(exec::call_extra& with, std::string_view arrived) {
+  with.name = arrived.empty() ? nullptr : std::make_unique<std::string>(arrived);
+}
+
+void take_over(exec::call_extra& with, const wire::options_view& arrived) {
+  take_over_name(with, arrived.name);
+  with.level = arrived.priority;
+  with.losable = arrived.losable;
+  if (with.claim != nullptr) check_same(*with.claim, arrived);
+  MANTA_CHECK(arrived.timeout.has_value() == exec::is_limited(with.deadline));
+  with.retry = {};
+  if (arrived.retry_filter == spec::function_id{}) return;
+  const result<const codec::entry*> found = codec::find(arrived.retry_filter);
+  if (!found) found.error().raise();
+  with.retry = codec::filter_of(**found);
+  with.retries_left = arrived.max_retries;
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/exec/call_extra.hpp>
+
+#include "wire/views.hpp"
+
+// What a call asked for beside its arguments, as its message has it, and back again.
+
+namespace manta::inline v0::node {
+
+/// The options of a call with an extra, borrowed from it; as long as the extra stays.
+class asked_options {
+ public:
+  /// Throws encode_failed for a retry filter that other processes don't know, std::bad_alloc.
+  explicit asked_options(const exec::call_extra& with);
+  /// Null: all defaults.
+  const wire::options_view* view() const noexcept { return is_default_ ? nullptr : &view_; }
+
+ private:
+  void add_claim(const exec::resource_claim& claim);
+
+  bool is_default_ = true;
+  wire::options_view view_;
+  std::vector<wire::amount_view> amounts_;
+  std::vector<wire::label_view> labels_;
+};
+
+/// What is left until the call's deadline; none when it has none.
+std::optional<duration> time_left(const exec::call_extra& with) noexcept;
+
+/// Puts what arrived in the place of what was sent. Throws decode_failed when it can't be this
+/// call's, unknown_function, std::bad_alloc.
+void take_over(exec::call_extra& with, const wire::options_view& arrived);
+/// The name alone.
+void take_over_name(exec::call_extra& with, std::string_view arrived);
+
+}  // namespace manta::inline v0::node
