@@ -15,6 +15,9 @@ set(manta_sources
   src/codec/in_buffer.cpp
   src/codec/modules.cpp
   src/codec/out_buffer.cpp
+  src/control/checks.cpp
+  src/control/history.cpp
+  src/control/memory_store.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
   src/exec/actor_lanes.cpp

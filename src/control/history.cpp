@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/history.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace manta::inline v0::control {
+
+// One watcher's place. `bell` and `is_alive` belong to bell_mutex, the rest to the history's.
+struct watching {
+  std::string prefix;
+  std::uint64_t next = 0;  // number of the change it looks at next
+  bool has_gap = false;
+  bool is_rung = false;
+  std::mutex bell_mutex;
+  std::function<void()> bell;
+  bool is_alive = true;
+};
+
+class history_watcher final : public watcher {
+ public:
+  history_watcher(history& of, std::shared_ptr<watching> place)
+      : history_(of), place_(std::move(place)) {}
+  ~history_watcher() override {
+    history_.leave(place_);
+    const std::lock_guard lock(place_->bell_mutex);  // one that rings is waited for
+    place_->is_alive = false;
+    place_->bell = nullptr;
+  }
+  taken take(std::size_t most) override { return history_.take(*place_, most); }
+
+ private:
+  history& history_;
+  const std::shared_ptr<watching> place_;
+};
+
+namespace {
+
+// What one change takes in memory, about.
+std::size_t bytes_of(const event& e) noexcept {
+  return sizeof(event) + e.what.key.size() + e.what.value.size();
+}
+
+// Changes that one take looks at for a watcher whose prefix is rare: others wait for the lock.
+constexpr std::size_t looked_at_once = 4096;
+
+}  // namespace
+
+history::history(revision before, std::size_t most_events, std::size_t most_bytes)
+    : most_events_(most_events), most_bytes_(most_bytes), complete_after_(before) {}
+
+history::~history() = default;
+
+void history::trim() noexcept {
+  while (kept_.size() > most_events_ || kept_bytes_ > most_bytes_) {
+    kept_bytes_ -= bytes_of(kept_.front());
+    complete_after_ = kept_.front().at;
+    kept_.pop_front();
+    ++first_number_;
+  }
+  published_ = kept_.size();
+}
+
+void history::cut_back_to_published() noexcept {
+  while (kept_.size() > published_) {
+    kept_bytes_ -= bytes_of(kept_.back());
+    kept_.pop_back();
+  }
+}
+
+history::draft::draft(history& of, revision at, const std::vector<change>& changes) : history_(of) {
+  const std::lock_guard lock(of.mutex_);
+  try {
+    whose_.reserve(of.watchers_.size());
+    for (const change& one : changes) {
+      of.kept_.push_back({at, one});
+      of.kept_bytes_ += bytes_of(of.kept_.back());
+    }
+  } catch (...) {
+    of.cut_back_to_published();
+    throw;
+  }
+  of.open_ = this;
+}
+
+history::draft::~draft() {
+  if (is_published_) return;
+  const std::lock_guard lock(history_.mutex_);
+  history_.open_ = nullptr;
+  history_.cut_back_to_published();
+}
+
+history::bells history::draft::publish() noexcept {
+  history& of = history_;
+  const std::lock_guard lock(of.mutex_);
+  is_published_ = true;
+  of.open_ = nullptr;
+  const auto first_new = of.kept_.begin() + static_cast<std::ptrdiff_t>(of.published_);
+  for (const auto& who : of.watchers_) {
+    if (who->is_rung) continue;
+    const auto is_seen = [&who](const event& one) { return one.what.key.starts_with(who->prefix); };
+    if (!std::any_of(first_new, of.kept_.end(), is_seen)) continue;
+    who->is_rung = true;
+    whose_.push_back(who);
+  }
+  of.trim();
+  return std::move(whose_);
+}
+
+void history::ring(const bells& whose) noexcept {
+  for (const auto& who : whose) {
+    const std::lock_guard lock(who->bell_mutex);
+    if (who->is_alive && who->bell) who->bell();
+  }
+}
+
+std::size_t history::published_after(revision from) const noexcept {
+  const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(published_);
+  const auto at = std::upper_bound(kept_.begin(), end, from,
+                                   [](revision r, const event& e) { return r < e.at; });
+  return static_cast<std::size_t>(at - kept_.begin());
+}
+
+std::unique_ptr<watcher> history::watch(std::string prefix, revision from,
+                                        std::function<void()> bell) {
+  auto place = std::make_shared<watching>();
+  place->prefix = std::move(prefix);
+  place->bell = std::move(bell);
+  auto made = std::make_unique<history_watcher>(*this, place);
+  const std::lock_guard lock(mutex_);
+  if (open_ != nullptr) open_->whose_.reserve(watchers_.size() + 1);
+  place->has_gap = from < complete_after_;
+  const std::size_t first = published_after(from);
+  place->next = first_number_ + first;
+  // What is there already is no news that would ring: its owner takes until there is no more.
+  place->is_rung = place->has_gap || first < published_;
+  watchers_.push_back(std::move(place));
+  return made;
+}
+
+taken history::take(watching& of, std::size_t most) {
+  taken out;
+  most = std::clamp<std::size_t>(most, 1, limits::taken_events);
+  const std::lock_guard lock(mutex_);
+  if (of.has_gap || of.next < first_number_) {
+    of.has_gap = true;
+    out.has_gap = true;
+    return out;
+  }
+  const std::uint64_t end = first_number_ + published_;
+  const std::uint64_t last = std::min<std::uint64_t>(end, of.next + std::max(most, looked_at_once));
+  for (; of.next < last && out.events.size() < most; ++of.next) {
+    const event& one = kept_[static_cast<std::size_t>(of.next - first_number_)];
+    if (one.what.key.starts_with(of.prefix)) out.events.push_back(one);
+  }
+  out.has_more = of.next < end;
+  of.is_rung = out.has_more;
+  return out;
+}
+
+void history::leave(const std::shared_ptr<watching>& who) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(watchers_, who);
+}
+
+}  // namespace manta::inline v0::control

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of last changes by itself: drafts, limits, and watchers that come meanwhile.
+#include "control/history.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/backends.hpp"
+
+namespace {
+
+using manta::control::change;
+using manta::control::history;
+using manta::control::taken;
+using test_control::put;
+
+void apply(history& h, std::uint64_t at, const std::vector<change>& changes) {
+  history::draft d(h, at, changes);
+  history::ring(d.publish());
+}
+
+}  // namespace
+
+TEST_CASE("what is drafted and not published was never there", "[control]") {
+  history h;
+  int rings = 0;
+  const auto w = h.watch("", 0, [&rings] { ++rings; });
+  CHECK(w->take(1).events.empty());
+  { const history::draft d(h, 1, {put("a", "1"), put("b", "1")}); }
+  CHECK(w->take(1).events.empty());
+  CHECK(rings == 0);
+  apply(h, 1, {put("c", "1")});
+  CHECK(rings == 1);
+  const taken got = w->take(10);
+  REQUIRE(got.events.size() == 1);
+  CHECK(got.events[0].what.key == "c");
+}
+
+TEST_CASE("a watcher that comes between draft and publication hears of it", "[control]") {
+  history h;
+  int rings = 0;
+  history::draft d(h, 1, {put("a", "1")});
+  std::vector<std::unique_ptr<manta::control::watcher>> many;
+  for (int i = 0; i < 20; ++i) many.push_back(h.watch("a", 0, [&rings] { ++rings; }));
+  for (const auto& w : many) CHECK(w->take(1).events.empty());
+  history::ring(d.publish());
+  CHECK(rings == 20);
+  for (const auto& w : many) CHECK(w->take(1).events.size() == 1);
+}
+
+TEST_CASE("changes are dropped at either limit, whole batches for who comes new", "[control]") {
+  history few(0, 3);
+  const auto from_begin = few.watch("", 0, [] {});
+  apply(few, 1, {put("a", "1"), put("b", "1")});
+  apply(few, 2, {put("c", "2")});
+  CHECK(few.watch("", 0, [] {})->take(10).events.size() == 3);
+  apply(few, 3, {put("d", "3")});
+  CHECK(few.watch("", 0, [] {})->take(10).has_gap);  // half of the first batch is gone
+  CHECK(few.watch("", 1, [] {})->take(10).events.size() == 2);
+  CHECK(from_begin->take(10).has_gap);
+
+  history small(0, 100, 1000);
+  apply(small, 1, {put("a", std::string(2000, 'x'))});  // larger than all that may be kept
+  CHECK(small.watch("", 0, [] {})->take(1).has_gap);
+  apply(small, 2, {put("b", "2")});
+  CHECK(small.watch("", 1, [] {})->take(1).events.size() == 1);
+
+  // One that begins later knows nothing of before.
+  history later(41);
+  CHECK(later.watch("", 40, [] {})->take(1).has_gap);
+  CHECK_FALSE(later.watch("", 41, [] {})->take(1).has_gap);
+}
+
+TEST_CASE("a rare prefix does not hold the list for long", "[control]") {
+  history h;
+  std::vector<change> common(60000, put("common", ""));
+  common.push_back(put("rare", ""));
+  const auto w = h.watch("rare", 0, [] {});
+  apply(h, 1, common);
+  int takes = 0;
+  for (;;) {
+    const taken got = w->take(10);
+    ++takes;
+    if (got.events.size() == 1) break;
+    REQUIRE(got.has_more);
+  }
+  CHECK(takes > 5);
+  CHECK_FALSE(w->take(10).has_more);
+}
