@@ -16,14 +16,16 @@ namespace manta::inline v0 {
 
 namespace detail {
 
+/// What a filter is called: by a type that may name any others, abstract ones too.
+template <class... E>
+struct filter_for;
+
 /// A filter as codec/identity.hpp wants it. No type: all exceptions.
 template <class... E>
 struct described_filter {
   static constexpr codec::entry_kind kind = codec::entry_kind::filter;
   static constexpr const char* function() noexcept { return ""; }
-  static constexpr const char* type() noexcept {
-    return base::spelled_type<exception_filter(E...)>();
-  }
+  static constexpr const char* type() noexcept { return base::spelled_type<filter_for<E...>>(); }
   static constexpr const void* ops() noexcept { return &parts; }
 
   template <class One>
@@ -44,8 +46,9 @@ struct described_filter {
 
 }  // namespace detail
 
-/// Every exception of the user's function.
-inline exception_filter any_exception() noexcept {
+/// Every exception of the user's function. (A template, so that only who calls it has the entry.)
+template <class = void>
+exception_filter any_exception() noexcept {
   using described = detail::described_filter<>;
   return {described::test, &codec::registered<described>::value};
 }

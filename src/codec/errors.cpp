@@ -38,8 +38,12 @@ exception_filter filter_of(const entry& e) {
   return {static_cast<const filter_parts*>(e.ops())->test, &e};
 }
 
+bool is_known(const exception_filter& f) {
+  return f.entry != nullptr && filter_of(*f.entry).test == f.test;
+}
+
 void custom<exception_filter>::write(out_archive& out, const exception_filter& f) {
-  if (f && f.entry == nullptr) {
+  if (f && !is_known(f)) {
     raise(errc::encode_failed,
           "encode: a retry filter that was made by hand is known in this process only; use "
           "manta::any_exception() or manta::exceptions<E...>() in options that travel");

@@ -20,13 +20,27 @@ namespace {
 constexpr duration least_left{1};
 
 spec::function_id id_of_filter(const exception_filter& f) {
-  if (f.entry == nullptr) {
+  if (!codec::is_known(f)) {
     raise(
         errc::encode_failed,
         "encode: option retry_exceptions: a filter that was made by hand is known in this process "
         "only; use manta::any_exception() or manta::exceptions<E...>()");
   }
   return codec::id_of(*f.entry);
+}
+
+// Fields that the rule does not name may hold anything, and do not travel.
+void check_same(const placement& asked, const wire::placement_view& arrived) {
+  using rule = placement::rule;
+  MANTA_CHECK(arrived.by == asked.by && arrived.is_soft == asked.is_soft);
+  if (asked.by == rule::node) MANTA_CHECK(arrived.node == asked.node);
+  if (asked.by == rule::group) {
+    MANTA_CHECK(arrived.group == asked.group && arrived.bundle == asked.bundle);
+  }
+  if (asked.by != rule::labels) return;
+  MANTA_CHECK(std::ranges::equal(arrived.labels, asked.labels, [](const auto& a, const auto& b) {
+    return a.key == b.first && a.value == b.second;
+  }));
 }
 
 // What a claim says has a place in the desk's books, which the message does not name.
@@ -37,12 +51,7 @@ void check_same(const exec::resource_claim& claim, const wire::options_view& arr
   MANTA_CHECK(std::ranges::equal(arrived.resources, asked.custom, [](const auto& a, const auto& b) {
     return a.key == b.first && a.amount == b.second;
   }));
-  const placement& where = desk::place_of(claim);
-  MANTA_CHECK(arrived.where.by == where.by && arrived.where.is_soft == where.is_soft);
-  MANTA_CHECK(arrived.where.node == where.node && arrived.where.group == where.group);
-  MANTA_CHECK(std::ranges::equal(
-      arrived.where.labels, where.labels,
-      [](const auto& a, const auto& b) { return a.key == b.first && a.value == b.second; }));
+  check_same(desk::place_of(claim), arrived.where);
 }
 
 }  // namespace
@@ -57,12 +66,12 @@ asked_options::asked_options(const exec::call_extra& with) {
   if (with.name != nullptr) view_.name = *with.name;
   view_.losable = with.losable;
   view_.priority = with.level;
-  if (with.retry) {
+  if (with.may_repeat()) {
     view_.retry_filter = id_of_filter(with.retry);
     view_.max_retries = with.retries_left;
   }
   if (with.claim != nullptr) add_claim(*with.claim);
-  is_default_ = !view_.timeout && view_.name.empty() && !view_.losable && !with.retry &&
+  is_default_ = !view_.timeout && view_.name.empty() && !view_.losable && !with.may_repeat() &&
                 view_.priority == priority::normal && with.claim == nullptr;
 }
 

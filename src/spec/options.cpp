@@ -12,6 +12,8 @@ namespace manta::inline v0::spec {
 
 namespace {
 
+constexpr std::size_t longest_name = 1024;  // of a call, an actor or a group
+
 // What tasks and actors share: the fields, and what they say together.
 template <class Options>
 void check_resource_fields(const Options& asked) {
@@ -52,6 +54,16 @@ void check_limit(const std::string& key, int limit) {
         fmt::format("option {}: asked {}, allowed 1 to {}", key, limit, most_at_a_time));
 }
 
+void check_name(const char* field, const std::optional<std::string>& name) {
+  if (!name || (!name->empty() && name->size() <= longest_name)) return;
+  if (name->empty()) {
+    raise(errc::invalid_argument,
+          fmt::format("option {}: asked an empty name; leave it unset for none", field));
+  }
+  raise(errc::invalid_argument, fmt::format("option {}: asked a name of {} bytes, allowed 1 to {}",
+                                            field, name->size(), longest_name));
+}
+
 void check_groups(const std::vector<concurrency_group>& groups) {
   if (groups.size() > most_groups) {
     raise(errc::invalid_argument,
@@ -59,7 +71,7 @@ void check_groups(const std::vector<concurrency_group>& groups) {
   }
   std::set<std::string_view> seen;
   for (const concurrency_group& g : groups) {
-    if (g.name.empty()) raise(errc::invalid_argument, "option groups: a group has an empty name");
+    check_name("groups", g.name);
     check_limit(fmt::format("groups, group \"{}\"", g.name), g.limit);
     if (seen.insert(g.name).second) continue;
     raise(errc::invalid_argument,
@@ -96,11 +108,6 @@ void check_mailbox(const actor_options& asked) {
   }
 }
 
-void check_name(const std::optional<std::string>& name) {
-  if (!name || !name->empty()) return;
-  raise(errc::invalid_argument, "option name: asked an empty name; leave it unset for none");
-}
-
 void check_timeout(const std::optional<duration>& timeout) {
   if (!timeout || *timeout > duration::zero()) return;
   raise(errc::invalid_argument,
@@ -127,23 +134,21 @@ void check(const options& asked) {
   check_count("max_retries", asked.max_retries);
   check_timeout(asked.timeout);
   check_priority(asked.priority);
-  check_name(asked.name);
+  check_name("name", asked.name);
   check_stream_credits(asked.stream_credits);
 }
 
 void check(const call_options& asked) {
   check_timeout(asked.timeout);
-  check_name(asked.name);
+  check_name("name", asked.name);
   check_stream_credits(asked.stream_credits);
-  if (asked.group && asked.group->empty()) {
-    raise(errc::invalid_argument, "option group: asked an empty name; leave it unset for none");
-  }
+  check_name("group", asked.group);
 }
 
 void check(const actor_options& asked) {
   check_resource_fields(asked);
   check_count("max_restarts", asked.max_restarts);
-  check_name(asked.name);
+  check_name("name", asked.name);
   check_naming(asked);
   check_limit("max_concurrency", asked.max_concurrency);
   check_groups(asked.groups);

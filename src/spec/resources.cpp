@@ -58,6 +58,7 @@ constexpr double most_cpus = 1e9;
 constexpr double most_gpus = 1e4;
 constexpr double most_custom = 1e9;
 constexpr std::size_t longest_name = 64;
+constexpr std::size_t most_keys = 256;  // of one list
 
 std::int64_t thousandths(double amount) noexcept { return std::llround(amount * 1000.0); }
 
@@ -121,6 +122,10 @@ std::optional<std::string> fault(const label_list& list, std::size_t i) {
 
 template <class List>
 void check_list(const char* field, const List& list) {
+  if (list.size() > most_keys) {
+    raise(errc::invalid_argument,
+          fmt::format("{}: asked {} keys, allowed are {} at most", field, list.size(), most_keys));
+  }
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (const auto found = fault(list, i)) {
       raise(errc::invalid_argument, fmt::format("{}: {}", field, *found));
@@ -208,6 +213,7 @@ void check(const placement& where) {
 void check(const bundle& asked, std::size_t index) {
   bool is_good = is_amount(asked.cpus, most_cpus) && is_gpu_amount(asked.gpus) &&
                  is_memory(asked.memory_bytes);
+  is_good = is_good && asked.resources.size() <= most_keys;
   for (std::size_t i = 0; i < asked.resources.size() && is_good; ++i) {
     is_good = !fault(asked.resources, i);
   }

@@ -101,7 +101,7 @@ void check_placement(checker& check, const placement_view& where) {
   if (where.by == rule::node) check.text("placement's node", where.node, 1, limits::key_bytes);
   if (where.by == rule::group) check.within("placement's bundle", where.bundle, -1, INT32_MAX);
   if (where.by != rule::labels) return;
-  check.within<std::size_t>("placement's number of labels", where.labels.size(), 1, limits::labels);
+  check.count("placement's number of labels", where.labels.size(), limits::labels);
   if (!check.is_clean()) return;
   for (const label_view& label : where.labels) {
     check.text("label's key", label.key, 1, limits::key_bytes);

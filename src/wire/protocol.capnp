@@ -120,7 +120,7 @@ struct Placement {
   node @2 :Text;
   # For rule `node`; 1 to 64 bytes.
   labels @3 :List(Label);
-  # For rule `labels`; 1 to 256.
+  # For rule `labels`; at most 256.
   group @4 :UInt64;
   # For rule `group`.
   bundle @5 :Int32 = -1;

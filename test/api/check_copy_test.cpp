@@ -229,6 +229,15 @@ TEST_CASE("options of a call go with its message", "[check_copy]") {
                            .name = "a name of its own",
                            .where = manta::with_labels({{"no", "where"}}, true)};
   CHECK(manta::remote<named>.with(all)().get() == "a name of its own");
+  // What the rule does not name may be left over from another one.
+  auto spread = manta::on_node("local");
+  spread.by = manta::placement::rule::spread;
+  spread.labels = {{"left", "over"}};
+  spread.group = 7;
+  CHECK_FALSE(manta::remote<named>.with({.cpus = 1, .where = spread})().get().empty());
+  CHECK_FALSE(manta::remote<named>.with({.where = manta::with_labels({})})().get().empty());
+  const std::string longest(1024, 'n');
+  CHECK(manta::remote<named>.with({.name = longest})().get() == longest);
   static std::atomic<int> runs{0};
   constexpr auto second = []() -> int {
     if (++runs < 2) throw std::range_error("once");
@@ -239,6 +248,9 @@ TEST_CASE("options of a call go with its message", "[check_copy]") {
   const manta::options by_hand{
       .retry_exceptions = {[](const std::exception_ptr&) { return true; }}};
   CHECK_THROWS_AS(manta::remote<second>.with(by_hand)(), manta::encode_failed);
+  auto never_asked = by_hand;
+  never_asked.max_retries = 0;
+  CHECK(manta::remote<second>.with(never_asked)().get() == 3);
   const auto a = manta::spawn<caller>(1);
   CHECK(manta::remote<&caller::value>.with({.timeout = test::patience, .name = "asks"})(a).get() ==
         1);

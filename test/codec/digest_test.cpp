@@ -34,6 +34,14 @@ id digest_of(const A&... arguments) {
 
 int square(int value) { return value * value; }
 
+struct abstract_error {
+  virtual ~abstract_error() = default;
+  virtual const char* why() const = 0;
+};
+struct concrete_error final : abstract_error {
+  const char* why() const override { return "why not"; }
+};
+
 /// A call as its record has it.
 struct call {
   id name;
@@ -157,6 +165,10 @@ TEST_CASE("options are values", "[codec]") {
   asked.retry_exceptions = {[](const std::exception_ptr&) { return true; }};
   CHECK_THROWS_AS(test::encoded(asked), manta::encode_failed);
   CHECK_THROWS_WITH(test::encoded(asked), Catch::Matchers::Contains("made by hand"));
+  asked.retry_exceptions.entry = manta::any_exception().entry;  // which means another test
+  CHECK_THROWS_AS(test::encoded(asked), manta::encode_failed);
+  asked.retry_exceptions = manta::exceptions<abstract_error>();
+  CHECK(test::copied(asked).retry_exceptions.matches(std::make_exception_ptr(concrete_error())));
   const manta::call_options call{.timeout = std::chrono::seconds(1), .group = "io"};
   CHECK(test::copied(call).group == "io");
   const manta::actor_options actor{.name = "a", .groups = {{"io", 4}}};

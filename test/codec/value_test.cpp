@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <manta/codec/obstacle.hpp>
@@ -101,6 +104,47 @@ TEST_CASE("containers come back at every size around the limits", "[codec]") {
   stays(std::multiset<int>{3, 1, 3, 2});
   stays(std::array<int, 0>{});
   stays(std::array<std::string, 3>{"a", "b", "c"});
+}
+
+namespace {
+
+// Bytes in a row, as a string has them, and two pointers to a constructor mean something else.
+struct row {
+  using value_type = char;
+  using iterator = std::string::iterator;
+  std::string letters;
+  row() = default;
+  explicit row(const char* text, bool is_doubled = false)
+      : letters(is_doubled ? text + std::string(text) : text) {}
+  char* data() { return letters.data(); }
+  const char* data() const { return letters.data(); }
+  std::size_t size() const { return letters.size(); }
+  void push_back(char c) { letters.push_back(c); }
+  void clear() { letters.clear(); }
+  auto begin() { return letters.begin(); }
+  auto begin() const { return letters.begin(); }
+  auto end() { return letters.end(); }
+  auto end() const { return letters.end(); }
+};
+struct own_string : std::string {};
+
+}  // namespace
+
+TEST_CASE("elements of a container are made as their class means it", "[codec]") {
+  const auto back = test::copied(std::vector<row>{row("qr"), row(""), row("stu")});
+  REQUIRE(back.size() == 3);
+  CHECK(back[0].letters == "qr");
+  CHECK(back[1].letters.empty());
+  CHECK(back[2].letters == "stu");
+  own_string one;
+  one.assign("mine");
+  CHECK(test::copied(std::deque<own_string>{one, one}).at(1) == "mine");
+  // Behind a byte, values of eight bytes lie where they can't be read as such.
+  const std::pair<char, std::vector<std::vector<double>>> odd{'x', {{1.5, 2.5}, {}, {3.5}}};
+  CHECK(test::copied(odd) == odd);
+  const std::pair<char, std::list<std::u32string>> wide{'x',
+                                                        {U"a", U"", U"long enough to be kept"}};
+  CHECK(test::copied(wide) == wide);
 }
 
 TEST_CASE("std's small classes come back", "[codec]") {

@@ -107,7 +107,7 @@ TEST_CASE("tasks: which exceptions make a task run again") {
   auto stubborn = manta::remote<on_third_run>.with({.retry_exceptions = manta::any_exception()});
   CHECK(stubborn().get() == 2);
   CHECK(flaky.matches(std::make_exception_ptr(std::range_error("one of those"))));
-  CHECK_FALSE(manta::exception_filter{}.test);  // none, the default
+  CHECK_FALSE(manta::exception_filter{}.test);                          // none, the default
   CHECK(flaky.entry->name().find("range_error") != std::string::npos);  // travels by its id
 }
 

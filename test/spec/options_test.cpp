@@ -85,6 +85,12 @@ TEST_CASE("a name is something or not given", "[options]") {
   actor_options of_actor;
   of_actor.name = "";
   CHECK_THROWS_WITH(check(of_actor), Contains("option name"));
+  of_actor.name = std::string(1024, 'n');
+  CHECK_NOTHROW(check(of_actor));
+  of_actor.name = std::string(1025, 'n');
+  CHECK_THROWS_WITH(check(of_actor), Contains("a name of 1025 bytes, allowed 1 to 1024"));
+  const manta::call_options call{.group = std::string(1025, 'g')};
+  CHECK_THROWS_WITH(check(call), Contains("option group"));
 }
 
 TEST_CASE("memory, own resources and wishes are checked, of tasks and actors", "[options]") {

@@ -58,6 +58,14 @@ TEST_CASE("wishes are checked", "[resources]") {
   CHECK_THROWS_AS(check(manta::on_node("")), manta::invalid_argument);
   CHECK_THROWS_AS(check(manta::with_labels({{"zone", ""}})), manta::invalid_argument);
   CHECK_THROWS_WITH(check(manta::with_labels({{"zone", "a"}, {"zone", "b"}})), Contains("twice"));
+  const auto many = [](std::size_t n) {
+    manta::label_list labels;
+    for (std::size_t i = 0; i < n; ++i) labels.emplace_back("k" + std::to_string(i), "v");
+    return labels;
+  };
+  CHECK_NOTHROW(check(manta::with_labels(many(256))));
+  CHECK_THROWS_WITH(check(manta::with_labels(many(257))),
+                    Contains("with_labels: asked 257 keys, allowed are 256 at most"));
 }
 
 TEST_CASE("sizes are read with their unit", "[resources]") {

@@ -97,7 +97,7 @@ std::string said_to(const Body& body) {
   return said;
 }
 
-constexpr std::array<const char*, 38> all_words = {"kind is number 255, allowed: 0 to 4",
+constexpr std::array<const char*, 37> all_words = {"kind is number 255, allowed: 0 to 4",
                                                    "outcome is number 255, allowed: 0 to 3",
                                                    "request id is zero",
                                                    "task id is zero",
@@ -111,7 +111,6 @@ constexpr std::array<const char*, 38> all_words = {"kind is number 255, allowed:
                                                    "stream_credits is 0",
                                                    "placement's rule is number",
                                                    "placement's bundle is -",
-                                                   "number of labels is 0",
                                                    "resource's key is 0 bytes long",
                                                    "resource's amount is 0",
                                                    "label's key is 0 bytes long",

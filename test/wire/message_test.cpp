@@ -286,8 +286,9 @@ TEST_CASE("a writer refuses what no reader takes, and says why", "[wire]") {
              Contains("placement's rule is number 5"));
   CHECK_THAT(options_refused([](auto& o) { o.where.by = rule::node; }),
              Contains("placement's node is 0 bytes long"));
-  CHECK_THAT(options_refused([](auto& o) { o.where.by = rule::labels; }),
-             Contains("placement's number of labels is 0, allowed: 1 to 256"));
+  const std::vector<wire::label_view> labels(257, {"k", "v"});
+  CHECK_THAT(options_refused([&](auto& o) { o.where = {rule::labels, false, {}, labels, 0, -1}; }),
+             Contains("placement's number of labels is 257"));
   CHECK_THAT(options_refused([](auto& o) { o.where = {rule::group, false, {}, {}, 1, -2}; }),
              Contains("placement's bundle is -2"));
   const std::vector<wire::label_view> bare(1, {"k", ""});

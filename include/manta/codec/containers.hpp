@@ -7,9 +7,11 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <manta/codec/value.hpp>
 
@@ -45,14 +47,15 @@ requires(is_bitwise<T>) std::span<const T> view_in_place(const in_buffer::plain_
   return {reinterpret_cast<const T*>(found.at), found.count};
 }
 
-/// Whether a container T makes its elements, which are ranges of plain values, of such that lie
-/// somewhere. (Clang 14 looks into every part of one `requires`.)
+/// Whether a container T makes its elements of plain values that lie somewhere. Only std's own are
+/// known to mean a range by two pointers: another class may take the second one for a bool.
 template <class T>
 constexpr bool makes_plain_ranges() noexcept {
   using element = typename T::value_type;
-  if constexpr (shape_of<element>() == shape::range) {
+  if constexpr (is_made_from<element, std::basic_string> || is_made_from<element, std::vector>) {
     using part = typename element::value_type;
-    if constexpr (is_bitwise<part>) {
+    // (Clang 14 looks into every part of one condition.)
+    if constexpr (shape_of<element>() == shape::range && is_bitwise<part>) {
       return requires(T & values, const part* at) { values.emplace_back(at, at); };
     }
   }

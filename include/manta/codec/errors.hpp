@@ -37,6 +37,9 @@ struct filter_parts {
 /// The filter that an entry means. Throws decode_failed when the entry is a function.
 MANTA_API exception_filter filter_of(const entry& e);
 
+/// Whether other processes know the filter: it has an entry, and that one's test.
+MANTA_API bool is_known(const exception_filter& f);
+
 /// By its entry. Throws encode_failed for one that has none, since nobody knows it elsewhere.
 template <>
 struct custom<exception_filter> {

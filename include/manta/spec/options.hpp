@@ -79,8 +79,8 @@ struct options {
   /// with what that task made, whatever its priority; children do not inherit it; a task that
   /// somebody waits for may be run in place at any priority.
   manta::priority priority = manta::priority::normal;
-  /// Shown in errors, by this_task::name and in logs instead of the function's name. Not empty when
-  /// set.
+  /// Shown in errors, by this_task::name and in logs instead of the function's name. 1 to 1024
+  /// bytes when set.
   std::optional<std::string> name = std::nullopt;
   /// Where the task wants to run: spread(), on_node(name), with_labels({...}) or in_group(g, i).
   placement where = {};
@@ -98,7 +98,7 @@ struct call_options {
   /// As for tasks.
   std::optional<std::string> name = std::nullopt;
   /// The concurrency group whose limit the call counts for; the actor's default group when unset.
-  /// Throws invalid_argument when the actor has no such group. Not empty when set.
+  /// Throws invalid_argument when the actor has no such group. 1 to 1024 bytes when set.
   std::optional<std::string> group = std::nullopt;
   /// As for tasks.
   std::size_t stream_credits = default_stream_credits;
@@ -134,7 +134,7 @@ struct actor_options {
   /// Restarts after the loss of its process; inside one process none ever happens. 0 or more.
   int max_restarts = 0;
   /// What find_actor finds it by and errors call it, instead of the type's name. At most one living
-  /// actor of a namespace has it; it is free again when that one ended. Not empty when set.
+  /// actor of a namespace has it; it is free again when that one ended. 1 to 1024 bytes.
   std::optional<std::string> name = std::nullopt;
   /// Where the actor wants to live, as in `options`.
   placement where = {};

@@ -20,11 +20,11 @@ namespace manta::inline v0 {
 
 /// Amounts of resources that the user named: {{"license", 1}, {"disk", 0.5}}. Keys are 1 to 64
 /// letters, digits, '_', '-', '.' and '/', each once; "cpus", "gpus" and "memory_bytes" have fields
-/// of their own. Amounts are 0, or 0.001 to 1e9, kept to a thousandth.
+/// of their own. Amounts are 0, or 0.001 to 1e9, kept to a thousandth. 256 keys at most.
 using resource_list = std::vector<std::pair<std::string, double>>;
 
 /// What a node is: {{"zone", "a"}, {"kind", "big"}}. Keys and values are made of the same letters
-/// as the keys of a resource_list; each key once.
+/// as the keys of a resource_list; each key once, 256 at most.
 using label_list = std::vector<std::pair<std::string, std::string>>;
 
 /// A set of resources that is given as a whole, on one node: what a task asks for, or one part of a
