@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <chrono>
 #include <new>
 
 #include <manta/base/pause.hpp>
@@ -20,6 +21,13 @@ namespace {
 alignas(job) char marks[2];
 job* const waiting = reinterpret_cast<job*>(&marks[0]);
 job* const end_mark = reinterpret_cast<job*>(&marks[1]);
+
+constexpr std::uint32_t enough_items = 8;
+constexpr std::chrono::nanoseconds quick_item{250};
+
+void pause(int times) noexcept {
+  for (int i = 0; i < times; ++i) base::pause();
+}
 
 // A thread that waits for an item. A stop signals its parker, too, so that a signal does not say
 // that the producer is done with it.
@@ -149,14 +157,37 @@ void stream_core::return_credits(std::uint32_t left) noexcept {
 bool stream_core::has_next() noexcept {
   if (ready_ != nullptr) return true;
   if (inbox_.load(std::memory_order_relaxed) == nullptr) return false;
+  if (spacing_.count() != 0) {
+    for (const auto until = emptied_ + spacing_; base::now() < until;) pause(4);
+  }
   job* newest = inbox_.exchange(nullptr, std::memory_order_acq_rel);
-  while (newest != nullptr) {
+  std::uint32_t found = 0;
+  for (; newest != nullptr; ++found) {
     job* const next = link_of(newest);
     link_of(newest) = ready_;
     ready_ = newest;
     newest = next;
   }
+  if (found < enough_items || spacing_.count() != 0) space_out(found);
   return true;
+}
+
+// Few were there: if they came quickly, the next ones are given time to be enough.
+void stream_core::space_out(std::uint32_t found) noexcept {
+  const auto now = base::now();
+  const auto each = (now - emptied_) / found;
+  emptied_ = now;
+  if (found < enough_items) spacing_ = each < quick_item ? each * enough_items : each * 0;
+}
+
+// Looks for an item at growing distances: a producer that is about to make one need not wake
+// anybody then.
+bool stream_core::linger() noexcept {
+  for (int pauses = 1; pauses <= 16; pauses *= 2) {
+    pause(pauses);
+    if (inbox_.load(std::memory_order_relaxed) != nullptr) return true;
+  }
+  return false;
 }
 
 job* stream_core::take() noexcept {
@@ -184,6 +215,7 @@ bool stream_core::wait(const base::deadline& deadline) {
   while (!has_next()) {
     return_credits(UINT32_MAX);
     if (!deadline && help()) continue;
+    if (linger()) continue;
     if (executor::is_self_wait(generator_)) executor::raise_self_wait();
     sleeping_consumer me;
     if (!add_consumer(&me)) continue;

@@ -30,6 +30,10 @@
 // finds nothing to take. A consumer that has nothing else to do runs the producer itself when that
 // is the newest entry of its queue: one thread then does both in turns of half the credits.
 //
+// A consumer as fast as its producer would find one item each time, and each costs both of them the
+// inbox's line: three times as much as an item that comes with others. So where items come quickly
+// the consumer leaves the inbox alone for as long as some need (space_out).
+//
 // The end comes as an item too, pushed when the generator's job is ready. When that failed, the job
 // itself stands for the item that could not be made.
 //
@@ -74,7 +78,7 @@ class MANTA_API stream_core {
   // The consumer.
   /// Who makes the items.
   job* generator() const noexcept { return generator_; }
-  /// Whether take answers without waiting.
+  /// Whether take answers without waiting. Takes up to 2 us where items come quickly.
   bool has_next() noexcept;
   /// The next item with a hold of it; null at the end. Requires has_next().
   job* take() noexcept;
@@ -93,6 +97,8 @@ class MANTA_API stream_core {
   void push_link(job* item) noexcept;
   void return_credits(std::uint32_t left) noexcept;
   bool help();
+  bool linger() noexcept;
+  void space_out(std::uint32_t found) noexcept;
   void drop_list(job* list) noexcept;
 
   std::atomic<job*> inbox_{nullptr};
@@ -105,11 +111,15 @@ class MANTA_API stream_core {
   // The producer's.
   alignas(64) std::atomic<std::uint64_t> pushed_{0};
   std::uint64_t known_taken_ = 0;
-  std::atomic<waiter*> producer_{nullptr};
+  // Looked at with each item taken, written when the producer suspends: not in a line that the
+  // producer writes with each item.
+  alignas(64) std::atomic<waiter*> producer_{nullptr};
   std::atomic<job*> entry_{nullptr};
   // The consumer's.
   alignas(64) std::atomic<std::uint64_t> taken_{0};
   job* ready_ = nullptr;
+  base::time_point emptied_{};            // when the inbox was emptied
+  base::time_point::duration spacing_{};  // how long after that it is let alone
   waiter* sleeper_ = nullptr;
   bool has_told_failure_ = false;
 };
