@@ -35,7 +35,8 @@ constexpr int pauses_before_look = 6;
 // Drops entries at the queue's own end that somebody claimed otherwise. Live ones in between are
 // put back in order; at most a batch of them is looked at. Dropping may run users' destructors, so
 // it comes last, when the queue is whole again.
-void sweep_stale(deque& jobs) {
+// Not inlined: its arrays would lie on the stack of each job that runs in place.
+[[gnu::noinline]] void sweep_stale(deque& jobs) {
   std::array<void*, deque::batch> live;
   std::array<job*, 2 * stale_before_sweep> dead;
   std::size_t kept = 0;
@@ -85,7 +86,9 @@ void run_again(job* j) noexcept {
 namespace {
 
 // What few jobs have or come to: options, a caller that was cancelled, another end than a value.
-bool is_rare(const job* j) noexcept { return may_be_cancelled(j->parent) || j->extra() != nullptr; }
+bool is_rare(const job* j, bool has_extra) noexcept {
+  return may_be_cancelled(j->parent) || has_extra;
+}
 
 // False: its caller was cancelled, and so is it; or its time was over between two of its runs.
 [[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx, bool follows_caller) noexcept {
@@ -124,13 +127,13 @@ bool is_rare(const job* j) noexcept { return may_be_cancelled(j->parent) || j->e
 
 // Runs a claimed task on this thread and completes it, unless it was suspended.
 template <bool InPlace>
-[[gnu::always_inline]] inline void run_task(job* j, unsigned drops) noexcept {
+[[gnu::always_inline]] inline void run_task(job* j, unsigned drops, bool has_extra) noexcept {
   std::uint64_t bits = 0;
   {
     context ctx;
     ctx.running = j;
     ctx.drops = static_cast<std::uint8_t>(drops);
-    if (is_rare(j)) [[unlikely]] {
+    if (is_rare(j, has_extra)) [[unlikely]] {
       if (!enter_rarely(j, ctx, true)) {
         j->fail(cancelled_error(), drops);
         return;
@@ -156,7 +159,7 @@ bool run_actor_call(job* j, const actor_run& how) noexcept {
     context ctx;
     ctx.running = j;
     ctx.actor = how.actor;
-    if (is_rare(j)) [[unlikely]] {
+    if (is_rare(j, j->extra() != nullptr)) [[unlikely]] {
       if (!enter_rarely(j, ctx, how.follows_caller)) {
         if (how.shown != nullptr) how.actor->end_turn(*how.shown);
         j->fail(cancelled_error(), 1);
@@ -173,8 +176,9 @@ bool run_actor_call(job* j, const actor_run& how) noexcept {
 }
 
 void execute_task(job* j) noexcept {
-  if (j->try_claim()) {
-    run_task<false>(j, 1);
+  bool has_extra = false;
+  if (j->try_claim(has_extra)) {
+    run_task<false>(j, 1, has_extra);
   } else {
     j->drop_entry();
   }
@@ -223,7 +227,9 @@ bool executor::run_here(job* j) {
     return false;
   if (!has_room()) [[unlikely]]
     return false;
-  if (j->extra() != nullptr && !may_run_here(*j->extra())) [[unlikely]]
+  // Read before the claim: right after it a load would wait for the locked write.
+  const bool has_extra = j->extra() != nullptr;
+  if (has_extra && !may_run_here(*j->extra())) [[unlikely]]
     return false;
   if (is_call) return run_actor_here(j);
   if (j->needs.load(std::memory_order_acquire) != 0) return false;
@@ -233,11 +239,11 @@ bool executor::run_here(job* j) {
       j->drop_entry();
       return false;
     }
-    run_task<true>(j, 1);
+    run_task<true>(j, 1, has_extra);
     return true;
   }
   if (!j->try_claim_in_place()) return false;
-  run_task<true>(j, 0);
+  run_task<true>(j, 0, has_extra);
   if (++this_thread.stale >= stale_before_sweep) sweep_stale(jobs);
   return true;
 }

@@ -157,6 +157,20 @@ class MANTA_API job {
     return (word_.fetch_or(job_bits::claimed, std::memory_order_acq_rel) & job_bits::claimed) == 0;
   }
 
+  /// try_claim for who has not looked at the job yet; tells whether it has an extra, too. A load of
+  /// the word right after try_claim would wait for its locked write (4 of a queued task's 70 ns);
+  /// before it, it would get the line from the submitter's core twice. So the step answers with
+  /// what it found, and begins with a guess: the future's hold and the queue's.
+  bool try_claim(bool& has_extra) noexcept {
+    std::uint64_t old = 2 * job_bits::holder;
+    while (!word_.compare_exchange_weak(old, old | job_bits::claimed, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed)) {
+      if ((old & job_bits::claimed) != 0) return false;
+    }
+    has_extra = (old & job_bits::extra) != 0;
+    return true;
+  }
+
   /// try_claim for who leaves the job's queue entry where it is.
   bool try_claim_in_place() noexcept {
     // One step: who finds the entry of a claimed job has to find it marked.
