@@ -78,6 +78,28 @@ constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
   }
 }
 
+/// The operations of a job that is only a value, made by who has it: there is nothing to run.
+template <class T>
+constexpr exec::job_ops value_ops(std::size_t size, std::size_t front,
+                                  const void* carrier) noexcept {
+  return {
+      .execute = nullptr,
+      .run = nullptr,
+      .ready = nullptr,
+      .cancel = nullptr,
+      .drop_arguments = nullptr,
+      .drop_value = value_dropper<T>(),
+      .alias = nullptr,
+      .origin = nullptr,
+      .size = static_cast<std::uint32_t>(size),
+      .front = static_cast<std::uint32_t>(front),
+      .in_place = false,
+      .function = base::spelled_type<T>(),
+      .function_hash = base::hash_name(base::spelled_type<T>()),
+      .carrier = carrier,
+  };
+}
+
 /// A new job of type Job, constructed from `args`, with Front bytes before it. Throws
 /// std::bad_alloc, or what Job's constructor does.
 template <class Job, std::size_t Front = 0, class... Args>

@@ -30,22 +30,8 @@ struct put_object : cell<T> {
 };
 
 template <class T>
-const exec::job_ops put_object<T>::ops = {
-    .execute = nullptr,
-    .run = nullptr,
-    .ready = nullptr,
-    .cancel = nullptr,
-    .drop_arguments = nullptr,
-    .drop_value = value_dropper<T>(),
-    .alias = nullptr,
-    .origin = nullptr,
-    .size = sizeof(put_object),
-    .front = 0,
-    .in_place = false,
-    .function = base::spelled_type<T>(),
-    .function_hash = base::hash_name(base::spelled_type<T>()),
-    .carrier = &value_carrier<T>::value,
-};
+const exec::job_ops put_object<T>::ops = value_ops<T>(sizeof(put_object), 0,
+                                                      &value_carrier<T>::value);
 
 /// What a value is kept as: itself, or a string for text.
 template <class U>

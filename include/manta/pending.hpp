@@ -39,21 +39,7 @@ struct pending_object : cell<T> {
 };
 
 template <class T>
-const exec::job_ops pending_object<T>::ops = {
-    .execute = nullptr,
-    .run = nullptr,
-    .ready = nullptr,
-    .cancel = nullptr,
-    .drop_arguments = nullptr,
-    .drop_value = value_dropper<T>(),
-    .alias = nullptr,
-    .origin = nullptr,
-    .size = sizeof(pending_object),
-    .front = 0,
-    .in_place = false,
-    .function = base::spelled_type<T>(),
-    .function_hash = base::hash_name(base::spelled_type<T>()),
-};
+const exec::job_ops pending_object<T>::ops = value_ops<T>(sizeof(pending_object), 0, nullptr);
 
 [[nodiscard]] MANTA_API error abandoned_error();
 

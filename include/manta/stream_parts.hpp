@@ -41,22 +41,8 @@ constexpr const void* item_carrier() noexcept {
 }
 
 template <class T>
-const exec::job_ops stream_item<T>::ops = {
-    .execute = nullptr,
-    .run = nullptr,
-    .ready = nullptr,
-    .cancel = nullptr,
-    .drop_arguments = nullptr,
-    .drop_value = value_dropper<T>(),
-    .alias = nullptr,
-    .origin = nullptr,
-    .size = front + sizeof(stream_item),
-    .front = front,
-    .in_place = false,
-    .function = base::spelled_type<T>(),
-    .function_hash = base::hash_name(base::spelled_type<T>()),
-    .carrier = item_carrier<T>(),
-};
+const exec::job_ops stream_item<T>::ops = value_ops<T>(front + sizeof(stream_item), front,
+                                                       item_carrier<T>());
 
 /// co_yield's suspension, when the generator is out of credits or not wanted any more.
 class yield_awaiter : exec::await_node {
