@@ -48,6 +48,11 @@ TEST_CASE("a bundle's fields are refused with index, field, value and what is al
   CHECK_THROWS_WITH(check(bundle{0, 0, 0, {{"cpus", 1}}}, 0), Contains("field of its own"));
   CHECK_THROWS_WITH(check(bundle{0, 0, 0, {{"a", 1}, {"a", 2}}}, 0), Contains("twice"));
   CHECK_THROWS_WITH(check(bundle{0, 0, 0, {{"a", -2}}}, 0), Contains("asked -2 of \"a\""));
+  manta::resource_list many;
+  for (int i = 0; i < 256; ++i) many.emplace_back("k" + std::to_string(i), 1);
+  CHECK_NOTHROW(check(bundle{0, 0, 0, many}, 0));
+  many.emplace_back("one more", 1);
+  CHECK_THROWS_WITH(check(bundle{0, 0, 0, many}, 0), Contains("257 keys, allowed are 256 at most"));
 }
 
 TEST_CASE("wishes are checked", "[resources]") {
