@@ -20,12 +20,12 @@ namespace manta::inline v0 {
 
 namespace {
 
-constexpr std::array<const char*, 23> names = {
-    "task_error",       "worker_lost",    "node_lost",       "object_lost",    "actor_lost",
-    "timed_out",        "cancelled",      "store_full",      "infeasible",     "decode_failed",
-    "invalid_argument", "invalid_config", "no_runtime",      "not_unique",     "self_wait",
-    "out_of_memory",    "name_taken",     "mailbox_full",    "channel_closed", "group_removed",
-    "unsupported",      "encode_failed",  "unknown_function"};
+constexpr std::array<const char*, 24> names = {
+    "task_error",       "worker_lost",    "node_lost",        "object_lost",    "actor_lost",
+    "timed_out",        "cancelled",      "store_full",       "infeasible",     "decode_failed",
+    "invalid_argument", "invalid_config", "no_runtime",       "not_unique",     "self_wait",
+    "out_of_memory",    "name_taken",     "mailbox_full",     "channel_closed", "group_removed",
+    "unsupported",      "encode_failed",  "unknown_function", "storage_failed"};
 
 std::string compose(const task_failure& failure) {
   std::string text = fmt::format("{} threw {}", failure.function, failure.type_name);
@@ -158,6 +158,8 @@ void error::raise() const {
       throw_as<manta::unsupported>(*this);
     case errc::unknown_function:
       throw_as<manta::unknown_function>(*this);
+    case errc::storage_failed:
+      throw_as<manta::storage_failed>(*this);
   }
   throw_as<manta::exception>(*this);
 }

@@ -137,7 +137,7 @@ void check_error(checker& check, const error_view& failed) {
                             limits::error_chain);
   if (!check.is_clean()) return;
   for (const cause_view& cause : failed.chain) {
-    check.one_of("error's code", cause.code, errc::unknown_function);
+    check.one_of("error's code", cause.code, errc::storage_failed);
     if (cause.has_failure) check.within("error's attempt", cause.attempt, 0, INT32_MAX);
   }
 }

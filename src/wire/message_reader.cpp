@@ -25,20 +25,20 @@ using bytes_view = std::span<const std::byte>;
 
 // The numbers of the schema are those of our enums: here it is noticed when one list changes.
 using code = schema::Cause::Code;
-constexpr std::array<code, 23> codes = {
+constexpr std::array<code, 24> codes = {
     code::TASK_ERROR,  code::WORKER_LOST,   code::NODE_LOST,        code::OBJECT_LOST,
     code::ACTOR_LOST,  code::TIMED_OUT,     code::CANCELLED,        code::STORE_FULL,
     code::INFEASIBLE,  code::DECODE_FAILED, code::INVALID_ARGUMENT, code::INVALID_CONFIG,
     code::NO_RUNTIME,  code::NOT_UNIQUE,    code::SELF_WAIT,        code::OUT_OF_MEMORY,
     code::NAME_TAKEN,  code::MAILBOX_FULL,  code::CHANNEL_CLOSED,   code::GROUP_REMOVED,
-    code::UNSUPPORTED, code::ENCODE_FAILED, code::UNKNOWN_FUNCTION};
-constexpr std::array<errc, 23> errcs = {
+    code::UNSUPPORTED, code::ENCODE_FAILED, code::UNKNOWN_FUNCTION, code::STORAGE_FAILED};
+constexpr std::array<errc, 24> errcs = {
     errc::task_error,  errc::worker_lost,   errc::node_lost,        errc::object_lost,
     errc::actor_lost,  errc::timed_out,     errc::cancelled,        errc::store_full,
     errc::infeasible,  errc::decode_failed, errc::invalid_argument, errc::invalid_config,
     errc::no_runtime,  errc::not_unique,    errc::self_wait,        errc::out_of_memory,
     errc::name_taken,  errc::mailbox_full,  errc::channel_closed,   errc::group_removed,
-    errc::unsupported, errc::encode_failed, errc::unknown_function};
+    errc::unsupported, errc::encode_failed, errc::unknown_function, errc::storage_failed};
 constexpr bool codes_agree() {
   for (std::size_t i = 0; i < codes.size(); ++i) {
     if (static_cast<std::size_t>(codes[i]) != i || static_cast<std::size_t>(errcs[i]) != i) {
@@ -243,7 +243,7 @@ cause_view message_reader::state::cause(schema::Cause::Reader from) {
   constexpr std::size_t most = limits::error_text_bytes;
   cause_view out;
   out.code =
-      one_of(static_cast<std::uint16_t>(from.getCode()), "error's code", errc::unknown_function);
+      one_of(static_cast<std::uint16_t>(from.getCode()), "error's code", errc::storage_failed);
   out.message = text(from.getMessage(), "error's message", most);
   out.has_failure = from.getHasFailure();
   if (!out.has_failure) return out;

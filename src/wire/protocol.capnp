@@ -271,6 +271,7 @@ struct Cause {
     unsupported @20;
     encodeFailed @21;
     unknownFunction @22;
+    storageFailed @23;
   }
 }
 

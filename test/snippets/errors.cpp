@@ -119,4 +119,5 @@ TEST_CASE("errors: one exception type for each code") {
   CHECK(gives(errc::group_removed, std::type_identity<manta::group_removed>{}));
   CHECK(gives(errc::unsupported, std::type_identity<manta::unsupported>{}));
   CHECK(gives(errc::unknown_function, std::type_identity<manta::unknown_function>{}));
+  CHECK(gives(errc::storage_failed, std::type_identity<manta::storage_failed>{}));
 }

@@ -82,16 +82,17 @@ TEST_CASE("every code raises the exception type of its name", "[error]") {
   CHECK(raises_exactly<manta::group_removed>(errc::group_removed));
   CHECK(raises_exactly<manta::unsupported>(errc::unsupported));
   CHECK(raises_exactly<manta::unknown_function>(errc::unknown_function));
+  CHECK(raises_exactly<manta::storage_failed>(errc::storage_failed));
 }
 
 TEST_CASE("every code has its own name", "[error]") {
   std::vector<std::string> names;
-  for (int i = 0; i <= static_cast<int>(errc::unknown_function); ++i) {
+  for (int i = 0; i <= static_cast<int>(errc::storage_failed); ++i) {
     names.emplace_back(manta::to_string(static_cast<errc>(i)));
   }
   CHECK(names.front() == "task_error");
   CHECK(names[static_cast<std::size_t>(errc::timed_out)] == "timed_out");
-  CHECK(names.back() == "unknown_function");
+  CHECK(names.back() == "storage_failed");
   std::sort(names.begin(), names.end());
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
   CHECK(std::string(manta::to_string(static_cast<errc>(999))) == "unknown");
@@ -217,7 +218,7 @@ TEST_CASE("an exception that can't be copied is described and nested all the sam
 }
 
 TEST_CASE("a manta::exception that passes through a task keeps its code", "[error]") {
-  for (int i = 1; i <= static_cast<int>(errc::unknown_function); ++i) {
+  for (int i = 1; i <= static_cast<int>(errc::storage_failed); ++i) {
     CAPTURE(i);
     error e = error::out_of_memory();
     try {

@@ -144,7 +144,7 @@ class maker {
   wire::error_view failed() {
     auto& chain = causes_.emplace_back(number(1, 16));
     for (auto& cause : chain) {
-      cause.code = static_cast<manta::errc>(number(0, 22));
+      cause.code = static_cast<manta::errc>(number(0, 23));
       cause.message = text(0, 200);
       cause.has_failure = coin();
       if (!cause.has_failure) continue;

@@ -18,7 +18,7 @@ namespace manta::inline v0 {
 template <>
 struct enum_range<errc> {
   static constexpr errc first = errc::task_error;
-  static constexpr errc last = errc::unknown_function;
+  static constexpr errc last = errc::storage_failed;
 };
 
 namespace codec {

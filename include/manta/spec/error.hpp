@@ -39,6 +39,7 @@ enum class errc {
   unsupported,       ///< this way of running cannot do what was asked; the message says which can
   encode_failed,     ///< a value that can't be turned into bytes
   unknown_function,  ///< this process has no such function; it runs another build
+  storage_failed,    ///< a disk failed, or what is on it is damaged or not ours
 };
 
 /// "timed_out" and so on; static storage.
@@ -215,6 +216,12 @@ class MANTA_API unsupported : public exception {
 /// A call from another process means a function that this one does not have: it runs another build,
 /// or has not loaded the library. Inside one process it never happens.
 class MANTA_API unknown_function : public exception {
+  using exception::exception;
+};
+
+/// What should be on a disk can't be written or read, or is damaged; the message says where, and
+/// what repairs it.
+class MANTA_API storage_failed : public exception {
   using exception::exception;
 };
 
