@@ -45,3 +45,12 @@ elseif(NOT capnp_compiler OR NOT capnp_cxx_plugin)
     "${capnp_compiler}, ${capnp_cxx_plugin}; install Cap'n Proto's compiler "
     "(Debian: apt-get install capnproto)")
 endif()
+
+# RocksDB: the control store on a disk (src/control): a log with checksums, tables that compact
+# themselves, snapshots and checkpoints, for which nothing of our own could be trusted for years. As
+# with Cap'n Proto the shared library, private, and found again by who links a static libmanta.
+include("${CMAKE_CURRENT_LIST_DIR}/find-rocksdb.cmake")
+manta_find_rocksdb(rocksdb_problem)
+if(rocksdb_problem)
+  message(FATAL_ERROR "manta: ${rocksdb_problem}")
+endif()

@@ -51,6 +51,7 @@ need_compiler() {
   need g++=cmd:g++ cmake=cmd:cmake ninja-build=cmd:ninja \
     libfmt-dev=file:/usr/include/fmt/format.h \
     capnproto=cmd:capnp libcapnp-dev=file:/usr/include/capnp/message.h \
+    librocksdb-dev=file:/usr/include/rocksdb/db.h \
     libcereal-dev=file:/usr/include/cereal/access.hpp "$@"
 }
 

@@ -18,6 +18,8 @@ set(manta_sources
   src/control/checks.cpp
   src/control/history.cpp
   src/control/memory_store.cpp
+  src/control/rocks_files.cpp
+  src/control/rocks_store.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
   src/exec/actor_lanes.cpp

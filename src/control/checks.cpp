@@ -87,6 +87,11 @@ error too_much_to_read() {
       fmt::format("control: a read found more than {} bytes; read in parts", limits::read_bytes)};
 }
 
+error no_replicas() {
+  return {errc::unsupported,
+          "control: asked for a replicated batch, this store has one copy; ask for durable"};
+}
+
 error closed_error() {
   return {errc::cancelled, "control: the store was closed; open it again before using it"};
 }

@@ -15,6 +15,8 @@ result<void> check_prefix(const std::string& prefix);
 
 /// The answer to a read that finds more than limits::read_bytes.
 error too_much_to_read();
+/// The answer to a batch that asks for copies elsewhere, where there are none.
+error no_replicas();
 /// The answer of everything that is called after close.
 error closed_error();
 

@@ -61,33 +61,39 @@ void history::trim() noexcept {
   published_ = kept_.size();
 }
 
-void history::cut_back_to_published() noexcept {
-  while (kept_.size() > published_) {
+void history::cut_back_to(std::size_t count) noexcept {
+  while (kept_.size() > count) {
     kept_bytes_ -= bytes_of(kept_.back());
     kept_.pop_back();
   }
 }
 
-history::draft::draft(history& of, revision at, const std::vector<change>& changes) : history_(of) {
+history::draft::draft(history& of) : history_(of) {
   const std::lock_guard lock(of.mutex_);
+  whose_.reserve(of.watchers_.size());
+  of.open_ = this;
+}
+
+void history::draft::add(revision at, const std::vector<change>& changes) {
+  history& of = history_;
+  const std::lock_guard lock(of.mutex_);
+  const std::size_t before = of.kept_.size();
   try {
-    whose_.reserve(of.watchers_.size());
     for (const change& one : changes) {
       of.kept_.push_back({at, one});
       of.kept_bytes_ += bytes_of(of.kept_.back());
     }
   } catch (...) {
-    of.cut_back_to_published();
+    of.cut_back_to(before);
     throw;
   }
-  of.open_ = this;
 }
 
 history::draft::~draft() {
   if (is_published_) return;
   const std::lock_guard lock(history_.mutex_);
   history_.open_ = nullptr;
-  history_.cut_back_to_published();
+  history_.cut_back_to(history_.published_);
 }
 
 history::bells history::draft::publish() noexcept {

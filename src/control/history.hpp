@@ -46,15 +46,17 @@ class history {
   /// Whose bells to ring when no lock of the store is held.
   using bells = std::vector<std::shared_ptr<watching>>;
 
-  /// A batch that is about to be applied; gone without a trace unless it is published.
+  /// Batches that are about to be applied; gone without a trace unless they are published.
   class draft {
    public:
     /// Throws std::bad_alloc.
-    draft(history& of, revision at, const std::vector<change>& changes);
+    explicit draft(history& of);
     ~draft();
     draft(const draft&) = delete;
     draft& operator=(const draft&) = delete;
-    /// It was applied: watchers see it. Once.
+    /// Adds a batch. Throws std::bad_alloc, and has none of it then.
+    void add(revision at, const std::vector<change>& changes);
+    /// They were applied: watchers see them. Once.
     bells publish() noexcept;
 
    private:
@@ -79,7 +81,7 @@ class history {
   friend class history_watcher;
 
   void trim() noexcept;
-  void cut_back_to_published() noexcept;
+  void cut_back_to(std::size_t count) noexcept;
   std::size_t published_after(revision from) const noexcept;
   taken take(watching& of, std::size_t most);
   void leave(const std::shared_ptr<watching>& who) noexcept;

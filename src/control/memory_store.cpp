@@ -144,10 +144,7 @@ void memory_store::apply(records& fresh, const std::vector<const change*>& gone)
 
 result<outcome> memory_store::commit_now(const batch& what, history::bells& bells) try {
   if (result<void> good = check(what); !good) return good.error();
-  if (what.how == durability::replicated) {
-    return error(errc::unsupported,
-                 "control: asked for a replicated batch, this store has one copy; ask for durable");
-  }
+  if (what.how == durability::replicated) return no_replicas();
   const std::unique_lock lock(mutex_);
   if (is_closed_) return closed_error();
   if (const auto conflict = conflict_of(what)) return outcome{0, conflict};
@@ -164,7 +161,8 @@ result<outcome> memory_store::commit_now(const batch& what, history::bells& bell
       gone.push_back(one);
     }
   }
-  history::draft told(history_, next, what.changes);
+  history::draft told(history_);
+  told.add(next, what.changes);
   apply(fresh, gone);
   at_ = next;
   bells = told.publish();

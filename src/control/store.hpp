@@ -196,4 +196,20 @@ class store {
 /// 64 bytes for each record.
 std::unique_ptr<store> make_memory_store(std::size_t most_bytes = std::size_t{256} << 20U);
 
+struct rocks_options {
+  /// The folder; made when it is not there.
+  std::string path;
+  /// Whose it is: written down when the folder is made, asked for afterwards.
+  std::string cluster = "local";
+  /// For what is not on the disk yet and what was read from it, about; 8 MiB at least.
+  std::size_t memory_bytes = std::size_t{64} << 20U;
+};
+
+/// On a disk, by RocksDB; the log of what is not in its tables yet takes 64 MiB at most. One
+/// process at a time. A log that ends within a record is the end of a crash and loses what was not
+/// answered as durable; all else that is damaged is errc::storage_failed, as are a folder of
+/// another cluster or of a newer version, one that another process has, and one that can't be
+/// written.
+result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how);
+
 }  // namespace manta::inline v0::control

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
+
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,14 +25,44 @@ namespace test_control {
 
 namespace control = manta::control;
 
+/// A folder of its own for a test, gone with it.
+class folder {
+ public:
+  folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "manta_control_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) FAIL("no folder for the test: " << name);
+    path_ = name;
+  }
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+  ~folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  /// A store's folder below it.
+  std::string store() const { return (path_ / "store").string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::unique_ptr<control::store> open_on_disk(const std::string& path) {
+  auto opened = control::open_rocks_store({.path = path, .memory_bytes = std::size_t{8} << 20U});
+  if (!opened) FAIL(opened.error().message());
+  return *std::move(opened);
+}
+
 /// A kind of store; each test gets a new, empty one.
 struct backend {
   const char* name;
-  std::unique_ptr<control::store> (*make)();
+  std::unique_ptr<control::store> (*make)(const folder& where);
 };
 
 inline const std::vector<backend>& backends() {
-  static const std::vector<backend> all = {{"memory", [] { return control::make_memory_store(); }}};
+  static const std::vector<backend> all = {
+      {"memory", [](const folder&) { return control::make_memory_store(); }},
+      {"disk", [](const folder& where) { return open_on_disk(where.store()); }}};
   return all;
 }
 

@@ -38,7 +38,8 @@ template <class Test>
 void for_each_backend(Test test) {
   for (const backend& one : backends()) {
     INFO(one.name);
-    const auto s = one.make();
+    const folder where;
+    const auto s = one.make(where);
     test(*s);
   }
 }

@@ -16,7 +16,8 @@ using manta::control::taken;
 using test_control::put;
 
 void apply(history& h, std::uint64_t at, const std::vector<change>& changes) {
-  history::draft d(h, at, changes);
+  history::draft d(h);
+  d.add(at, changes);
   history::ring(d.publish());
 }
 
@@ -27,7 +28,11 @@ TEST_CASE("what is drafted and not published was never there", "[control]") {
   int rings = 0;
   const auto w = h.watch("", 0, [&rings] { ++rings; });
   CHECK(w->take(1).events.empty());
-  { const history::draft d(h, 1, {put("a", "1"), put("b", "1")}); }
+  {
+    history::draft d(h);
+    d.add(1, {put("a", "1"), put("b", "1")});
+    d.add(2, {put("c", "1")});
+  }
   CHECK(w->take(1).events.empty());
   CHECK(rings == 0);
   apply(h, 1, {put("c", "1")});
@@ -40,7 +45,8 @@ TEST_CASE("what is drafted and not published was never there", "[control]") {
 TEST_CASE("a watcher that comes between draft and publication hears of it", "[control]") {
   history h;
   int rings = 0;
-  history::draft d(h, 1, {put("a", "1")});
+  history::draft d(h);
+  d.add(1, {put("a", "1")});
   std::vector<std::unique_ptr<manta::control::watcher>> many;
   for (int i = 0; i < 20; ++i) many.push_back(h.watch("a", 0, [&rings] { ++rings; }));
   for (const auto& w : many) CHECK(w->take(1).events.empty());

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/rocks_files.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+
+namespace manta::inline v0::control {
+
+namespace {
+
+constexpr std::string_view format_key = "format";
+constexpr std::string_view cluster_key = "cluster";
+constexpr std::string_view our_format = "1";
+constexpr const char* about_family = "manta";
+constexpr std::size_t least_memory = std::size_t{8} << 20U;
+constexpr std::uint64_t log_bytes = std::uint64_t{64} << 20U;
+
+rocksdb::Slice slice(std::string_view text) noexcept { return {text.data(), text.size()}; }
+
+// A quarter of the memory is for what is not on the disk yet, in two tables of which one is being
+// written to it; as much for indexes and blocks that were read.
+rocksdb::ColumnFamilyOptions family_options(std::size_t memory,
+                                            std::shared_ptr<rocksdb::Cache> cache) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = std::move(cache);
+  table.cache_index_and_filter_blocks = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.format_version = 5;
+  rocksdb::ColumnFamilyOptions out;
+  out.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  out.write_buffer_size = memory / 8;
+  out.max_write_buffer_number = 2;
+  out.target_file_size_base = std::max<std::uint64_t>(memory / 8, std::uint64_t{4} << 20U);
+  out.max_bytes_for_level_base = 4 * out.target_file_size_base;
+  out.level_compaction_dynamic_level_bytes = true;
+  out.compression = rocksdb::kLZ4Compression;
+  return out;
+}
+
+// The log is read to its last whole record, which a crash may leave, and anything else that is
+// wrong in it is refused. RocksDB's default would stop at the first damage and call that good.
+rocksdb::DBOptions database_options(std::size_t memory) {
+  rocksdb::DBOptions out;
+  out.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  out.paranoid_checks = true;
+  out.track_and_verify_wals_in_manifest = true;
+  out.max_total_wal_size = log_bytes;
+  out.db_write_buffer_size = memory / 4;
+  out.max_background_jobs = 2;
+  out.max_open_files = 256;
+  out.keep_log_file_num = 2;
+  out.max_log_file_size = std::size_t{1} << 20U;
+  out.max_manifest_file_size = std::uint64_t{16} << 20U;
+  out.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  out.stats_dump_period_sec = 0;
+  out.stats_persist_period_sec = 0;
+  out.atomic_flush = true;  // a record and the revision that it has are found together
+  out.create_if_missing = true;
+  out.create_missing_column_families = true;
+  return out;
+}
+
+error refused(const std::string& path, const std::string& why) {
+  return {errc::storage_failed, fmt::format("control: the store in {}: {}", path, why)};
+}
+
+result<std::string> value_of(rocks_files& files, std::string_view key, const std::string& path) {
+  std::string found;
+  const rocksdb::Status status = files.db->Get({}, files.about, slice(key), &found);
+  if (status.IsNotFound()) return std::string();
+  if (!status.ok()) return to_error(status, path);
+  return found;
+}
+
+// A folder that says nothing about itself and has records was not made by us.
+result<bool> is_new(rocks_files& files, const std::string& path) {
+  const std::unique_ptr<rocksdb::Iterator> at(files.db->NewIterator({}, files.records));
+  at->SeekToFirst();
+  if (!at->status().ok()) return to_error(at->status(), path);
+  return !at->Valid();
+}
+
+result<void> introduce(rocks_files& files, const rocks_options& how) {
+  const result<bool> fresh = is_new(files, how.path);
+  if (!fresh) return fresh.error();
+  if (!*fresh) return refused(how.path, "it was not made by manta; give another path");
+  rocksdb::WriteBatch about;
+  about.Put(files.about, slice(format_key), slice(our_format));
+  about.Put(files.about, slice(cluster_key), slice(how.cluster));
+  rocksdb::WriteOptions now;
+  now.sync = true;
+  const rocksdb::Status status = files.db->Write(now, &about);
+  if (!status.ok()) return to_error(status, how.path);
+  return {};
+}
+
+result<void> check_about(rocks_files& files, const rocks_options& how) {
+  const result<std::string> format = value_of(files, format_key, how.path);
+  if (!format) return format.error();
+  if (format->empty()) return introduce(files, how);
+  if (*format != our_format) {
+    return refused(how.path,
+                   fmt::format("its format is {}, this version of manta reads {}; use the "
+                               "version that made it, or another path",
+                               *format, our_format));
+  }
+  const result<std::string> cluster = value_of(files, cluster_key, how.path);
+  if (!cluster) return cluster.error();
+  if (*cluster != how.cluster) {
+    return refused(how.path,
+                   fmt::format("it belongs to cluster \"{}\", this is \"{}\"; give another "
+                               "path",
+                               *cluster, how.cluster));
+  }
+  const result<std::string> last = value_of(files, revision_key, how.path);
+  if (!last) return last.error();
+  files.at = revision_of_bytes(*last);
+  return {};
+}
+
+}  // namespace
+
+error to_error(const rocksdb::Status& status, const std::string& path) {
+  const std::string said = status.ToString();
+  if (status.IsNoSpace()) {
+    return {errc::store_full,
+            fmt::format("control: no room on the disk of {} ({}); it goes on when there is some",
+                        path, said)};
+  }
+  if (status.IsCorruption()) {
+    return refused(path,
+                   fmt::format("it is damaged ({}); restore a backup, or save what can be read "
+                               "with `manta control repair {}`",
+                               said, path));
+  }
+  if (said.find("lock ") != std::string::npos) {
+    return refused(path, fmt::format("another process has it ({}); end that one, or give another "
+                                     "path",
+                                     said));
+  }
+  return refused(path, fmt::format("it can't be read or written ({}); see that the folder is ours "
+                                   "and the disk is sound",
+                                   said));
+}
+
+record to_record(std::string key, std::string_view stored) {
+  const revision at = revision_of_bytes(stored);
+  stored.remove_prefix(std::min(stored.size(), revision_bytes));
+  return {std::move(key), std::string(stored), at};
+}
+
+std::string bytes_of_revision(revision at) {
+  std::string out(revision_bytes, '\0');
+  std::memcpy(out.data(), &at, revision_bytes);
+  return out;
+}
+
+revision revision_of_bytes(std::string_view bytes) noexcept {
+  revision at = 0;
+  if (bytes.size() >= revision_bytes) std::memcpy(&at, bytes.data(), revision_bytes);
+  return at;
+}
+
+rocks_files::~rocks_files() {
+  if (db != nullptr) static_cast<void>(close());
+}
+
+rocksdb::Status rocks_files::close() {
+  for (rocksdb::ColumnFamilyHandle* const one : {records, about}) {
+    if (one != nullptr) static_cast<void>(db->DestroyColumnFamilyHandle(one));
+  }
+  rocksdb::Status status = db->Close();
+  db.reset();
+  return status;
+}
+
+result<rocks_files> rocks_files::open(const rocks_options& how) {
+  if (how.path.empty()) return refused("\"\"", "asked for an empty path; name a folder");
+  std::error_code failed;
+  std::filesystem::create_directories(how.path, failed);
+  if (failed) return refused(how.path, fmt::format("can't make it: {}", failed.message()));
+  const std::size_t memory = std::max(how.memory_bytes, least_memory);
+  const auto cache = rocksdb::NewLRUCache(memory / 4);
+  const rocksdb::ColumnFamilyOptions family = family_options(memory, cache);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, family}, {about_family, family}};
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(database_options(memory), how.path, families, &handles, &opened);
+  if (!status.ok()) return to_error(status, how.path);
+  rocks_files out;
+  out.db.reset(opened);
+  out.records = handles.at(0);
+  out.about = handles.at(1);
+  if (result<void> good = check_about(out, how); !good) return good.error();
+  return out;
+}
+
+}  // namespace manta::inline v0::control

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <rocksdb/db.h>
+
+#include "control/store.hpp"
+
+// A folder of RocksDB's as the control store has it: how it is opened, what it says about itself,
+// and how its records look.
+//
+//     family   key        value
+//     default  the key    revision, 8 bytes little-endian, then the value
+//     manta    format     "1"
+//     manta    cluster    whose it is
+//     manta    revision   of the last batch, 8 bytes; written with every batch
+
+namespace manta::inline v0::control {
+
+/// An open folder. The families belong to the database.
+struct rocks_files {
+  std::unique_ptr<rocksdb::DB> db;
+  rocksdb::ColumnFamilyHandle* records = nullptr;
+  rocksdb::ColumnFamilyHandle* about = nullptr;
+  revision at = 0;
+
+  rocks_files() = default;
+  rocks_files(rocks_files&&) noexcept = default;
+  rocks_files& operator=(rocks_files&&) = delete;
+  ~rocks_files();
+
+  /// See open_rocks_store.
+  static result<rocks_files> open(const rocks_options& how);
+  /// Gives up the families and closes the database.
+  rocksdb::Status close();
+};
+
+/// What RocksDB says, in our words: no room is errc::store_full, all else errc::storage_failed.
+error to_error(const rocksdb::Status& status, const std::string& path);
+
+/// A record of the default family. Shorter than a revision: revision 0, which nothing has.
+record to_record(std::string key, std::string_view stored);
+std::string bytes_of_revision(revision at);
+/// 0 when there are not 8 bytes.
+revision revision_of_bytes(std::string_view bytes) noexcept;
+
+inline constexpr std::size_t revision_bytes = 8;
+inline constexpr std::string_view revision_key = "revision";
+
+}  // namespace manta::inline v0::control

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "control/checks.hpp"
+#include "control/history.hpp"
+#include "control/rocks_files.hpp"
+
+// The store on a disk.
+//
+// Problem. A put costs microseconds and an fsync milliseconds, whatever it carries; conditions have
+// to be looked at in one order with the changes.
+//
+// Idea. One thread writes. While it writes one group of batches, the next ones collect; a group is
+// one write of RocksDB's, with one fsync if any batch of it asked to be durable. Conditions are
+// looked at by that thread alone, in the table and in what the group has changed so far. Reads are
+// made by who calls, of a snapshot.
+//
+//     commit --> [ queue, 64 MiB ] --> writer: check, collect, draft, write, publish, answer
+//     read, scan  ----------------------------------------> RocksDB
+//
+// A failed write fails all batches of its group: nothing of them was applied. Before the next group
+// RocksDB is asked to resume, which it does as soon as the disk has room again.
+//
+// Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through our queue.
+
+namespace manta::inline v0::control {
+
+namespace {
+
+constexpr std::size_t most_waiting_bytes = limits::batch_bytes;
+constexpr std::size_t most_group_bytes = std::size_t{4} << 20U;
+
+struct pending {
+  batch what;
+  answer<outcome> then;
+  std::size_t bytes = 0;
+};
+
+std::size_t bytes_of(const batch& what) noexcept {
+  std::size_t sum = sizeof(pending);
+  for (const condition& one : what.conditions) sum += sizeof one + one.key.size();
+  for (const change& one : what.changes) sum += sizeof one + one.key.size() + one.value.size();
+  return sum;
+}
+
+/// Batches on their way to the writer.
+class commit_queue {
+ public:
+  /// False when there is no room. Throws std::bad_alloc.
+  result<void> push(pending&& one) {
+    const std::lock_guard lock(mutex_);
+    if (is_ended_) return closed_error();
+    if (bytes_ != 0 && bytes_ + one.bytes > most_waiting_bytes) {
+      return error(errc::store_full,
+                   fmt::format("control: {} bytes of batches wait for the disk; commit more when "
+                               "some were answered",
+                               bytes_));
+    }
+    bytes_ += one.bytes;
+    waiting_.push_back(std::move(one));
+    if (waiting_.size() == 1) changed_.notify_one();
+    return {};
+  }
+  /// Waits for some; empty when the queue has ended and nothing is left.
+  std::vector<pending> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_ended_ || !waiting_.empty(); });
+    std::vector<pending> group;
+    std::size_t bytes = 0;
+    while (!waiting_.empty() &&
+           (group.empty() || bytes + waiting_.front().bytes <= most_group_bytes)) {
+      bytes += waiting_.front().bytes;
+      group.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+    }
+    bytes_ -= bytes;
+    return group;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    is_ended_ = true;
+    changed_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<pending> waiting_;
+  std::size_t bytes_ = 0;
+  bool is_ended_ = false;
+};
+
+/// What a group does: one write, and the revisions that its keys have then.
+struct group_write {
+  explicit group_write(history& told, revision before) : draft(told), at(before) {}
+
+  rocksdb::WriteBatch bytes;
+  history::draft draft;
+  revision at;
+  bool is_durable = false;
+  std::unordered_map<std::string, revision> changed;  // 0: deleted
+};
+
+class rocks_store final : public store {
+ public:
+  rocks_store(rocks_files files, std::string path)
+      : path_(std::move(path)), files_(std::move(files)), at_(files_.at), history_(files_.at) {
+    writer_ = std::thread([this] { write_all(); });
+  }
+  ~rocks_store() override { static_cast<void>(close()); }
+
+  void commit(batch what, answer<outcome> then) override;
+  void read(std::vector<std::string> keys, answer<found> then) override { then(read_now(keys)); }
+  void scan(range of, answer<page> then) override { then(scan_now(of)); }
+  result<std::unique_ptr<watcher>> watch(std::string prefix, revision from,
+                                         std::function<void()> bell) override;
+  usage measure() const override;
+  result<void> close() override;
+
+ private:
+  class snapshot;
+
+  void write_all() noexcept;
+  void write_group(std::vector<pending>& group) noexcept;
+  std::vector<result<outcome>> write_answers(const std::vector<pending>& group,
+                                             history::bells& bells);
+  result<outcome> add(group_write& to, const batch& what);
+  result<std::optional<outcome::conflict>> conflict_of(const group_write& in, const batch& what);
+  result<revision> revision_now(const std::string& key);
+  result<found> read_now(const std::vector<std::string>& keys);
+  result<page> scan_now(const range& of);
+
+  const std::string path_;
+  mutable std::shared_mutex open_;  // shared: RocksDB is in use
+  rocks_files files_;
+  bool is_closed_ = false;
+  bool has_failed_ = false;  // the writer's
+  std::atomic<revision> at_;
+  history history_;
+  commit_queue queue_;
+  std::mutex closing_;
+  std::thread writer_;
+};
+
+/// One moment of the records, and its revision.
+class rocks_store::snapshot {
+ public:
+  explicit snapshot(rocks_files& of) : files_(of) { options_.snapshot = of.db->GetSnapshot(); }
+  ~snapshot() { files_.db->ReleaseSnapshot(options_.snapshot); }
+  snapshot(const snapshot&) = delete;
+  snapshot& operator=(const snapshot&) = delete;
+
+  const rocksdb::ReadOptions& options() const noexcept { return options_; }
+  rocksdb::Status revision_of(revision& at) {
+    std::string bytes;
+    rocksdb::Status status =
+        files_.db->Get(options_, files_.about, {revision_key.data(), revision_key.size()}, &bytes);
+    if (status.IsNotFound()) return rocksdb::Status::OK();  // none was committed yet
+    at = revision_of_bytes(bytes);
+    return status;
+  }
+
+ private:
+  rocks_files& files_;
+  rocksdb::ReadOptions options_;
+};
+
+void rocks_store::commit(batch what, answer<outcome> then) {
+  result<void> good = check(what);
+  if (good && what.how == durability::replicated) good = no_replicas();
+  if (good) {
+    try {
+      // The answer stays here in case that there is no room.
+      pending one{std::move(what), then, 0};
+      one.bytes = bytes_of(one.what);
+      good = queue_.push(std::move(one));
+    } catch (const std::bad_alloc&) {
+      good = error::out_of_memory();
+    }
+  }
+  if (!good) then(good.error());
+}
+
+void rocks_store::write_all() noexcept {
+  for (;;) {
+    std::vector<pending> group = queue_.take();
+    if (group.empty()) return;
+    write_group(group);
+  }
+}
+
+void rocks_store::write_group(std::vector<pending>& group) noexcept {
+  std::vector<result<outcome>> answers;
+  history::bells bells;
+  try {
+    answers = write_answers(group, bells);
+  } catch (const std::bad_alloc&) {
+    for (const pending& one : group) one.then(error::out_of_memory());
+    return;
+  }
+  history::ring(bells);
+  for (std::size_t i = 0; i < group.size(); ++i) group[i].then(std::move(answers[i]));
+}
+
+std::vector<result<outcome>> rocks_store::write_answers(const std::vector<pending>& group,
+                                                        history::bells& bells) {
+  const revision before = at_.load(std::memory_order_relaxed);
+  std::vector<result<outcome>> answers;
+  answers.reserve(group.size());
+  group_write to(history_, before);
+  for (const pending& one : group) answers.push_back(add(to, one.what));
+  if (to.at == before) return answers;
+
+  to.bytes.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(to.at));
+  rocksdb::WriteOptions how;
+  how.sync = to.is_durable;
+  rocksdb::Status status = has_failed_ ? files_.db->Resume() : rocksdb::Status::OK();
+  if (status.ok()) status = files_.db->Write(how, &to.bytes);
+  has_failed_ = !status.ok();
+  if (has_failed_) {
+    const error why = to_error(status, path_);
+    for (result<outcome>& one : answers) {
+      if (one && one->at != 0) one = why;
+    }
+    return answers;
+  }
+  at_.store(to.at, std::memory_order_relaxed);
+  bells = to.draft.publish();
+  return answers;
+}
+
+result<revision> rocks_store::revision_now(const std::string& key) {
+  rocksdb::PinnableSlice found;
+  const rocksdb::Status status = files_.db->Get({}, files_.records, key, &found);
+  if (status.IsNotFound()) return revision{0};
+  if (!status.ok()) return to_error(status, path_);
+  return revision_of_bytes(found.ToStringView());
+}
+
+result<std::optional<outcome::conflict>> rocks_store::conflict_of(const group_write& in,
+                                                                  const batch& what) {
+  for (std::size_t i = 0; i < what.conditions.size(); ++i) {
+    const auto& [key, at] = what.conditions[i];
+    const auto changed = in.changed.find(key);
+    const result<revision> now =
+        changed != in.changed.end() ? result<revision>(changed->second) : revision_now(key);
+    if (!now) return now.error();
+    if (*now != at) return std::optional(outcome::conflict{i, *now});
+  }
+  return std::optional<outcome::conflict>();
+}
+
+// Adds a batch to the group's write, unless a condition does not hold.
+result<outcome> rocks_store::add(group_write& to, const batch& what) {
+  const auto conflict = conflict_of(to, what);
+  if (!conflict) return conflict.error();
+  if (*conflict) return outcome{0, *conflict};
+  const revision next = to.at + 1;
+  to.draft.add(next, what.changes);
+  std::string value;
+  for (const change& one : what.changes) {
+    if (one.what == change::kind::del) {
+      to.bytes.Delete(files_.records, one.key);
+      to.changed[one.key] = 0;
+      continue;
+    }
+    value = bytes_of_revision(next);
+    value += one.value;
+    to.bytes.Put(files_.records, one.key, value);
+    to.changed[one.key] = next;
+  }
+  to.at = next;
+  to.is_durable = to.is_durable || what.how == durability::durable;
+  return outcome{next, std::nullopt};
+}
+
+result<found> rocks_store::read_now(const std::vector<std::string>& keys) try {
+  if (result<void> good = check(keys); !good) return good.error();
+  const std::shared_lock lock(open_);
+  if (is_closed_) return closed_error();
+  snapshot moment(files_);
+  found out;
+  if (const auto status = moment.revision_of(out.at); !status.ok()) return to_error(status, path_);
+  out.records.reserve(keys.size());
+  std::size_t bytes = 0;
+  rocksdb::PinnableSlice value;
+  for (const std::string& key : keys) {
+    value.Reset();
+    const rocksdb::Status status = files_.db->Get(moment.options(), files_.records, key, &value);
+    if (status.IsNotFound()) {
+      out.records.emplace_back();
+      continue;
+    }
+    if (!status.ok()) return to_error(status, path_);
+    const std::string_view all = value.ToStringView();
+    bytes += key.size() + all.size() - std::min(all.size(), revision_bytes);
+    if (bytes > limits::read_bytes) return too_much_to_read();
+    out.records.push_back(to_record(key, all));
+  }
+  return out;
+} catch (const std::bad_alloc&) {
+  return error::out_of_memory();
+}
+
+result<page> rocks_store::scan_now(const range& of) try {
+  if (result<void> good = check(of); !good) return good.error();
+  const std::shared_lock lock(open_);
+  if (is_closed_) return closed_error();
+  snapshot moment(files_);
+  page out;
+  if (const auto status = moment.revision_of(out.at); !status.ok()) return to_error(status, path_);
+  const std::unique_ptr<rocksdb::Iterator> at(
+      files_.db->NewIterator(moment.options(), files_.records));
+  at->Seek(std::max(of.prefix, of.after));
+  if (of.after >= of.prefix && at->Valid() && at->key() == of.after) at->Next();
+  std::size_t bytes = 0;
+  for (; at->Valid() && at->key().starts_with(of.prefix); at->Next()) {
+    if (out.records.size() == of.most || bytes >= limits::page_bytes) {
+      out.has_more = true;
+      break;
+    }
+    bytes += at->key().size() + at->value().size();
+    out.records.push_back(to_record(at->key().ToString(), at->value().ToStringView()));
+  }
+  if (!at->status().ok()) return to_error(at->status(), path_);
+  return out;
+} catch (const std::bad_alloc&) {
+  return error::out_of_memory();
+}
+
+result<std::unique_ptr<watcher>> rocks_store::watch(std::string prefix, revision from,
+                                                    std::function<void()> bell) {
+  if (result<void> good = check_prefix(prefix); !good) return good.error();
+  const std::shared_lock lock(open_);
+  if (is_closed_) return closed_error();
+  return history_.watch(std::move(prefix), from, std::move(bell));
+}
+
+usage rocks_store::measure() const {
+  usage out;
+  out.at = at_.load(std::memory_order_relaxed);
+  const std::shared_lock lock(open_);
+  if (is_closed_) return out;
+  static_cast<void>(
+      files_.db->GetIntProperty(files_.records, "rocksdb.estimate-num-keys", &out.records));
+  static_cast<void>(
+      files_.db->GetIntProperty(files_.records, "rocksdb.total-sst-files-size", &out.bytes));
+  return out;
+}
+
+result<void> rocks_store::close() {
+  const std::lock_guard once(closing_);
+  queue_.end();
+  if (writer_.joinable()) writer_.join();
+  const std::unique_lock lock(open_);
+  if (is_closed_) return {};
+  is_closed_ = true;
+  rocksdb::Status status = files_.db->SyncWAL();
+  const rocksdb::Status closed = files_.close();
+  if (status.ok()) status = closed;
+  if (!status.ok()) return to_error(status, path_);
+  return {};
+}
+
+}  // namespace
+
+result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how) {
+  result<rocks_files> files = rocks_files::open(how);
+  if (!files) return files.error();
+  return std::unique_ptr<store>(std::make_unique<rocks_store>(*std::move(files), how.path));
+}
+
+}  // namespace manta::inline v0::control

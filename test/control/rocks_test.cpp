@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the store on a disk promises beyond the contract: what is found again, and what is refused.
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control/backends.hpp"
+#include "control/rocks_files.hpp"
+
+namespace {
+
+using namespace test_control;  // NOLINT: the calls are the subject here
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+using control::durability;
+using control::revision;
+using control::store;
+using manta::errc;
+using manta_test::dice;
+
+std::string refusal_of(const control::rocks_options& how) {
+  const auto opened = control::open_rocks_store(how);
+  if (opened) return "opened";
+  CHECK(opened.error().code() == errc::storage_failed);
+  return opened.error().message();
+}
+
+std::string number(std::size_t n) {
+  std::string out = std::to_string(n);
+  return std::string(8 - out.size(), '0') + out;
+}
+
+/// Batch n of a log: its own key, and a counter that tells which was the last.
+control::batch batch_of(std::size_t n, durability how = durability::buffered) {
+  return {.changes = {put("log/" + number(n), "value " + std::to_string(n * n)),
+                      put("last", std::to_string(n))},
+          .how = how};
+}
+
+/// The batches that are there; -1 when they are not the first ones, all of them, as they were.
+int prefix_length(store& s) {
+  const auto all = scan_all(s, "log/", 1000);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].key != "log/" + number(i + 1)) return -1;
+    if (all[i].value != "value " + std::to_string((i + 1) * (i + 1))) return -1;
+    if (all[i].at != i + 1) return -1;
+  }
+  const auto last = read(s, {"last"});
+  if (!last || last->at != all.size()) return -1;
+  const auto& counter = last->records[0];
+  if ((counter ? counter->value : "0") != std::to_string(all.size())) return -1;
+  return static_cast<int>(all.size());
+}
+
+std::vector<fs::path> files_of(const std::string& path, const std::string& extension) {
+  std::vector<fs::path> out;
+  for (const auto& one : fs::directory_iterator(path)) {
+    if (one.path().extension() == extension) out.push_back(one.path());
+  }
+  return out;
+}
+
+/// A store whose process died: its files as they were before it was closed.
+void copy_as_after_a_crash(const std::string& from, const std::string& to) {
+  fs::remove_all(to);
+  fs::copy(from, to, fs::copy_options::recursive);
+  fs::remove(fs::path(to) / "LOCK");
+}
+
+}  // namespace
+
+TEST_CASE("what was committed is found again, and revisions go on", "[control][disk]") {
+  const folder where;
+  {
+    const auto s = open_on_disk(where.store());
+    REQUIRE(commit(*s, {.changes = {put("a", "1"), put("b", std::string(300, 'b'))}}));
+    REQUIRE(commit(*s, {.changes = {put("c", "1"), del("a")}, .how = durability::durable}));
+  }
+  for (revision round = 3; round < 6; ++round) {
+    const auto s = open_on_disk(where.store());
+    CHECK(s->measure().at == round - 1);
+    const auto got = read(*s, {"a", "b", "c"});
+    REQUIRE(got);
+    CHECK(got->at == round - 1);
+    CHECK_FALSE(got->records[0]);
+    CHECK(got->records[1]->at == 1);
+    CHECK(got->records[1]->value == std::string(300, 'b'));
+    CHECK(got->records[2]->at == 2);
+    // What happened before it was opened is told to nobody; what comes, to everybody.
+    CHECK((*s->watch("", 0, [] {}))->take(1).has_gap);
+    const auto w = *s->watch("", round - 1, [] {});
+    CHECK(commit(*s, {.conditions = {{"a", 0}, {"c", 2}}, .changes = {put("d", "x")}})->at ==
+          round);
+    CHECK(w->take(10).events.size() == 1);
+  }
+}
+
+TEST_CASE("conditions see what the group before them in the queue does", "[control][disk]") {
+  const folder where;
+  const auto s = open_on_disk(where.store());
+  // All at once, so that they are written together.
+  std::vector<std::unique_ptr<mailbox<control::outcome>>> boxes;
+  for (revision i = 0; i < 1000; ++i) {
+    boxes.push_back(std::make_unique<mailbox<control::outcome>>());
+    const auto how = i % 3 == 0 ? durability::durable : durability::buffered;
+    s->commit({.conditions = {{"k", i}}, .changes = {put("k", std::to_string(i))}, .how = how},
+              boxes.back()->answer());
+    if (i % 10 != 9) continue;
+    // One that comes too late, and one that needs the key gone.
+    boxes.push_back(std::make_unique<mailbox<control::outcome>>());
+    s->commit({.conditions = {{"k", i}}, .changes = {put("k", "late")}}, boxes.back()->answer());
+  }
+  revision next = 1;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const auto got = boxes[i]->wait();
+    REQUIRE(got);
+    if (i % 11 == 10) {
+      REQUIRE(got->refused);
+      REQUIRE(got->refused->found == next - 1);
+    } else {
+      REQUIRE(got->at == next++);
+    }
+  }
+}
+
+TEST_CASE("a folder that is not this store's is refused", "[control][disk]") {
+  const folder where;
+  { open_on_disk(where.store()); }
+  CHECK_THAT(refusal_of({.path = where.store(), .cluster = "other"}),
+             Contains("belongs to cluster \"local\", this is \"other\""));
+  CHECK_THAT(refusal_of({.path = ""}), Contains("name a folder"));
+  const auto file = where.path() / "file";
+  std::ofstream(file) << "x";
+  CHECK_THAT(refusal_of({.path = (file / "below").string()}), Contains("can't make it"));
+  {
+    const auto first = open_on_disk(where.store());
+    CHECK_THAT(refusal_of({.path = where.store()}), Contains("another process has it"));
+  }
+  // A newer version's, and one that has records and says nothing about itself.
+  const auto change_about = [&where](const char* key, const char* value) {
+    auto files = control::rocks_files::open({.path = where.store()});
+    REQUIRE(files);
+    const auto status = value == nullptr ? files->db->Delete({}, files->about, key)
+                                         : files->db->Put({}, files->about, key, value);
+    REQUIRE(status.ok());
+    REQUIRE(files->db->Put({}, files->records, "some", "record").ok());
+  };
+  change_about("format", "2");
+  CHECK_THAT(refusal_of({.path = where.store()}), Contains("its format is 2, this version of manta "
+                                                           "reads 1"));
+  fs::remove_all(where.store());
+  change_about("format", nullptr);
+  CHECK_THAT(refusal_of({.path = where.store()}), Contains("was not made by manta"));
+}
+
+TEST_CASE("a log that ends anywhere gives back the batches before", "[control][disk]") {
+  // Later records without earlier ones, or half a batch, would show as no prefix.
+  const folder where;
+  const std::string crashed = (where.path() / "crashed").string();
+  {
+    const auto s = open_on_disk(where.store());
+    for (std::size_t n = 1; n <= 200; ++n) REQUIRE(commit(*s, batch_of(n)));
+    copy_as_after_a_crash(where.store(), crashed);
+  }
+  const auto logs = files_of(crashed, ".log");
+  REQUIRE(logs.size() == 1);
+  const std::string name = logs[0].filename().string();
+  const auto whole = fs::file_size(logs[0]);
+  REQUIRE(whole > 4096);
+  const std::string cut = (where.path() / "cut").string();
+  int shorter = 0;
+  dice d(manta_test::run_seed());
+  for (std::uintmax_t less = 0; less < 4096; less += 1 + d.below(manta_test::scaled(400) / 4 + 1)) {
+    CAPTURE(less);
+    copy_as_after_a_crash(crashed, cut);
+    fs::resize_file(fs::path(cut) / name, whole - less);
+    const auto s = open_on_disk(cut);
+    const int found = prefix_length(*s);
+    REQUIRE(found >= 0);
+    REQUIRE(found <= 200);
+    if (less == 0) REQUIRE(found == 200);
+    shorter += found < 200 ? 1 : 0;
+    REQUIRE(commit(*s, batch_of(static_cast<std::size_t>(found) + 1)));
+    REQUIRE(prefix_length(*s) == found + 1);
+  }
+  CHECK(shorter > 10);
+}
+
+TEST_CASE("damage is refused with the command that repairs, or changes nothing",
+          "[control][disk]") {
+  const folder where;
+  const std::string whole = (where.path() / "whole").string();
+  const std::string damaged = (where.path() / "damaged").string();
+  for (int part = 0; part < 2; ++part) {  // some of it in tables, some in the log
+    const auto s = open_on_disk(where.store());
+    for (std::size_t n = 1; n <= 300; ++n) {
+      REQUIRE(commit(*s, batch_of(static_cast<std::size_t>(part) * 300 + n)));
+    }
+    if (part == 1) copy_as_after_a_crash(where.store(), whole);
+  }
+  std::vector<fs::path> files;
+  for (const auto& one : fs::directory_iterator(whole)) {
+    const std::string name = one.path().filename().string();
+    if (one.path().extension() == ".log" || one.path().extension() == ".sst" ||
+        name.starts_with("MANIFEST") || name == "CURRENT") {
+      files.push_back(one.path());
+    }
+  }
+  REQUIRE(files.size() >= 4);
+  dice d(manta_test::run_seed());
+  int refused = 0;
+  int harmless = 0;
+  for (int round = 0; round < manta_test::scaled(40); ++round) {
+    copy_as_after_a_crash(whole, damaged);
+    const fs::path file = fs::path(damaged) / files[d.below(files.size())].filename();
+    const std::size_t at = d.below(fs::file_size(file));
+    CAPTURE(file.string(), at);
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(static_cast<std::streamoff>(at));
+    const char before = static_cast<char>(bytes.get());
+    bytes.seekp(static_cast<std::streamoff>(at));
+    bytes.put(static_cast<char>(before ^ (1 << d.below(8))));
+    bytes.close();
+    auto opened = control::open_rocks_store({.path = damaged});
+    if (!opened) {
+      ++refused;
+      REQUIRE(opened.error().code() == errc::storage_failed);
+      continue;
+    }
+    const auto s = *std::move(opened);
+    const auto page = scan(*s, {.prefix = "log/", .most = 1000});
+    if (!page) {
+      ++refused;
+      REQUIRE(page.error().code() == errc::storage_failed);
+      REQUIRE_THAT(page.error().message(), Contains("manta control repair"));
+      continue;
+    }
+    // In the end of the log damage looks like a crash: a prefix.
+    const int found = prefix_length(*s);
+    REQUIRE(found >= 0);
+    ++harmless;
+  }
+  CHECK(refused > 0);
+  WARN("damaged at " << refused + harmless << " places: " << refused << " refused, " << harmless
+                     << " without effect but for a shorter log");
+}
+
+namespace {
+
+/// The program that writes, as a child of this process.
+class writer_process {
+ public:
+  writer_process(const std::string& store, const std::string& log) : pid_(fork()) {
+    if (pid_ != 0) return;
+    execl(MANTA_STORE_WRITER, MANTA_STORE_WRITER, store.c_str(), log.c_str(), nullptr);
+    _exit(127);
+  }
+  writer_process(const writer_process&) = delete;
+  writer_process& operator=(const writer_process&) = delete;
+  ~writer_process() {
+    if (pid_ > 0) end_by(SIGKILL);
+  }
+  /// How it ended, as waitpid says it.
+  int end_by(int signal) {
+    kill(pid_, signal);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+/// The number of the last line that was written whole.
+std::size_t last_in_log(const std::string& log) {
+  std::ifstream in(log);
+  std::string line;
+  std::size_t last = 0;
+  while (std::getline(in, line)) {
+    if (line.size() == 8) last = std::stoul(line);
+  }
+  return last;
+}
+
+}  // namespace
+
+TEST_CASE("a writer that is killed loses nothing that was durable", "[control][disk]") {
+  const folder where;
+  const std::string log = (where.path() / "log").string();
+  std::size_t before = 0;
+  dice d(manta_test::run_seed());
+  for (int round = 0; round < manta_test::scaled(10); ++round) {
+    CAPTURE(round);
+    const std::size_t enough = before + 20 + d.below(400);
+    {
+      writer_process writer(where.store(), log);
+      REQUIRE(manta_test::happens([&] { return last_in_log(log) >= enough; }));
+      const int status = writer.end_by(SIGKILL);
+      REQUIRE((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+    }
+    const std::size_t durable = last_in_log(log);
+    const auto s = open_on_disk(where.store());
+    const int found = prefix_length(*s);
+    REQUIRE(found >= 0);
+    REQUIRE(static_cast<std::size_t>(found) >= durable);
+    before = static_cast<std::size_t>(found);
+  }
+}
