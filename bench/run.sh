@@ -38,7 +38,8 @@ first round of a process. Every contestant has processes of its own, A and B int
 after a comma is a preloaded allocator. "line us" is the round trip of a cache line between two
 cores, measured in the same processes: 0.1-0.2 near, 0.3-0.6 far.
 END
-  for program in bench_tasks bench_actors bench_graphs bench_library bench_codec bench_ray_rows; do
+  for program in bench_tasks bench_actors bench_graphs bench_library bench_codec bench_control \
+    bench_ray_rows; do
     "$build/bench/$program" --pin --json "$build/$program.json" --bars "$bars" "$@" ||
       echo "$program" >>"$failed"
   done
