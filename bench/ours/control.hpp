@@ -30,8 +30,8 @@ inline control::change put(std::string key, std::string value) {
   return {control::change::kind::put, std::move(key), std::move(value)};
 }
 
-// What was begun and not answered yet: at most so much. One thread begins, any ends. It lives longer
-// than who ends.
+// What was begun and not answered yet: at most so much. One thread begins, any ends. It lives
+// longer than who ends.
 class in_flight {
  public:
   // Before the first begins.

@@ -2,6 +2,7 @@
 #include "control/history.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace manta::inline v0::control {
@@ -36,9 +37,11 @@ class history_watcher final : public watcher {
 
 namespace {
 
-// What one change takes in memory, about.
-std::size_t bytes_of(const event& e) noexcept {
-  return sizeof(event) + e.what.key.size() + e.what.value.size();
+// What a batch takes in memory, about: its owner may have asked for more room than it has used.
+std::size_t bytes_of(const std::vector<change>& changes) noexcept {
+  std::size_t sum = changes.capacity() * sizeof(change);
+  for (const change& one : changes) sum += one.key.capacity() + one.value.capacity();
+  return sum;
 }
 
 // Changes that one take looks at for a watcher whose prefix is rare: others wait for the lock.
@@ -51,19 +54,25 @@ history::history(revision before, std::size_t most_events, std::size_t most_byte
 
 history::~history() = default;
 
+std::uint64_t history::end_of_kept() const noexcept {
+  return kept_.empty() ? first_number_ : kept_.back().first_number + kept_.back().changes.size();
+}
+
 void history::trim() noexcept {
-  while (kept_.size() > most_events_ || kept_bytes_ > most_bytes_) {
-    kept_bytes_ -= bytes_of(kept_.front());
-    complete_after_ = kept_.front().at;
+  end_number_ = end_of_kept();
+  while (end_number_ - first_number_ > most_events_ || kept_bytes_ > most_bytes_) {
+    const told& oldest = kept_.front();
+    kept_bytes_ -= bytes_of(oldest.changes);
+    complete_after_ = oldest.at;
+    first_number_ += oldest.changes.size();
     kept_.pop_front();
-    ++first_number_;
   }
   published_ = kept_.size();
 }
 
-void history::cut_back_to(std::size_t count) noexcept {
-  while (kept_.size() > count) {
-    kept_bytes_ -= bytes_of(kept_.back());
+void history::cut_back_to_published() noexcept {
+  while (kept_.size() > published_) {
+    kept_bytes_ -= bytes_of(kept_.back().changes);
     kept_.pop_back();
   }
 }
@@ -74,26 +83,19 @@ history::draft::draft(history& of) : history_(of) {
   of.open_ = this;
 }
 
-void history::draft::add(revision at, const std::vector<change>& changes) {
+void history::draft::add(revision at, std::vector<change> changes) {
   history& of = history_;
+  const std::size_t bytes = bytes_of(changes);
   const std::lock_guard lock(of.mutex_);
-  const std::size_t before = of.kept_.size();
-  try {
-    for (const change& one : changes) {
-      of.kept_.push_back({at, one});
-      of.kept_bytes_ += bytes_of(of.kept_.back());
-    }
-  } catch (...) {
-    of.cut_back_to(before);
-    throw;
-  }
+  of.kept_.push_back({at, of.end_of_kept(), std::move(changes)});
+  of.kept_bytes_ += bytes;
 }
 
 history::draft::~draft() {
   if (is_published_) return;
   const std::lock_guard lock(history_.mutex_);
   history_.open_ = nullptr;
-  history_.cut_back_to(history_.published_);
+  history_.cut_back_to_published();
 }
 
 history::bells history::draft::publish() noexcept {
@@ -104,7 +106,10 @@ history::bells history::draft::publish() noexcept {
   const auto first_new = of.kept_.begin() + static_cast<std::ptrdiff_t>(of.published_);
   for (const auto& who : of.watchers_) {
     if (who->is_rung) continue;
-    const auto is_seen = [&who](const event& one) { return one.what.key.starts_with(who->prefix); };
+    const auto is_seen = [&who](const told& batch) {
+      return std::any_of(batch.changes.begin(), batch.changes.end(),
+                         [&who](const change& one) { return one.key.starts_with(who->prefix); });
+    };
     if (!std::any_of(first_new, of.kept_.end(), is_seen)) continue;
     who->is_rung = true;
     whose_.push_back(who);
@@ -120,11 +125,11 @@ void history::ring(const bells& whose) noexcept {
   }
 }
 
-std::size_t history::published_after(revision from) const noexcept {
+std::uint64_t history::published_after(revision from) const noexcept {
   const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(published_);
   const auto at = std::upper_bound(kept_.begin(), end, from,
-                                   [](revision r, const event& e) { return r < e.at; });
-  return static_cast<std::size_t>(at - kept_.begin());
+                                   [](revision r, const told& one) { return r < one.at; });
+  return at == end ? end_number_ : at->first_number;
 }
 
 std::unique_ptr<watcher> history::watch(std::string prefix, revision from,
@@ -136,10 +141,9 @@ std::unique_ptr<watcher> history::watch(std::string prefix, revision from,
   const std::lock_guard lock(mutex_);
   if (open_ != nullptr) open_->whose_.reserve(watchers_.size() + 1);
   place->has_gap = from < complete_after_;
-  const std::size_t first = published_after(from);
-  place->next = first_number_ + first;
+  place->next = published_after(from);
   // What is there already is no news that would ring: its owner takes until there is no more.
-  place->is_rung = place->has_gap || first < published_;
+  place->is_rung = place->has_gap || place->next < end_number_;
   watchers_.push_back(std::move(place));
   return made;
 }
@@ -153,13 +157,18 @@ taken history::take(watching& of, std::size_t most) {
     out.has_gap = true;
     return out;
   }
-  const std::uint64_t end = first_number_ + published_;
-  const std::uint64_t last = std::min<std::uint64_t>(end, of.next + std::max(most, looked_at_once));
+  const std::uint64_t last =
+      std::min<std::uint64_t>(end_number_, of.next + std::max(most, looked_at_once));
+  auto batch =
+      std::upper_bound(kept_.begin(), kept_.end(), of.next,
+                       [](std::uint64_t n, const told& one) { return n < one.first_number; });
   for (; of.next < last && out.events.size() < most; ++of.next) {
-    const event& one = kept_[static_cast<std::size_t>(of.next - first_number_)];
-    if (one.what.key.starts_with(of.prefix)) out.events.push_back(one);
+    if (batch != kept_.end() && batch->first_number == of.next) ++batch;
+    const told& in = *std::prev(batch);
+    const change& one = in.changes[static_cast<std::size_t>(of.next - in.first_number)];
+    if (one.key.starts_with(of.prefix)) out.events.push_back({in.at, one});
   }
-  out.has_more = of.next < end;
+  out.has_more = of.next < end_number_;
   of.is_rung = out.has_more;
   return out;
 }

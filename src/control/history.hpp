@@ -17,12 +17,12 @@
 // Problem. A watcher may be slow, or gone for a while and back with the revision it had; the writer
 // waits for nobody, and memory has a limit.
 //
-// Idea. One list of changes for all, the oldest dropped at the limit; a watcher is a place in it.
-// Places are numbers that only grow, so who stands before the list's begin knows that it missed
-// something, whatever is dropped.
+// Idea. One list of batches for all, as they were committed and not copied, the oldest dropped at
+// the limit; a watcher is a place in it. Places are numbers of changes, which only grow, so who
+// stands before the list's begin knows that it missed something, whatever is dropped.
 //
-//     number      | 41 42 43 | 44 45 46 47 48 |
-//                   dropped    kept         ^ end
+//     number      | 41 42 43 | 44 45 | 46 | 47 48 |
+//                   dropped    kept             ^ end
 //     watcher A at 45: has 4 to look at.  B at 42: has a gap.
 //
 // A bell rings once for a watcher that had taken all, at the first change with its prefix. A batch
@@ -30,8 +30,8 @@
 // can't fail.
 //
 // Invariants
-//   1. kept changes have ascending revisions, and the published ones are all changes after revision
-//      `complete_after_`.
+//   1. kept batches have ascending revisions and numbers without holes, and the published ones are
+//      all batches after revision `complete_after_`.
 //   2. a watcher that is not `is_rung` has seen all changes with its prefix before the end.
 //
 // Threads: any; one draft at a time, in the order of revisions. Cost of a batch: a comparison for
@@ -54,8 +54,9 @@ class history {
     ~draft();
     draft(const draft&) = delete;
     draft& operator=(const draft&) = delete;
-    /// Adds a batch. Throws std::bad_alloc, and has none of it then.
-    void add(revision at, const std::vector<change>& changes);
+    /// Adds a batch; the changes stay where they are in memory until it is published. Throws
+    /// std::bad_alloc, and has none of it then.
+    void add(revision at, std::vector<change> changes);
     /// They were applied: watchers see them. Once.
     bells publish() noexcept;
 
@@ -80,19 +81,27 @@ class history {
  private:
   friend class history_watcher;
 
+  struct told {
+    revision at = 0;
+    std::uint64_t first_number = 0;  // of its changes
+    std::vector<change> changes;
+  };
+
   void trim() noexcept;
-  void cut_back_to(std::size_t count) noexcept;
-  std::size_t published_after(revision from) const noexcept;
+  void cut_back_to_published() noexcept;
+  std::uint64_t end_of_kept() const noexcept;
+  std::uint64_t published_after(revision from) const noexcept;
   taken take(watching& of, std::size_t most);
   void leave(const std::shared_ptr<watching>& who) noexcept;
 
   const std::size_t most_events_;
   const std::size_t most_bytes_;
   std::mutex mutex_;
-  std::deque<event> kept_;
+  std::deque<told> kept_;
   std::size_t published_ = 0;  // of those kept; the rest is the draft
   std::size_t kept_bytes_ = 0;
   std::uint64_t first_number_ = 0;  // of the oldest kept change
+  std::uint64_t end_number_ = 0;    // behind the last published one
   revision complete_after_;
   std::vector<std::shared_ptr<watching>> watchers_;
   draft* open_ = nullptr;

@@ -58,7 +58,7 @@ class memory_store final : public store {
   }
 
  private:
-  result<outcome> commit_now(const batch& what, history::bells& bells);
+  result<outcome> commit_now(batch& what, history::bells& bells);
   result<found> read_now(const std::vector<std::string>& keys) const;
   result<page> scan_now(const range& of) const;
   std::optional<outcome::conflict> conflict_of(const batch& what) const;
@@ -142,7 +142,7 @@ void memory_store::apply(records& fresh, const std::vector<const change*>& gone)
   }
 }
 
-result<outcome> memory_store::commit_now(const batch& what, history::bells& bells) try {
+result<outcome> memory_store::commit_now(batch& what, history::bells& bells) try {
   if (result<void> good = check(what); !good) return good.error();
   if (what.how == durability::replicated) return no_replicas();
   const std::unique_lock lock(mutex_);
@@ -162,7 +162,7 @@ result<outcome> memory_store::commit_now(const batch& what, history::bells& bell
     }
   }
   history::draft told(history_);
-  told.add(next, what.changes);
+  told.add(next, std::move(what.changes));  // which `gone` points into still
   apply(fresh, gone);
   at_ = next;
   bells = told.publish();

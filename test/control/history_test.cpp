@@ -78,6 +78,36 @@ TEST_CASE("changes are dropped at either limit, whole batches for who comes new"
   CHECK_FALSE(later.watch("", 41, [] {})->take(1).has_gap);
 }
 
+TEST_CASE("a take may end anywhere in a batch, and the next goes on there", "[control]") {
+  history h(0, 40);
+  std::string wanted;
+  std::vector<std::unique_ptr<manta::control::watcher>> many;
+  for (std::size_t most = 1; most < 8; ++most) many.push_back(h.watch("", 0, [] {}));
+  std::vector<std::string> got(many.size());
+  int n = 0;
+  for (std::uint64_t at = 1; at <= 50; ++at) {
+    std::vector<change> batch;
+    for (std::uint64_t i = 0; i <= at % 5; ++i) {
+      batch.push_back(put("a" + std::to_string(++n), ""));
+      wanted += batch.back().key + "@" + std::to_string(at) + " ";
+    }
+    apply(h, at, batch);
+    if (at % 7 != 0 && at != 50) continue;
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      for (bool has_more = true; has_more;) {
+        const taken some = many[i]->take(i + 1);
+        REQUIRE_FALSE(some.has_gap);
+        REQUIRE(some.events.size() <= i + 1);
+        for (const auto& one : some.events) {
+          got[i] += one.what.key + "@" + std::to_string(one.at) + " ";
+        }
+        has_more = some.has_more;
+      }
+    }
+  }
+  for (const std::string& one : got) CHECK(one == wanted);
+}
+
 TEST_CASE("a rare prefix does not hold the list for long", "[control]") {
   history h;
   std::vector<change> common(60000, put("common", ""));
