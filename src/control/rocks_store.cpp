@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -24,15 +26,17 @@
 // Idea. One thread writes. While it writes one group of batches, the next ones collect; a group is
 // one write of RocksDB's, with one fsync if any batch of it asked to be durable. Conditions are
 // looked at by that thread alone, in the table and in what the group has changed so far. Reads are
-// made by who calls, of a snapshot.
+// made by who calls: of a snapshot, which holds RocksDB's lock twice and has to look up its
+// revision, or for one key without, when no write went on meanwhile.
 //
-//     commit --> [ queue, 64 MiB ] --> writer: check, collect, draft, write, publish, answer
-//     read, scan  ----------------------------------------> RocksDB
+//     commit --> [ queue, 64 MiB ] --> writer: check, collect, write, publish, answer
+//     read, scan  ---------------------------------------> RocksDB
 //
 // A failed write fails all batches of its group: nothing of them was applied. Before the next group
 // RocksDB is asked to resume, which it does as soon as the disk has room again.
 //
-// Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through our queue.
+// Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through a queue of
+// ours.
 
 namespace manta::inline v0::control {
 
@@ -57,8 +61,8 @@ std::size_t bytes_of(const batch& what) noexcept {
 /// Batches on their way to the writer.
 class commit_queue {
  public:
-  /// False when there is no room. Throws std::bad_alloc.
-  result<void> push(pending&& one) {
+  /// Leaves `one` as it is when there is no room. Throws std::bad_alloc, and has it not then.
+  result<void> push(pending& one) {
     const std::lock_guard lock(mutex_);
     if (is_ended_) return closed_error();
     if (bytes_ != 0 && bytes_ + one.bytes > most_waiting_bytes) {
@@ -72,11 +76,11 @@ class commit_queue {
     if (waiting_.size() == 1) changed_.notify_one();
     return {};
   }
-  /// Waits for some; empty when the queue has ended and nothing is left.
-  std::vector<pending> take() {
+  /// Waits for some; empty when the queue has ended and nothing is left. `group`: emptied, for its
+  /// memory.
+  std::vector<pending> take(std::vector<pending> group) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_ended_ || !waiting_.empty(); });
-    std::vector<pending> group;
     std::size_t bytes = 0;
     while (!waiting_.empty() &&
            (group.empty() || bytes + waiting_.front().bytes <= most_group_bytes)) {
@@ -103,25 +107,55 @@ class commit_queue {
 
 /// What a group does: one write, and the revisions that its keys have then.
 struct group_write {
-  explicit group_write(history& told, revision before) : draft(told), at(before) {}
+  group_write(history& told, revision before) : draft(told), at(before) {}
 
-  rocksdb::WriteBatch bytes;
   history::draft draft;
   revision at;
   bool is_durable = false;
-  std::unordered_map<std::string, revision> changed;  // 0: deleted
+  bool has_conditions = false;  // of any batch: else nobody asks for `changed`
+  std::unordered_map<std::string_view, revision> changed;  // 0: deleted; the draft has the keys
+};
+
+/// The revision that reads see. While a write makes it another one, who reads can't tell which.
+class moment {
+ public:
+  explicit moment(revision at) : at_(at) {}
+
+  revision at() const noexcept { return at_.load(std::memory_order_acquire); }
+  /// Even, and the same before and after a read: it has seen `at`, asked in between. Who has seen
+  /// anything of a write has synchronised with the writer, so it sees the odd number as well.
+  std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_acquire); }
+
+  /// Around a write, by the writer alone.
+  class turning {
+   public:
+    explicit turning(moment& of) : of_(of) { of_.turns_.fetch_add(1, std::memory_order_acq_rel); }
+    ~turning() { of_.turns_.fetch_add(1, std::memory_order_acq_rel); }
+    turning(const turning&) = delete;
+    turning& operator=(const turning&) = delete;
+    void to(revision next) noexcept { of_.at_.store(next, std::memory_order_release); }
+
+   private:
+    moment& of_;
+  };
+
+ private:
+  std::atomic<std::uint64_t> turns_{0};
+  std::atomic<revision> at_;
 };
 
 class rocks_store final : public store {
  public:
   rocks_store(rocks_files files, std::string path)
-      : path_(std::move(path)), files_(std::move(files)), at_(files_.at), history_(files_.at) {
+      : path_(std::move(path)), files_(std::move(files)), now_(files_.at), history_(files_.at) {
     writer_ = std::thread([this] { write_all(); });
   }
   ~rocks_store() override { static_cast<void>(close()); }
 
   void commit(batch what, answer<outcome> then) override;
-  void read(std::vector<std::string> keys, answer<found> then) override { then(read_now(keys)); }
+  void read(std::vector<std::string> keys, answer<found> then) override {
+    then(read_now(std::move(keys)));
+  }
   void scan(range of, answer<page> then) override { then(scan_now(of)); }
   result<std::unique_ptr<watcher>> watch(std::string prefix, revision from,
                                          std::function<void()> bell) override;
@@ -133,20 +167,25 @@ class rocks_store final : public store {
 
   void write_all() noexcept;
   void write_group(std::vector<pending>& group) noexcept;
-  std::vector<result<outcome>> write_answers(const std::vector<pending>& group,
-                                             history::bells& bells);
-  result<outcome> add(group_write& to, const batch& what);
+  std::vector<result<outcome>> write_answers(std::vector<pending>& group, history::bells& bells);
+  rocksdb::Status write(const group_write& what);
+  result<outcome> add(group_write& to, batch& what);
+  void add_to_write(const change& one, const std::string& at);
   result<std::optional<outcome::conflict>> conflict_of(const group_write& in, const batch& what);
   result<revision> revision_now(const std::string& key);
-  result<found> read_now(const std::vector<std::string>& keys);
+  result<found> read_now(std::vector<std::string> keys);
+  std::optional<result<found>> read_unmoved(std::string& key);
+  result<void> add_found(found& to, std::string& key, const rocksdb::Status& status,
+                         const rocksdb::PinnableSlice& value) const;
   result<page> scan_now(const range& of);
 
   const std::string path_;
   mutable std::shared_mutex open_;  // shared: RocksDB is in use
   rocks_files files_;
   bool is_closed_ = false;
-  bool has_failed_ = false;  // the writer's
-  std::atomic<revision> at_;
+  bool has_failed_ = false;    // the writer's
+  rocksdb::WriteBatch bytes_;  // the writer's: of a group, for its memory
+  moment now_;
   history history_;
   commit_queue queue_;
   std::mutex closing_;
@@ -162,7 +201,7 @@ class rocks_store::snapshot {
   snapshot& operator=(const snapshot&) = delete;
 
   const rocksdb::ReadOptions& options() const noexcept { return options_; }
-  rocksdb::Status revision_of(revision& at) {
+  rocksdb::Status revision_of(revision& at) const {
     std::string bytes;
     rocksdb::Status status =
         files_.db->Get(options_, files_.about, {revision_key.data(), revision_key.size()}, &bytes);
@@ -180,23 +219,26 @@ void rocks_store::commit(batch what, answer<outcome> then) {
   result<void> good = check(what);
   if (good && what.how == durability::replicated) good = no_replicas();
   if (good) {
+    pending one{std::move(what), std::move(then), 0};
     try {
-      // The answer stays here in case that there is no room.
-      pending one{std::move(what), then, 0};
       one.bytes = bytes_of(one.what);
-      good = queue_.push(std::move(one));
+      good = queue_.push(one);
     } catch (const std::bad_alloc&) {
       good = error::out_of_memory();
     }
+    if (good) return;
+    then = std::move(one.then);
   }
-  if (!good) then(good.error());
+  then(good.error());
 }
 
 void rocks_store::write_all() noexcept {
+  std::vector<pending> group;
   for (;;) {
-    std::vector<pending> group = queue_.take();
+    group = queue_.take(std::move(group));
     if (group.empty()) return;
     write_group(group);
+    group.clear();
   }
 }
 
@@ -213,20 +255,20 @@ void rocks_store::write_group(std::vector<pending>& group) noexcept {
   for (std::size_t i = 0; i < group.size(); ++i) group[i].then(std::move(answers[i]));
 }
 
-std::vector<result<outcome>> rocks_store::write_answers(const std::vector<pending>& group,
+std::vector<result<outcome>> rocks_store::write_answers(std::vector<pending>& group,
                                                         history::bells& bells) {
-  const revision before = at_.load(std::memory_order_relaxed);
+  const revision before = now_.at();
   std::vector<result<outcome>> answers;
   answers.reserve(group.size());
   group_write to(history_, before);
-  for (const pending& one : group) answers.push_back(add(to, one.what));
+  to.has_conditions = std::any_of(group.begin(), group.end(),
+                                  [](const pending& one) { return !one.what.conditions.empty(); });
+  if (bytes_.GetDataSize() > 2 * most_group_bytes) bytes_ = rocksdb::WriteBatch();
+  bytes_.Clear();
+  for (pending& one : group) answers.push_back(add(to, one.what));
   if (to.at == before) return answers;
 
-  to.bytes.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(to.at));
-  rocksdb::WriteOptions how;
-  how.sync = to.is_durable;
-  rocksdb::Status status = has_failed_ ? files_.db->Resume() : rocksdb::Status::OK();
-  if (status.ok()) status = files_.db->Write(how, &to.bytes);
+  const rocksdb::Status status = write(to);
   has_failed_ = !status.ok();
   if (has_failed_) {
     const error why = to_error(status, path_);
@@ -235,9 +277,20 @@ std::vector<result<outcome>> rocks_store::write_answers(const std::vector<pendin
     }
     return answers;
   }
-  at_.store(to.at, std::memory_order_relaxed);
   bells = to.draft.publish();
   return answers;
+}
+
+rocksdb::Status rocks_store::write(const group_write& what) {
+  bytes_.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(what.at));
+  rocksdb::WriteOptions how;
+  how.sync = what.is_durable;
+  rocksdb::Status status = has_failed_ ? files_.db->Resume() : rocksdb::Status::OK();
+  if (!status.ok()) return status;
+  moment::turning turn(now_);
+  status = files_.db->Write(how, &bytes_);
+  if (status.ok()) turn.to(what.at);
+  return status;
 }
 
 result<revision> rocks_store::revision_now(const std::string& key) {
@@ -261,67 +314,99 @@ result<std::optional<outcome::conflict>> rocks_store::conflict_of(const group_wr
   return std::optional<outcome::conflict>();
 }
 
-// Adds a batch to the group's write, unless a condition does not hold.
-result<outcome> rocks_store::add(group_write& to, const batch& what) {
+// Adds a batch to the group's write, unless a condition does not hold. The history takes over its
+// changes.
+result<outcome> rocks_store::add(group_write& to, batch& what) {
   const auto conflict = conflict_of(to, what);
   if (!conflict) return conflict.error();
   if (*conflict) return outcome{0, *conflict};
   const revision next = to.at + 1;
-  to.draft.add(next, what.changes);
-  std::string value;
-  for (const change& one : what.changes) {
-    if (one.what == change::kind::del) {
-      to.bytes.Delete(files_.records, one.key);
-      to.changed[one.key] = 0;
-      continue;
+  const std::string at = bytes_of_revision(next);
+  for (const change& one : what.changes) add_to_write(one, at);
+  if (to.has_conditions) {
+    for (const change& one : what.changes) {
+      to.changed[one.key] = one.what == change::kind::put ? next : 0;
     }
-    value = bytes_of_revision(next);
-    value += one.value;
-    to.bytes.Put(files_.records, one.key, value);
-    to.changed[one.key] = next;
   }
+  to.draft.add(next, std::move(what.changes));
   to.at = next;
   to.is_durable = to.is_durable || what.how == durability::durable;
   return outcome{next, std::nullopt};
 }
 
-result<found> rocks_store::read_now(const std::vector<std::string>& keys) try {
+void rocks_store::add_to_write(const change& one, const std::string& at) {
+  const rocksdb::Slice key(one.key);
+  if (one.what == change::kind::del) {
+    bytes_.Delete(files_.records, key);
+    return;
+  }
+  const std::array<rocksdb::Slice, 2> value = {at, one.value};
+  bytes_.Put(files_.records, {&key, 1}, {value.data(), static_cast<int>(value.size())});
+}
+
+result<found> rocks_store::read_now(std::vector<std::string> keys) try {
   if (result<void> good = check(keys); !good) return good.error();
   const std::shared_lock lock(open_);
   if (is_closed_) return closed_error();
-  snapshot moment(files_);
+  if (keys.size() == 1) {
+    if (auto quickly = read_unmoved(keys.front())) return *std::move(quickly);
+  }
+  const snapshot of(files_);
   found out;
-  if (const auto status = moment.revision_of(out.at); !status.ok()) return to_error(status, path_);
+  if (const auto status = of.revision_of(out.at); !status.ok()) return to_error(status, path_);
   out.records.reserve(keys.size());
   std::size_t bytes = 0;
   rocksdb::PinnableSlice value;
-  for (const std::string& key : keys) {
+  for (std::string& key : keys) {
     value.Reset();
-    const rocksdb::Status status = files_.db->Get(moment.options(), files_.records, key, &value);
-    if (status.IsNotFound()) {
-      out.records.emplace_back();
-      continue;
-    }
-    if (!status.ok()) return to_error(status, path_);
-    const std::string_view all = value.ToStringView();
-    bytes += key.size() + all.size() - std::min(all.size(), revision_bytes);
+    const rocksdb::Status status = files_.db->Get(of.options(), files_.records, key, &value);
+    if (status.ok()) bytes += key.size() + value.size() - std::min(value.size(), revision_bytes);
     if (bytes > limits::read_bytes) return too_much_to_read();
-    out.records.push_back(to_record(key, all));
+    if (result<void> good = add_found(out, key, status, value); !good) return good.error();
   }
   return out;
 } catch (const std::bad_alloc&) {
   return error::out_of_memory();
 }
 
+// Nothing when there were writes meanwhile.
+std::optional<result<found>> rocks_store::read_unmoved(std::string& key) {
+  constexpr int tries = 3;
+  for (int i = 0; i < tries; ++i) {
+    const std::uint64_t turn = now_.turns();
+    if (turn % 2 != 0) return std::nullopt;  // a write takes longer than a snapshot
+    found out;
+    out.at = now_.at();
+    rocksdb::PinnableSlice value;
+    const rocksdb::Status status = files_.db->Get({}, files_.records, key, &value);
+    if (now_.turns() != turn) continue;
+    if (result<void> good = add_found(out, key, status, value); !good) return good.error();
+    return out;
+  }
+  return std::nullopt;
+}
+
+// Takes the key over.
+result<void> rocks_store::add_found(found& to, std::string& key, const rocksdb::Status& status,
+                                    const rocksdb::PinnableSlice& value) const {
+  if (status.IsNotFound()) {
+    to.records.emplace_back();
+    return {};
+  }
+  if (!status.ok()) return to_error(status, path_);
+  to.records.emplace_back(to_record(std::move(key), value.ToStringView()));
+  return {};
+}
+
 result<page> rocks_store::scan_now(const range& of) try {
   if (result<void> good = check(of); !good) return good.error();
   const std::shared_lock lock(open_);
   if (is_closed_) return closed_error();
-  snapshot moment(files_);
+  const snapshot one(files_);
   page out;
-  if (const auto status = moment.revision_of(out.at); !status.ok()) return to_error(status, path_);
+  if (const auto status = one.revision_of(out.at); !status.ok()) return to_error(status, path_);
   const std::unique_ptr<rocksdb::Iterator> at(
-      files_.db->NewIterator(moment.options(), files_.records));
+      files_.db->NewIterator(one.options(), files_.records));
   at->Seek(std::max(of.prefix, of.after));
   if (of.after >= of.prefix && at->Valid() && at->key() == of.after) at->Next();
   std::size_t bytes = 0;
@@ -349,7 +434,7 @@ result<std::unique_ptr<watcher>> rocks_store::watch(std::string prefix, revision
 
 usage rocks_store::measure() const {
   usage out;
-  out.at = at_.load(std::memory_order_relaxed);
+  out.at = now_.at();
   const std::shared_lock lock(open_);
   if (is_closed_) return out;
   static_cast<void>(

@@ -416,6 +416,48 @@ TEST_CASE("threads that compare and swap lose nothing", "[control]") {
   });
 }
 
+TEST_CASE("a read tells the moment that it is of, whatever is written meanwhile", "[control]") {
+  // Every batch writes "k", so another moment than the one told would show as another revision; the
+  // odd ones put "odd" and the even ones delete it, which shows where nothing is found.
+  for_each_backend([](store& s) {
+    const std::uint64_t batches = static_cast<std::uint64_t>(scaled(2000));
+    std::atomic<bool> is_over{false};
+    std::atomic<int> wrong{0};
+    std::atomic<int> reads{0};
+    const auto looks = [&] {
+      for (revision before = 0; !is_over;) {
+        const auto k = read(s, {"k"});
+        const auto odd = read(s, {"odd"});
+        const auto both = read(s, {"k", "odd"});
+        if (!k || !odd || !both || k->at < before || odd->at < k->at || both->at < odd->at) {
+          return static_cast<void>(++wrong);
+        }
+        before = both->at;
+        if (k->records[0] && k->records[0]->at != k->at) ++wrong;
+        if (odd->records[0].has_value() != (odd->at % 2 == 1)) ++wrong;
+        if (both->records[1].has_value() != (both->at % 2 == 1)) ++wrong;
+        if (both->records[0] && both->records[0]->at != both->at) ++wrong;
+        ++reads;
+      }
+    };
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i) readers.emplace_back(looks);
+    for (std::uint64_t n = 1; n <= batches; ++n) {
+      batch next{.changes = {put("k", "v"), n % 2 == 1 ? put("odd", "") : del("odd")}};
+      // Some alone, so that the store rests in between, some together.
+      if (n % 8 < 4 || n == batches) {
+        CHECK(commit(s, std::move(next))->at == n);
+      } else {
+        s.commit(std::move(next), [](const auto&) {});
+      }
+    }
+    is_over = true;
+    for (std::thread& one : readers) one.join();
+    CHECK(wrong == 0);
+    CHECK(reads > 0);
+  });
+}
+
 TEST_CASE("watchers come and go while others write", "[control]") {
   // A bell that rang into a watcher that is gone would touch freed memory.
   for_each_backend([](store& s) {
