@@ -35,8 +35,8 @@
 // A failed write fails all batches of its group: nothing of them was applied. Before the next group
 // RocksDB is asked to resume, which it does as soon as the disk has room again.
 //
-// Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through a queue of
-// ours.
+// Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through a queue
+// of ours.
 
 namespace manta::inline v0::control {
 
