@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -98,20 +97,13 @@ contestant durable_beside_fsync() {
   return c;
 }
 
-// Writes `count` packed values and keeps the last of them, which are a tenth: what is older is
-// deleted, as many at once as a table's sweep would.
+// Writes `count` packed values and keeps the last of them, a tenth: each deletes one that is older.
 void write_long(opened& s, std::size_t count) {
   const std::size_t kept = count / 10;
-  const std::size_t swept = std::min<std::size_t>(kept / 8 + 1, 2048);
-  std::size_t oldest = 0;
   for (std::size_t n = 0; n < count; ++n) {
     control::batch next;
     next.changes.push_back(put(key_of(n), pack(n)));
-    if (n + 1 - oldest >= kept + swept || n + 1 == count) {
-      for (; n + 1 - oldest > kept; ++oldest) {
-        next.changes.push_back({control::change::kind::del, key_of(oldest)});
-      }
-    }
+    if (n >= kept) next.changes.push_back({control::change::kind::del, key_of(n - kept)});
     commit(*s.store, s.all, std::move(next));
   }
   s.all.wait();
