@@ -33,7 +33,7 @@
 //     read, scan  ---------------------------------------> RocksDB
 //
 // A failed write fails all batches of its group: nothing of them was applied. Before the next group
-// RocksDB is asked to resume, which it does as soon as the disk has room again.
+// RocksDB is asked to resume, which it does when the disk has room again and its log is whole.
 //
 // Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through a queue
 // of ours.
@@ -169,6 +169,7 @@ class rocks_store final : public store {
   void write_group(std::vector<pending>& group) noexcept;
   std::vector<result<outcome>> write_answers(std::vector<pending>& group, history::bells& bells);
   rocksdb::Status write(const group_write& what);
+  rocksdb::Status resume();
   result<outcome> add(group_write& to, batch& what);
   void add_to_write(const change& one, const std::string& at);
   result<std::optional<outcome::conflict>> conflict_of(const group_write& in, const batch& what);
@@ -183,7 +184,7 @@ class rocks_store final : public store {
   mutable std::shared_mutex open_;  // shared: RocksDB is in use
   rocks_files files_;
   bool is_closed_ = false;
-  bool has_failed_ = false;    // the writer's
+  rocksdb::Status failed_;     // the writer's: of the last write
   rocksdb::WriteBatch bytes_;  // the writer's: of a group, for its memory
   moment now_;
   history history_;
@@ -268,12 +269,11 @@ std::vector<result<outcome>> rocks_store::write_answers(std::vector<pending>& gr
   for (pending& one : group) answers.push_back(add(to, one.what));
   if (to.at == before) return answers;
 
-  const rocksdb::Status status = write(to);
-  has_failed_ = !status.ok();
-  if (has_failed_) {
-    const error why = to_error(status, path_);
+  failed_ = write(to);
+  if (!failed_.ok()) {
+    const error why = to_error(failed_, path_);
     for (result<outcome>& one : answers) {
-      if (one && one->at != 0) one = why;
+      if (one) one = why;  // also what was refused for a batch before it, which never was
     }
     return answers;
   }
@@ -281,11 +281,29 @@ std::vector<result<outcome>> rocks_store::write_answers(std::vector<pending>& gr
   return answers;
 }
 
+// Good, or good again after a failure. RocksDB looks for room by itself from time to time, and says
+// that it is busy meanwhile. Then it would append to the log whose end it could not write, which
+// fails for ever, or aborts where it is built with assertions; so a table is written first, which
+// begins another log. RocksDB 7.8 refuses that when the log was what failed: open it again then.
+rocksdb::Status rocks_store::resume() {
+  if (failed_.ok()) return failed_;
+  rocksdb::Status status = files_.db->Resume();
+  if (status.IsBusy()) return failed_;
+  if (!status.ok()) return status;
+  rocksdb::WriteBatch same;
+  same.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(now_.at()));
+  rocksdb::WriteOptions beside_log;
+  beside_log.disableWAL = true;
+  status = files_.db->Write(beside_log, &same);
+  if (status.ok()) status = files_.db->Flush({}, {files_.records, files_.about});
+  return status;
+}
+
 rocksdb::Status rocks_store::write(const group_write& what) {
   bytes_.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(what.at));
   rocksdb::WriteOptions how;
   how.sync = what.is_durable;
-  rocksdb::Status status = has_failed_ ? files_.db->Resume() : rocksdb::Status::OK();
+  rocksdb::Status status = resume();
   if (!status.ok()) return status;
   moment::turning turn(now_);
   status = files_.db->Write(how, &bytes_);
@@ -451,7 +469,9 @@ result<void> rocks_store::close() {
   const std::unique_lock lock(open_);
   if (is_closed_) return {};
   is_closed_ = true;
-  rocksdb::Status status = files_.db->SyncWAL();
+  // A log whose write has failed may not be synced, or a RocksDB with assertions aborts.
+  rocksdb::Status status = resume();
+  if (status.ok()) status = files_.db->SyncWAL();
   const rocksdb::Status closed = files_.close();
   if (status.ok()) status = closed;
   if (!status.ok()) return to_error(status, path_);

@@ -7,11 +7,13 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +151,66 @@ TEST_CASE("a condition sees batches of its group that have none", "[control][dis
     commit_to_box({.conditions = {{"k", first + 1}, {"gone", 0}}, .changes = {put("gone", "1")}});
   }
   for (std::size_t i = 0; i < boxes.size(); ++i) REQUIRE(boxes[i]->wait()->at == i + 1);
+}
+
+namespace {
+
+/// No file of this process can be longer.
+class file_limit {
+ public:
+  explicit file_limit(std::uintmax_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit now = before_;
+    now.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~file_limit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  file_limit(const file_limit&) = delete;
+  file_limit& operator=(const file_limit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+}  // namespace
+
+TEST_CASE("a write that fails answers nobody with what it would have done", "[control][disk]") {
+  // A condition that is refused for an earlier batch of the group would tell a revision that never
+  // came to be, and that another batch gets.
+  const folder where;
+  auto s = open_on_disk(where.store());
+  REQUIRE(commit(*s, {.changes = {put("k", "1")}}));
+  mailbox<control::outcome> lost;
+  mailbox<control::outcome> refused;
+  mailbox<control::outcome> first;
+  std::mutex gate;
+  std::unique_lock closed(gate);
+  const auto answer = first.answer();
+  s->commit({.changes = {put("k", "2")}}, [&](const auto& got) {
+    answer(got);
+    const std::lock_guard wait_for_the_rest(gate);
+  });
+  REQUIRE(first.wait());
+  {
+    const file_limit full(fs::file_size(files_of(where.store(), ".log").at(0)));
+    s->commit({.changes = {put("k", "3")}}, lost.answer());
+    s->commit({.conditions = {{"k", 2}}, .changes = {put("k", "4")}}, refused.answer());
+    closed.unlock();
+    CHECK_FALSE(lost.wait());
+    CHECK_FALSE(refused.wait());
+  }
+  for (int opened = 0; opened < 2; ++opened) {
+    const auto now = read(*s, {"k"});
+    REQUIRE(now);
+    CHECK(now->at == 2);
+    CHECK(now->records[0]->at == 2);
+    s.reset();
+    s = open_on_disk(where.store());
+  }
 }
 
 TEST_CASE("a read that is interrupted does not tell an older moment", "[control][disk]") {
