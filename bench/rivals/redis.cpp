@@ -46,7 +46,7 @@ class redis {
   redis& operator=(const redis&) = delete;
   ~redis() {
     close(socket_);
-    kill(pid_, SIGKILL);
+    kill(pid_, SIGTERM);  // it ends the process that rewrites its log, too
     waitpid(pid_, nullptr, 0);
   }
 
