@@ -54,3 +54,14 @@ manta_find_rocksdb(rocksdb_problem)
 if(rocksdb_problem)
   message(FATAL_ERROR "manta: ${rocksdb_problem}")
 endif()
+
+# CLI11: the command line of the program `manta` (src/tool): verbs within verbs, help and messages for
+# wrong use, which getopt leaves to its user. Headers only and private; libmanta never includes it.
+if(MANTA_BUILD_TOOL AND NOT TARGET CLI11::CLI11)
+  find_package(CLI11 2.1 QUIET)
+  if(NOT TARGET CLI11::CLI11)
+    message(FATAL_ERROR "manta: CLI11's headers, version 2.1 or later, were looked for and not found; "
+      "install them (Debian: apt-get install libcli11-dev), name their prefix in CMAKE_PREFIX_PATH, or "
+      "leave the program manta out with -DMANTA_BUILD_TOOL=OFF")
+  endif()
+endif()

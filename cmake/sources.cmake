@@ -18,7 +18,11 @@ set(manta_sources
   src/control/checks.cpp
   src/control/history.cpp
   src/control/memory_store.cpp
+  src/control/rocks_backup.cpp
+  src/control/rocks_check.cpp
   src/control/rocks_files.cpp
+  src/control/rocks_folder.cpp
+  src/control/rocks_repair.cpp
   src/control/rocks_store.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp

@@ -25,6 +25,7 @@ constexpr std::string_view cluster_key = "cluster";
 constexpr std::string_view our_format = "1";
 constexpr const char* about_family = "manta";
 constexpr std::size_t least_memory = std::size_t{8} << 20U;
+constexpr std::size_t tool_memory = std::size_t{64} << 20U;
 constexpr std::uint64_t log_bytes = std::uint64_t{64} << 20U;
 
 rocksdb::Slice slice(std::string_view text) noexcept { return {text.data(), text.size()}; }
@@ -80,10 +81,6 @@ rocksdb::DBOptions database_options(std::size_t memory) {
   return out;
 }
 
-error refused(const std::string& path, const std::string& why) {
-  return {errc::storage_failed, fmt::format("control: the store in {}: {}", path, why)};
-}
-
 result<std::string> value_of(rocks_files& files, std::string_view key, const std::string& path) {
   std::string found;
   const rocksdb::Status status = files.db->Get({}, files.about, slice(key), &found);
@@ -114,31 +111,66 @@ result<void> introduce(rocks_files& files, const rocks_options& how) {
   return {};
 }
 
-result<void> check_about(rocks_files& files, const rocks_options& how) {
-  const result<std::string> format = value_of(files, format_key, how.path);
+result<void> read_about(rocks_files& files, const std::string& path) {
+  result<std::string> format = value_of(files, format_key, path);
   if (!format) return format.error();
-  if (format->empty()) return introduce(files, how);
-  if (*format != our_format) {
-    return refused(how.path,
-                   fmt::format("its format is {}, this version of manta reads {}; use the "
-                               "version that made it, or another path",
-                               *format, our_format));
+  if (format->empty()) return refused(path, "it was not made by manta; give another path");
+  files.format = *std::move(format);
+  if (files.format != our_format) {
+    return refused(path, fmt::format("its format is {}, this version of manta reads {}; use the "
+                                     "version that made it, or another path",
+                                     files.format, our_format));
   }
-  const result<std::string> cluster = value_of(files, cluster_key, how.path);
+  result<std::string> cluster = value_of(files, cluster_key, path);
   if (!cluster) return cluster.error();
-  if (*cluster != how.cluster) {
-    return refused(how.path,
-                   fmt::format("it belongs to cluster \"{}\", this is \"{}\"; give another "
-                               "path",
-                               *cluster, how.cluster));
-  }
-  const result<std::string> last = value_of(files, revision_key, how.path);
+  files.cluster = *std::move(cluster);
+  const result<std::string> last = value_of(files, revision_key, path);
   if (!last) return last.error();
   files.at = revision_of_bytes(*last);
   return {};
 }
 
+result<void> check_about(rocks_files& files, const rocks_options& how) {
+  const result<std::string> format = value_of(files, format_key, how.path);
+  if (!format) return format.error();
+  if (format->empty()) {
+    if (result<void> good = introduce(files, how); !good) return good;
+  }
+  if (result<void> good = read_about(files, how.path); !good) return good;
+  if (files.cluster == how.cluster) return {};
+  return refused(how.path, fmt::format("it belongs to cluster \"{}\", this is \"{}\"; give "
+                                       "another path",
+                                       files.cluster, how.cluster));
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> families_with(std::size_t memory_bytes) {
+  const auto cache = rocksdb::NewLRUCache(memory_bytes / 4);
+  const rocksdb::ColumnFamilyOptions family = family_options(memory_bytes, cache);
+  return {{rocksdb::kDefaultColumnFamilyName, family}, {about_family, family}};
+}
+
+rocksdb::DBOptions tool_options(access how) {
+  rocksdb::DBOptions out = database_options(tool_memory);
+  out.create_if_missing = false;
+  out.create_missing_column_families = how == access::salvage;
+  if (how == access::read_only) return out;
+  out.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+  out.paranoid_checks = false;
+  out.track_and_verify_wals_in_manifest = false;
+  return out;
+}
+
 }  // namespace
+
+error refused(const std::string& path, const std::string& why) {
+  return {errc::storage_failed, fmt::format("control: the store in {}: {}", path, why)};
+}
+
+error damaged(const std::string& path, const std::string& how) {
+  return refused(path, fmt::format("it is damaged ({}); restore a backup, or save what can be read "
+                                   "with `manta control repair {}`",
+                                   how, path));
+}
 
 error to_error(const rocksdb::Status& status, const std::string& path) {
   const std::string said = status.ToString();
@@ -147,12 +179,7 @@ error to_error(const rocksdb::Status& status, const std::string& path) {
             fmt::format("control: no room on the disk of {} ({}); it goes on when there is some",
                         path, said)};
   }
-  if (status.IsCorruption()) {
-    return refused(path,
-                   fmt::format("it is damaged ({}); restore a backup, or save what can be read "
-                               "with `manta control repair {}`",
-                               said, path));
-  }
+  if (status.IsCorruption()) return damaged(path, said);
   if (said.find("lock ") != std::string::npos) {
     return refused(path, fmt::format("another process has it ({}); end that one, or give another "
                                      "path",
@@ -181,6 +208,10 @@ revision revision_of_bytes(std::string_view bytes) noexcept {
   return at;
 }
 
+rocks_files::rocks_files(rocksdb::DB* opened,
+                         const std::vector<rocksdb::ColumnFamilyHandle*>& families)
+    : db(opened), records(families.at(0)), about(families.at(1)) {}
+
 rocks_files::~rocks_files() {
   if (db != nullptr) static_cast<void>(close());
 }
@@ -194,26 +225,42 @@ rocksdb::Status rocks_files::close() {
   return status;
 }
 
-result<rocks_files> rocks_files::open(const rocks_options& how) {
+result<rocks_files> rocks_files::open(const rocks_options& how, rocksdb::Env* on) {
   if (how.path.empty()) return refused("\"\"", "asked for an empty path; name a folder");
   std::error_code failed;
   std::filesystem::create_directories(how.path, failed);
   if (failed) return refused(how.path, fmt::format("can't make it: {}", failed.message()));
   const std::size_t memory = std::max(how.memory_bytes, least_memory);
-  const auto cache = rocksdb::NewLRUCache(memory / 4);
-  const rocksdb::ColumnFamilyOptions family = family_options(memory, cache);
-  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
-      {rocksdb::kDefaultColumnFamilyName, family}, {about_family, family}};
+  rocksdb::DBOptions database = database_options(memory);
+  if (on != nullptr) database.env = on;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(memory), how.path, families, &handles, &opened);
+      rocksdb::DB::Open(database, how.path, families_with(memory), &handles, &opened);
   if (!status.ok()) return to_error(status, how.path);
-  rocks_files out;
-  out.db.reset(opened);
-  out.records = handles.at(0);
-  out.about = handles.at(1);
+  rocks_files out(opened, handles);
   if (result<void> good = check_about(out, how); !good) return good.error();
+  return out;
+}
+
+rocksdb::Status rebuild(const std::string& path) {
+  return rocksdb::RepairDB(path, tool_options(access::salvage), families_with(tool_memory));
+}
+
+result<rocks_files> rocks_files::open_existing(const std::string& path, access how) {
+  const rocksdb::DBOptions database = tool_options(how);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  const auto families = families_with(tool_memory);
+  const rocksdb::Status status =
+      how == access::read_only
+          ? rocksdb::DB::OpenForReadOnly(database, path, families, &handles, &opened)
+          : rocksdb::DB::Open(database, path, families, &handles, &opened);
+  if (!status.ok()) return to_error(status, path);
+  rocks_files out(opened, handles);
+  const result<void> good = read_about(out, path);
+  const bool is_strange = !out.format.empty() && out.format != our_format;
+  if (!good && (how == access::read_only || is_strange)) return good.error();
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <rocksdb/db.h>
 
@@ -20,23 +21,43 @@
 
 namespace manta::inline v0::control {
 
+/// How a folder is opened by what is not the store itself.
+enum class access {
+  read_only,  ///< changes nothing in the folder
+  salvage,    ///< passes over what is damaged; for a copy, since it writes
+};
+
 /// An open folder. The families belong to the database.
 struct rocks_files {
   std::unique_ptr<rocksdb::DB> db;
   rocksdb::ColumnFamilyHandle* records = nullptr;
   rocksdb::ColumnFamilyHandle* about = nullptr;
   revision at = 0;
+  std::string format;
+  std::string cluster;
 
-  rocks_files() = default;
+  rocks_files(rocksdb::DB* opened, const std::vector<rocksdb::ColumnFamilyHandle*>& families);
   rocks_files(rocks_files&&) noexcept = default;
   rocks_files& operator=(rocks_files&&) = delete;
   ~rocks_files();
 
-  /// See open_rocks_store.
-  static result<rocks_files> open(const rocks_options& how);
+  /// See open_rocks_store. `on`: whose files they are, for tests; null for the machine's.
+  static result<rocks_files> open(const rocks_options& how, rocksdb::Env* on = nullptr);
+  /// Any cluster's store, which must be there. Nobody else may write it meanwhile.
+  static result<rocks_files> open_existing(const std::string& path, access how);
   /// Gives up the families and closes the database.
   rocksdb::Status close();
 };
+
+/// The store of rocks_options on files that a test makes fail.
+result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how, rocksdb::Env* on);
+
+/// Has RocksDB make a store of the files that it can read, in place.
+rocksdb::Status rebuild(const std::string& path);
+/// errc::storage_failed about a store's folder.
+error refused(const std::string& path, const std::string& why);
+/// The same, with the ways out.
+error damaged(const std::string& path, const std::string& how);
 
 /// What RocksDB says, in our words: no room is errc::store_full, all else errc::storage_failed.
 error to_error(const rocksdb::Status& status, const std::string& path);

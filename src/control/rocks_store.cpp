@@ -481,7 +481,11 @@ result<void> rocks_store::close() {
 }  // namespace
 
 result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how) {
-  result<rocks_files> files = rocks_files::open(how);
+  return open_rocks_store(how, nullptr);
+}
+
+result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how, rocksdb::Env* on) {
+  result<rocks_files> files = rocks_files::open(how, on);
   if (!files) return files.error();
   return std::unique_ptr<store>(std::make_unique<rocks_store>(*std::move(files), how.path));
 }

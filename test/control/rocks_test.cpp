@@ -15,9 +15,8 @@
 
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "control/backends.hpp"
+#include "control/disk.hpp"
 #include "control/rocks_files.hpp"
 
 namespace {
@@ -36,48 +35,6 @@ std::string refusal_of(const control::rocks_options& how) {
   if (opened) return "opened";
   CHECK(opened.error().code() == errc::storage_failed);
   return opened.error().message();
-}
-
-std::string number(std::size_t n) {
-  std::string out = std::to_string(n);
-  return std::string(8 - out.size(), '0') + out;
-}
-
-/// Batch n of a log: its own key, and a counter that tells which was the last.
-control::batch batch_of(std::size_t n, durability how = durability::buffered) {
-  return {.changes = {put("log/" + number(n), "value " + std::to_string(n * n)),
-                      put("last", std::to_string(n))},
-          .how = how};
-}
-
-/// The batches that are there; -1 when they are not the first ones, all of them, as they were.
-int prefix_length(store& s) {
-  const auto all = scan_all(s, "log/", 1000);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].key != "log/" + number(i + 1)) return -1;
-    if (all[i].value != "value " + std::to_string((i + 1) * (i + 1))) return -1;
-    if (all[i].at != i + 1) return -1;
-  }
-  const auto last = read(s, {"last"});
-  if (!last || last->at != all.size()) return -1;
-  const auto& counter = last->records[0];
-  if ((counter ? counter->value : "0") != std::to_string(all.size())) return -1;
-  return static_cast<int>(all.size());
-}
-
-std::vector<fs::path> files_of(const std::string& path, const std::string& extension) {
-  std::vector<fs::path> out;
-  for (const auto& one : fs::directory_iterator(path)) {
-    if (one.path().extension() == extension) out.push_back(one.path());
-  }
-  return out;
-}
-
-/// A store whose process died: its files as they were before it was closed.
-void copy_as_after_a_crash(const std::string& from, const std::string& to) {
-  fs::remove_all(to);
-  fs::copy(from, to, fs::copy_options::recursive);
-  fs::remove(fs::path(to) / "LOCK");
 }
 
 }  // namespace
@@ -271,7 +228,7 @@ TEST_CASE("a folder that is not this store's is refused", "[control][disk]") {
   CHECK_THAT(refusal_of({.path = where.store()}), Contains("was not made by manta"));
 }
 
-TEST_CASE("a log that ends anywhere gives back the batches before", "[control][disk]") {
+TEST_CASE("a log that ends anywhere gives back the batches before", "[control][disk][repeats]") {
   // Later records without earlier ones, or half a batch, would show as no prefix.
   const folder where;
   const std::string crashed = (where.path() / "crashed").string();
@@ -288,7 +245,8 @@ TEST_CASE("a log that ends anywhere gives back the batches before", "[control][d
   const std::string cut = (where.path() / "cut").string();
   int shorter = 0;
   dice d(manta_test::run_seed());
-  for (std::uintmax_t less = 0; less < 4096; less += 1 + d.below(manta_test::scaled(400) / 4 + 1)) {
+  const auto most_skipped = static_cast<std::size_t>(manta_test::repeats(100, 1));
+  for (std::uintmax_t less = 0; less < 4096; less += 1 + d.below(most_skipped)) {
     CAPTURE(less);
     copy_as_after_a_crash(crashed, cut);
     fs::resize_file(fs::path(cut) / name, whole - less);
@@ -305,7 +263,7 @@ TEST_CASE("a log that ends anywhere gives back the batches before", "[control][d
 }
 
 TEST_CASE("damage is refused with the command that repairs, or changes nothing",
-          "[control][disk]") {
+          "[control][disk][repeats]") {
   const folder where;
   const std::string whole = (where.path() / "whole").string();
   const std::string damaged = (where.path() / "damaged").string();
@@ -328,7 +286,7 @@ TEST_CASE("damage is refused with the command that repairs, or changes nothing",
   dice d(manta_test::run_seed());
   int refused = 0;
   int harmless = 0;
-  for (int round = 0; round < manta_test::scaled(40); ++round) {
+  for (int round = 0; round < manta_test::repeats(40, 10000); ++round) {
     copy_as_after_a_crash(whole, damaged);
     const fs::path file = fs::path(damaged) / files[d.below(files.size())].filename();
     const std::size_t at = d.below(fs::file_size(file));
@@ -363,53 +321,12 @@ TEST_CASE("damage is refused with the command that repairs, or changes nothing",
                      << " without effect but for a shorter log");
 }
 
-namespace {
-
-/// The program that writes, as a child of this process.
-class writer_process {
- public:
-  writer_process(const std::string& store, const std::string& log) : pid_(fork()) {
-    if (pid_ != 0) return;
-    execl(MANTA_STORE_WRITER, MANTA_STORE_WRITER, store.c_str(), log.c_str(), nullptr);
-    _exit(127);
-  }
-  writer_process(const writer_process&) = delete;
-  writer_process& operator=(const writer_process&) = delete;
-  ~writer_process() {
-    if (pid_ > 0) end_by(SIGKILL);
-  }
-  /// How it ended, as waitpid says it.
-  int end_by(int signal) {
-    kill(pid_, signal);
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return status;
-  }
-
- private:
-  pid_t pid_;
-};
-
-/// The number of the last line that was written whole.
-std::size_t last_in_log(const std::string& log) {
-  std::ifstream in(log);
-  std::string line;
-  std::size_t last = 0;
-  while (std::getline(in, line)) {
-    if (line.size() == 8) last = std::stoul(line);
-  }
-  return last;
-}
-
-}  // namespace
-
-TEST_CASE("a writer that is killed loses nothing that was durable", "[control][disk]") {
+TEST_CASE("a writer that is killed loses nothing that was durable", "[control][disk][repeats]") {
   const folder where;
   const std::string log = (where.path() / "log").string();
   std::size_t before = 0;
   dice d(manta_test::run_seed());
-  for (int round = 0; round < manta_test::scaled(10); ++round) {
+  for (int round = 0; round < manta_test::repeats(10, 100); ++round) {
     CAPTURE(round);
     const std::size_t enough = before + 20 + d.below(400);
     {

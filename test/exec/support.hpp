@@ -26,6 +26,11 @@ inline constexpr bool is_sanitized = false;
 /// `full` in a plain build, a part of it where everything is ten times as slow.
 constexpr int scaled(int full) { return is_sanitized ? full / 10 : full; }
 
+/// How often a test repeats what it does at random: `full` where MANTA_TEST_FULL is set.
+inline int repeats(int usual, int full) {
+  return std::getenv("MANTA_TEST_FULL") != nullptr ? full : scaled(usual);
+}
+
 /// The seed of this run: MANTA_TEST_SEED, or always the same. Say CAPTURE(seed) after it.
 inline std::uint64_t run_seed() {
   const char* given = std::getenv("MANTA_TEST_SEED");

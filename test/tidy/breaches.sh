@@ -68,6 +68,11 @@ in_include node/bad.hpp '#include "../../../src/node/good.cpp"'
 planted rooms "public header includes private src/node/good.cpp"
 in_src store/bad.cpp '#include <rocksdb/db.h>'
 planted rooms "room 'store' includes <rocksdb/db.h>, which belongs to: control"
+mkdir -p "$copy/tree/src/tool"
+in_src tool/bad.cpp '#include <rocksdb/db.h>'
+planted rooms "room 'tool' includes <rocksdb/db.h>, which belongs to: control"
+in_src store/bad.cpp '#include <CLI/App.hpp>'
+planted rooms "room 'store' includes <CLI/App.hpp>, which belongs to: tool"
 in_src exec/bad.cpp '#include <wire/protocol.capnp.h>'
 planted rooms "room 'exec' includes <wire/protocol.capnp.h>, which belongs to: wire"
 in_src store/bad.cpp '#include "nowhere.hpp"'
@@ -123,6 +128,8 @@ planted text "src/base/bad.cpp:2: TODO(""now) is still to be done"
 clean sources
 in_src base/bad.cpp ''
 planted sources "cmake/sources.cmake: does not name src/base/bad.cpp"
+mkdir -p "$copy/tree/src/tool" && in_src tool/bad.cpp ''
+planted sources "cmake/tool.cmake: does not name src/tool/bad.cpp"
 rm "$copy/tree/src/base/good.cpp"
 planted sources "cmake/sources.cmake: names src/base/good.cpp, which is not there"
 mkdir -p "$copy/tree/test/base" && echo "$spdx" >"$copy/tree/test/base/bad_test.cpp"

@@ -7,7 +7,7 @@ BEGIN {
   split("exec codec store wire bulk control own sched life", middle, " ")
   for (i in middle) floors[middle[i]] = 2
   floors["node"] = 3
-  split("front observe cli", top, " ")
+  split("front observe tool", top, " ")
   for (i in top) floors[top[i]] = 4
 
   # Third-party folder -> rooms whose sources may include it. fmt is the foundation's, so all may.
@@ -21,7 +21,7 @@ BEGIN {
   homes["asio"] = "bulk"
   homes["asio.hpp"] = "bulk"
   homes["rocksdb"] = "control"
-  homes["CLI"] = "cli"
+  homes["CLI"] = "tool"
 }
 
 # The room of a path relative to the checkout, include/ or src/.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Lists against folders: sh sources.sh <checkout>. cmake/sources.cmake names every .cpp below src/,
-# test/CMakeLists.txt every *_test.cpp below test/; a file that is in no list would never be built.
+# cmake/tool.cmake every one below src/tool, test/CMakeLists.txt every *_test.cpp below test/; a file that is in no list would never be built.
 set -eu
 export LC_ALL=C
 cd "$1"
@@ -17,9 +17,12 @@ same() {  # <list file> <what the list names> <what the folder holds>
   done
 }
 
-# Programs of their own below src/ start with main; they are not part of the library.
+# The program in src/tool is not part of the library.
 same cmake/sources.cmake "$(sed -n 's/^ *\(src\/[^ ]*\.cpp\)$/\1/p' cmake/sources.cmake)" \
-  "$(find src -name '*.cpp' ! -name main.cpp 2>/dev/null | sort)"
+  "$(find src -name '*.cpp' ! -path 'src/tool/*' 2>/dev/null | sort)"
+
+named=$(sed -n 's/^ *\(src\/[^ ]*\.cpp\)$/\1/p' cmake/tool.cmake 2>/dev/null || true)
+same cmake/tool.cmake "$named" "$(find src/tool -name '*.cpp' 2>/dev/null | sort)"
 
 named=$(sed -n 's/^ *\([^ ]*_test\.cpp\)$/\1/p' test/CMakeLists.txt | sort)
 same test/CMakeLists.txt "$named" "$(cd test && find . -name '*_test.cpp' | sed 's/^\.\///' | sort)"
