@@ -13,8 +13,11 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
+
+#include "control/rocks_folder.hpp"
 
 namespace manta::inline v0::control {
 
@@ -42,7 +45,11 @@ rocksdb::ColumnFamilyOptions family_options(std::size_t memory,
   table.format_version = 5;
   rocksdb::ColumnFamilyOptions out;
   out.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  out.write_buffer_size = memory / 8;
+  // No table is written for this limit, which is out of reach, but for db_write_buffer_size. What
+  // RocksDB 7.8 does for this one loses count of the families when a log can't be made on a full
+  // disk, and ends the process when the store is closed.
+  out.write_buffer_size = memory;
+  out.arena_block_size = memory / 64;
   out.max_write_buffer_number = 2;
   out.target_file_size_base = std::max<std::uint64_t>(memory / 8, std::uint64_t{4} << 20U);
   out.max_bytes_for_level_base = 4 * out.target_file_size_base;
@@ -60,6 +67,41 @@ class no_events final : public rocksdb::Logger {
   void Logv(const char* /*format*/, va_list /*of*/) override {}
 };
 
+// Sees each batch of the log before it is applied, and ends where one is missing: RocksDB tolerates
+// a log that ends early and goes on with the next log, which after a crash may have later batches
+// that happened to reach the disk. Also where a write failed: it may be in the log all the same.
+class unbroken final : public rocksdb::WalFilter {
+ public:
+  explicit unbroken(rocksdb::SequenceNumber last) : last_(last) {}
+  const char* Name() const override { return "manta.unbroken"; }
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
+                                     const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
+                                     bool*) override {
+    const std::string& bytes = batch.Data();  // begins with its number, 8 bytes little-endian
+    const rocksdb::SequenceNumber first = revision_of_bytes(bytes);
+    const rocksdb::SequenceNumber after = first + batch.Count();
+    if (after == first) return WalProcessingOption::kContinueProcessing;
+    if ((next_ != 0 && first != next_) || after - 1 > last_) {
+      return WalProcessingOption::kStopReplay;
+    }
+    next_ = after;
+    return WalProcessingOption::kContinueProcessing;
+  }
+
+ private:
+  const rocksdb::SequenceNumber last_;
+  rocksdb::SequenceNumber next_ = 0;
+};
+
+// After a failure the writer opens the folder again, when there is room; RocksDB's own thread would
+// look for room every five seconds and try to go on with the same log.
+struct no_recovery_by_itself final : rocksdb::EventListener {
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* is_tried) override {
+    *is_tried = false;
+  }
+};
+
 // The log is read to its last whole record, which a crash may leave, and anything else that is
 // wrong in it is refused. RocksDB's default would stop at the first damage and call that good.
 rocksdb::DBOptions database_options(std::size_t memory) {
@@ -75,6 +117,8 @@ rocksdb::DBOptions database_options(std::size_t memory) {
   out.max_manifest_file_size = std::uint64_t{16} << 20U;
   out.stats_dump_period_sec = 0;
   out.stats_persist_period_sec = 0;
+  out.max_bgerror_resume_count = 0;
+  out.listeners.push_back(std::make_shared<no_recovery_by_itself>());
   out.atomic_flush = true;  // a record and the revision that it has are found together
   out.create_if_missing = true;
   out.create_missing_column_families = true;
@@ -179,7 +223,8 @@ error to_error(const rocksdb::Status& status, const std::string& path) {
             fmt::format("control: no room on the disk of {} ({}); it goes on when there is some",
                         path, said)};
   }
-  if (status.IsCorruption()) return damaged(path, said);
+  const bool is_missing = said.find("No such file") != std::string::npos;
+  if (status.IsCorruption() || is_missing) return damaged(path, said);
   if (said.find("lock ") != std::string::npos) {
     return refused(path, fmt::format("another process has it ({}); end that one, or give another "
                                      "path",
@@ -216,7 +261,21 @@ rocks_files::~rocks_files() {
   if (db != nullptr) static_cast<void>(close());
 }
 
+// The old database ends before its filter does.
+rocks_files& rocks_files::operator=(rocks_files&& other) noexcept {
+  if (db != nullptr) static_cast<void>(close());
+  db = std::move(other.db);
+  filter = std::move(other.filter);
+  records = other.records;
+  about = other.about;
+  at = other.at;
+  format = std::move(other.format);
+  cluster = std::move(other.cluster);
+  return *this;
+}
+
 rocksdb::Status rocks_files::close() {
+  if (db == nullptr) return rocksdb::Status::OK();
   for (rocksdb::ColumnFamilyHandle* const one : {records, about}) {
     if (one != nullptr) static_cast<void>(db->DestroyColumnFamilyHandle(one));
   }
@@ -225,20 +284,48 @@ rocksdb::Status rocks_files::close() {
   return status;
 }
 
-result<rocks_files> rocks_files::open(const rocks_options& how, rocksdb::Env* on) {
+rocksdb::Status rocks_files::check_room(const std::string& path) const {
+  // What is in memory has to fit into tables.
+  std::uint64_t needed = std::uint64_t{4} << 20U;
+  std::uint64_t some = 0;
+  if (db->GetAggregatedIntProperty("rocksdb.size-all-mem-tables", &some)) needed += some;
+  rocksdb::Env& env = *db->GetEnv();
+  const std::string probe = path + "/room";
+  std::uint64_t free = needed;
+  rocksdb::Status status = env.GetFreeSpace(path, &free);
+  if (status.IsNotSupported()) status = rocksdb::Status::OK();
+  if (status.ok() && free < needed) {
+    return rocksdb::Status::NoSpace(fmt::format("{} bytes are free, {} needed", free, needed));
+  }
+  if (status.ok()) status = rocksdb::WriteStringToFile(&env, std::string(4096, '\0'), probe, true);
+  const rocksdb::Status removed = env.DeleteFile(probe);
+  return status.ok() ? removed : status;
+}
+
+result<rocks_files> rocks_files::open(const rocks_options& how, rocksdb::Env* on,
+                                      rocksdb::SequenceNumber last) {
   if (how.path.empty()) return refused("\"\"", "asked for an empty path; name a folder");
   std::error_code failed;
   std::filesystem::create_directories(how.path, failed);
   if (failed) return refused(how.path, fmt::format("can't make it: {}", failed.message()));
+  // RocksDB would make a new store of it and remove the tables.
+  const result<folder_listing> there = folder_listing::of_any(how.path);
+  if (there && !there->has_current && !(there->tables.empty() && there->logs.empty())) {
+    return damaged(how.path, "its file CURRENT is missing");
+  }
+  if (result<void> good = check_manifest(how.path); !good) return good.error();
   const std::size_t memory = std::max(how.memory_bytes, least_memory);
   rocksdb::DBOptions database = database_options(memory);
   if (on != nullptr) database.env = on;
+  auto filter = std::make_unique<unbroken>(last);
+  database.wal_filter = filter.get();
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status =
       rocksdb::DB::Open(database, how.path, families_with(memory), &handles, &opened);
   if (!status.ok()) return to_error(status, how.path);
   rocks_files out(opened, handles);
+  out.filter = std::move(filter);
   if (result<void> good = check_about(out, how); !good) return good.error();
   return out;
 }
@@ -247,8 +334,15 @@ rocksdb::Status rebuild(const std::string& path) {
   return rocksdb::RepairDB(path, tool_options(access::salvage), families_with(tool_memory));
 }
 
-result<rocks_files> rocks_files::open_existing(const std::string& path, access how) {
-  const rocksdb::DBOptions database = tool_options(how);
+result<rocks_files> rocks_files::open_existing(const std::string& path, access how,
+                                               rocksdb::Env* on, rocksdb::SequenceNumber last) {
+  rocksdb::DBOptions database = tool_options(how);
+  if (on != nullptr) database.env = on;
+  auto filter = std::make_unique<unbroken>(last);
+  if (how == access::read_only) {
+    database.wal_filter = filter.get();
+    if (result<void> good = check_manifest(path); !good) return good.error();
+  }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
   const auto families = families_with(tool_memory);
@@ -258,6 +352,7 @@ result<rocks_files> rocks_files::open_existing(const std::string& path, access h
           : rocksdb::DB::Open(database, path, families, &handles, &opened);
   if (!status.ok()) return to_error(status, path);
   rocks_files out(opened, handles);
+  out.filter = std::move(filter);
   const result<void> good = read_about(out, path);
   const bool is_strange = !out.format.empty() && out.format != our_format;
   if (!good && (how == access::read_only || is_strange)) return good.error();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <rocksdb/db.h>
+#include <rocksdb/wal_filter.h>
 
 #include "control/store.hpp"
 
@@ -27,8 +29,13 @@ enum class access {
   salvage,    ///< passes over what is damaged; for a copy, since it writes
 };
 
+/// No change in the log has a later number.
+inline constexpr rocksdb::SequenceNumber all_changes =
+    std::numeric_limits<rocksdb::SequenceNumber>::max();
+
 /// An open folder. The families belong to the database.
 struct rocks_files {
+  std::unique_ptr<rocksdb::WalFilter> filter;  // the database's, which does not own it
   std::unique_ptr<rocksdb::DB> db;
   rocksdb::ColumnFamilyHandle* records = nullptr;
   rocksdb::ColumnFamilyHandle* about = nullptr;
@@ -38,13 +45,19 @@ struct rocks_files {
 
   rocks_files(rocksdb::DB* opened, const std::vector<rocksdb::ColumnFamilyHandle*>& families);
   rocks_files(rocks_files&&) noexcept = default;
-  rocks_files& operator=(rocks_files&&) = delete;
+  rocks_files& operator=(rocks_files&& other) noexcept;
   ~rocks_files();
 
-  /// See open_rocks_store. `on`: whose files they are, for tests; null for the machine's.
-  static result<rocks_files> open(const rocks_options& how, rocksdb::Env* on = nullptr);
+  /// See open_rocks_store. `on`: whose files they are, for tests; null for the machine's. `last`:
+  /// of the changes in the log, those that RocksDB has given a later number are dropped.
+  static result<rocks_files> open(const rocks_options& how, rocksdb::Env* on = nullptr,
+                                  rocksdb::SequenceNumber last = all_changes);
   /// Any cluster's store, which must be there. Nobody else may write it meanwhile.
-  static result<rocks_files> open_existing(const std::string& path, access how);
+  static result<rocks_files> open_existing(const std::string& path, access how,
+                                           rocksdb::Env* on = nullptr,
+                                           rocksdb::SequenceNumber last = all_changes);
+  /// Whether the folder could be written, and has room for what is in memory.
+  rocksdb::Status check_room(const std::string& path) const;
   /// Gives up the families and closes the database.
   rocksdb::Status close();
 };

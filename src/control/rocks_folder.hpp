@@ -60,6 +60,9 @@ class new_folder {
 /// What is wrong with a copy is wrong with what it was made of.
 error about_source(const error& why, const std::string& copy, const std::string& path);
 
+/// Refuses a manifest of which RocksDB would pass over a part.
+result<void> check_manifest(const std::string& path);
+
 /// Opens read-only, counts, and verifies: the work of check_rocks_store without its lock.
 result<store_facts> look_through(const std::string& path);
 /// The same with the folder opened already.

@@ -32,8 +32,8 @@
 //     commit --> [ queue, 64 MiB ] --> writer: check, collect, write, publish, answer
 //     read, scan  ---------------------------------------> RocksDB
 //
-// A failed write fails all batches of its group: nothing of them was applied. Before the next group
-// RocksDB is asked to resume, which it does when the disk has room again and its log is whole.
+// A failed write fails all batches of its group: nothing of them was applied. Before the next
+// group the folder is opened again, if it has room; reads go on meanwhile.
 //
 // Threads: RocksDB is not built for ThreadSanitizer; what goes to the writer goes through a queue
 // of ours.
@@ -146,8 +146,13 @@ class moment {
 
 class rocks_store final : public store {
  public:
-  rocks_store(rocks_files files, std::string path)
-      : path_(std::move(path)), files_(std::move(files)), now_(files_.at), history_(files_.at) {
+  rocks_store(rocks_files files, rocks_options how, rocksdb::Env* on)
+      : how_(std::move(how)),
+        on_(on),
+        path_(how_.path),
+        files_(std::move(files)),
+        now_(files_.at),
+        history_(files_.at) {
     writer_ = std::thread([this] { write_all(); });
   }
   ~rocks_store() override { static_cast<void>(close()); }
@@ -166,10 +171,10 @@ class rocks_store final : public store {
   class snapshot;
 
   void write_all() noexcept;
+  result<void> revive();
   void write_group(std::vector<pending>& group) noexcept;
   std::vector<result<outcome>> write_answers(std::vector<pending>& group, history::bells& bells);
-  rocksdb::Status write(const group_write& what);
-  rocksdb::Status resume();
+  result<void> write(const group_write& what);
   result<outcome> add(group_write& to, batch& what);
   void add_to_write(const change& one, const std::string& at);
   result<std::optional<outcome::conflict>> conflict_of(const group_write& in, const batch& what);
@@ -178,14 +183,18 @@ class rocks_store final : public store {
   std::optional<result<found>> read_unmoved(std::string& key);
   result<void> add_found(found& to, std::string& key, const rocksdb::Status& status,
                          const rocksdb::PinnableSlice& value) const;
+  error unreadable() const;
   result<page> scan_now(const range& of);
 
+  const rocks_options how_;
+  rocksdb::Env* const on_;
   const std::string path_;
   mutable std::shared_mutex open_;  // shared: RocksDB is in use
   rocks_files files_;
   bool is_closed_ = false;
-  rocksdb::Status failed_;     // the writer's: of the last write
-  rocksdb::WriteBatch bytes_;  // the writer's: of a group, for its memory
+  bool has_failed_ = false;  // this and the next two are the writer's
+  rocksdb::SequenceNumber last_ = 0;
+  rocksdb::WriteBatch bytes_;  // of a group, for its memory
   moment now_;
   history history_;
   commit_queue queue_;
@@ -269,9 +278,8 @@ std::vector<result<outcome>> rocks_store::write_answers(std::vector<pending>& gr
   for (pending& one : group) answers.push_back(add(to, one.what));
   if (to.at == before) return answers;
 
-  failed_ = write(to);
-  if (!failed_.ok()) {
-    const error why = to_error(failed_, path_);
+  if (const result<void> done = write(to); !done) {
+    const error& why = done.error();
     for (result<outcome>& one : answers) {
       if (one) one = why;  // also what was refused for a batch before it, which never was
     }
@@ -281,38 +289,58 @@ std::vector<result<outcome>> rocks_store::write_answers(std::vector<pending>& gr
   return answers;
 }
 
-// Good, or good again after a failure. RocksDB looks for room by itself from time to time, and says
-// that it is busy meanwhile. Then it would append to the log whose end it could not write, which
-// fails for ever, or aborts where it is built with assertions; so a table is written first, which
-// begins another log. RocksDB 7.8 refuses that when the log was what failed: open it again then.
-rocksdb::Status rocks_store::resume() {
-  if (failed_.ok()) return failed_;
-  rocksdb::Status status = files_.db->Resume();
-  if (status.IsBusy()) return failed_;
-  if (!status.ok()) return status;
-  rocksdb::WriteBatch same;
-  same.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(now_.at()));
-  rocksdb::WriteOptions beside_log;
-  beside_log.disableWAL = true;
-  status = files_.db->Write(beside_log, &same);
-  if (status.ok()) status = files_.db->Flush({}, {files_.records, files_.about});
-  return status;
-}
-
-rocksdb::Status rocks_store::write(const group_write& what) {
-  bytes_.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(what.at));
+result<void> rocks_store::write(const group_write& what) {
   rocksdb::WriteOptions how;
   how.sync = what.is_durable;
-  rocksdb::Status status = resume();
-  if (!status.ok()) return status;
+  if (has_failed_) {
+    if (result<void> alive = revive(); !alive) return alive;
+  }
+  // Not before: there may have been no family to name.
+  bytes_.Put(files_.about, {revision_key.data(), revision_key.size()}, bytes_of_revision(what.at));
   moment::turning turn(now_);
-  status = files_.db->Write(how, &bytes_);
-  if (status.ok()) turn.to(what.at);
-  return status;
+  const rocksdb::Status status = files_.db->Write(how, &bytes_);
+  has_failed_ = !status.ok();
+  if (has_failed_) return to_error(status, path_);
+  turn.to(what.at);
+  return {};
+}
+
+error rocks_store::unreadable() const {
+  return refused(path_,
+                 "it could not be opened again after a write failed; see that the disk is "
+                 "sound, and commit something");
+}
+
+// Opens the folder again without the write that failed. RocksDB could be told to go on, but what
+// it does then with a log whose writing failed depends on what is in memory, and ends the process
+// where that is nothing. Where the folder can't be written again, reads are answered all the same.
+result<void> rocks_store::revive() {
+  if (files_.db != nullptr) {
+    const rocksdb::Status room = files_.check_room(path_);
+    if (!room.ok()) return to_error(room, path_);
+    last_ = files_.db->GetLatestSequenceNumber();
+  }
+  const std::unique_lock lock(open_);
+  static_cast<void>(files_.close());
+  result<rocks_files> fresh = rocks_files::open(how_, on_, last_);
+  if (fresh && fresh->at == now_.at()) {
+    files_ = *std::move(fresh);
+    has_failed_ = false;
+    return {};
+  }
+  const error why = fresh ? refused(path_, fmt::format("opened again after a write failed it ends "
+                                                       "with revision {} and not {}; restart",
+                                                       fresh->at, now_.at()))
+                          : fresh.error();
+  if (fresh) fresh = why;
+  result<rocks_files> readable = rocks_files::open_existing(path_, access::read_only, on_, last_);
+  if (readable) files_ = *std::move(readable);
+  return why;
 }
 
 result<revision> rocks_store::revision_now(const std::string& key) {
   rocksdb::PinnableSlice found;
+  if (files_.db == nullptr) return unreadable();
   const rocksdb::Status status = files_.db->Get({}, files_.records, key, &found);
   if (status.IsNotFound()) return revision{0};
   if (!status.ok()) return to_error(status, path_);
@@ -366,6 +394,7 @@ result<found> rocks_store::read_now(std::vector<std::string> keys) try {
   if (result<void> good = check(keys); !good) return good.error();
   const std::shared_lock lock(open_);
   if (is_closed_) return closed_error();
+  if (files_.db == nullptr) return unreadable();
   if (keys.size() == 1) {
     if (auto quickly = read_unmoved(keys.front())) return *std::move(quickly);
   }
@@ -420,6 +449,7 @@ result<page> rocks_store::scan_now(const range& of) try {
   if (result<void> good = check(of); !good) return good.error();
   const std::shared_lock lock(open_);
   if (is_closed_) return closed_error();
+  if (files_.db == nullptr) return unreadable();
   const snapshot one(files_);
   page out;
   if (const auto status = one.revision_of(out.at); !status.ok()) return to_error(status, path_);
@@ -454,7 +484,7 @@ usage rocks_store::measure() const {
   usage out;
   out.at = now_.at();
   const std::shared_lock lock(open_);
-  if (is_closed_) return out;
+  if (is_closed_ || files_.db == nullptr) return out;
   static_cast<void>(
       files_.db->GetIntProperty(files_.records, "rocksdb.estimate-num-keys", &out.records));
   static_cast<void>(
@@ -466,12 +496,15 @@ result<void> rocks_store::close() {
   const std::lock_guard once(closing_);
   queue_.end();
   if (writer_.joinable()) writer_.join();
+  if (is_closed_) return {};  // written here alone
+  result<void> alive = has_failed_ ? revive() : result<void>();
   const std::unique_lock lock(open_);
-  if (is_closed_) return {};
   is_closed_ = true;
-  // A log whose write has failed may not be synced, or a RocksDB with assertions aborts.
-  rocksdb::Status status = resume();
-  if (status.ok()) status = files_.db->SyncWAL();
+  if (!alive) {
+    static_cast<void>(files_.close());
+    return alive;
+  }
+  rocksdb::Status status = files_.db->SyncWAL();
   const rocksdb::Status closed = files_.close();
   if (status.ok()) status = closed;
   if (!status.ok()) return to_error(status, path_);
@@ -487,7 +520,7 @@ result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how) {
 result<std::unique_ptr<store>> open_rocks_store(const rocks_options& how, rocksdb::Env* on) {
   result<rocks_files> files = rocks_files::open(how, on);
   if (!files) return files.error();
-  return std::unique_ptr<store>(std::make_unique<rocks_store>(*std::move(files), how.path));
+  return std::unique_ptr<store>(std::make_unique<rocks_store>(*std::move(files), how, on));
 }
 
 }  // namespace manta::inline v0::control

@@ -78,6 +78,11 @@ class mailbox {
       arrived_.notify_all();
     };
   }
+  /// Waits, and leaves the answer where it is.
+  bool wait_only() {
+    std::unique_lock lock(mutex_);
+    return arrived_.wait_for(lock, std::chrono::seconds(60), [this] { return got_.has_value(); });
+  }
   manta::result<T> wait() {
     std::unique_lock lock(mutex_);
     const bool came =

@@ -64,6 +64,15 @@ inline void copy_as_after_a_crash(const std::string& from, const std::string& to
   fs::remove(fs::path(to) / "LOCK");
 }
 
+/// Changes one bit of a file.
+inline void flip_bit(const fs::path& file, std::size_t at, std::size_t bit) {
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekg(static_cast<std::streamoff>(at));
+  const char before = static_cast<char>(bytes.get());
+  bytes.seekp(static_cast<std::streamoff>(at));
+  bytes.put(static_cast<char>(before ^ (1 << bit)));
+}
+
 /// The program that writes, as a child of this process.
 class writer_process {
  public:

@@ -3,8 +3,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -228,6 +230,29 @@ TEST_CASE("a folder that is not this store's is refused", "[control][disk]") {
   CHECK_THAT(refusal_of({.path = where.store()}), Contains("was not made by manta"));
 }
 
+TEST_CASE("a file of a store that is missing is no new store", "[control][disk]") {
+  // RocksDB would begin anew where CURRENT is missing, and remove the tables.
+  const folder where;
+  const std::string damaged = (where.path() / "damaged").string();
+  for (int part = 0; part < 2; ++part) {
+    const auto s = open_on_disk(where.store());
+    REQUIRE(commit(*s, batch_of(static_cast<std::size_t>(part) + 1)));
+  }
+  for (const char* const kind : {"CURRENT", "MANIFEST", ".sst"}) {
+    CAPTURE(kind);
+    copy_as_after_a_crash(where.store(), damaged);
+    for (const auto& one : fs::directory_iterator(damaged)) {
+      if (one.path().extension() == kind || one.path().filename().string().starts_with(kind)) {
+        fs::remove(one.path());
+      }
+    }
+    const auto before = std::distance(fs::directory_iterator(damaged), fs::directory_iterator());
+    CHECK_THAT(refusal_of({.path = damaged}), Contains("manta control repair"));
+    CHECK(files_of(damaged, ".log").size() + files_of(damaged, ".sst").size() > 0);
+    CHECK(std::distance(fs::directory_iterator(damaged), fs::directory_iterator()) >= before);
+  }
+}
+
 TEST_CASE("a log that ends anywhere gives back the batches before", "[control][disk][repeats]") {
   // Later records without earlier ones, or half a batch, would show as no prefix.
   const folder where;
@@ -285,22 +310,19 @@ TEST_CASE("damage is refused with the command that repairs, or changes nothing",
   REQUIRE(files.size() >= 4);
   dice d(manta_test::run_seed());
   int refused = 0;
+  int shorter = 0;
   int harmless = 0;
   for (int round = 0; round < manta_test::repeats(40, 10000); ++round) {
     copy_as_after_a_crash(whole, damaged);
     const fs::path file = fs::path(damaged) / files[d.below(files.size())].filename();
     const std::size_t at = d.below(fs::file_size(file));
     CAPTURE(file.string(), at);
-    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-    bytes.seekg(static_cast<std::streamoff>(at));
-    const char before = static_cast<char>(bytes.get());
-    bytes.seekp(static_cast<std::streamoff>(at));
-    bytes.put(static_cast<char>(before ^ (1 << d.below(8))));
-    bytes.close();
+    flip_bit(file, at, d.below(8));
     auto opened = control::open_rocks_store({.path = damaged});
     if (!opened) {
       ++refused;
       REQUIRE(opened.error().code() == errc::storage_failed);
+      REQUIRE_THAT(opened.error().message(), Contains("manta control repair"));
       continue;
     }
     const auto s = *std::move(opened);
@@ -313,12 +335,14 @@ TEST_CASE("damage is refused with the command that repairs, or changes nothing",
     }
     // In the end of the log damage looks like a crash: a prefix.
     const int found = prefix_length(*s);
-    REQUIRE(found >= 0);
-    ++harmless;
+    REQUIRE(found >= 300);
+    if (found < 600) REQUIRE(file.extension() == ".log");
+    ++(found < 600 ? shorter : harmless);
   }
   CHECK(refused > 0);
-  WARN("damaged at " << refused + harmless << " places: " << refused << " refused, " << harmless
-                     << " without effect but for a shorter log");
+  if (std::getenv("MANTA_TEST_FULL") == nullptr) return;
+  WARN("refused: " << refused << ", without effect: " << harmless
+                   << ", a shorter log: " << shorter);
 }
 
 TEST_CASE("a writer that is killed loses nothing that was durable", "[control][disk][repeats]") {
@@ -341,5 +365,29 @@ TEST_CASE("a writer that is killed loses nothing that was durable", "[control][d
     REQUIRE(found >= 0);
     REQUIRE(static_cast<std::size_t>(found) >= durable);
     before = static_cast<std::size_t>(found);
+  }
+}
+
+TEST_CASE("a manifest with a damaged bit is refused, and no table is lost", "[control][disk]") {
+  // RocksDB takes a record that is too long for the end after a crash, and forgets the tables that
+  // come after it.
+  const folder where;
+  const std::string damaged = (where.path() / "damaged").string();
+  for (std::size_t n = 1; n <= 3; ++n) REQUIRE(commit(*open_on_disk(where.store()), batch_of(n)));
+  fs::path manifest;
+  for (const auto& one : fs::directory_iterator(where.store())) {
+    if (one.path().filename().string().starts_with("MANIFEST")) manifest = one.path();
+  }
+  const std::size_t size = fs::file_size(manifest);
+  dice d(manta_test::run_seed());
+  // The first record's length, its last byte, and any.
+  std::vector<std::pair<std::size_t, std::size_t>> places = {{4, 0}, {4, 7}, {5, 0}, {5, 7}};
+  for (int i = 0; i < manta_test::scaled(50); ++i) places.emplace_back(d.below(size), d.below(8));
+  for (const auto& [at, bit] : places) {
+    CAPTURE(at, bit);
+    copy_as_after_a_crash(where.store(), damaged);
+    flip_bit(fs::path(damaged) / manifest.filename(), at, bit);
+    REQUIRE_THAT(refusal_of({.path = damaged}), Contains("manta control repair"));
+    REQUIRE(files_of(damaged, ".sst").size() == files_of(where.store(), ".sst").size());
   }
 }

@@ -56,14 +56,6 @@ void fill(const std::string& path, std::size_t first, std::size_t last) {
   for (std::size_t n = first; n <= last; ++n) REQUIRE(commit(*s, batch_of(n)));
 }
 
-void flip(const fs::path& file, std::size_t at) {
-  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
-  bytes.seekg(static_cast<std::streamoff>(at));
-  const char before = static_cast<char>(bytes.get());
-  bytes.seekp(static_cast<std::streamoff>(at));
-  bytes.put(static_cast<char>(before ^ 1));
-}
-
 }  // namespace
 
 TEST_CASE("control check and dump show what a store has", "[tool][control]") {
@@ -162,7 +154,7 @@ TEST_CASE("control repair saves what can be read, elsewhere", "[tool][control]")
       // The largest: the other tables have nothing but the last revision.
       if (is_meant && (file.empty() || fs::file_size(one) > fs::file_size(file))) file = one;
     }
-    flip(file, fs::file_size(file) / 2);
+    flip_bit(file, fs::file_size(file) / 2, 0);
     const ran checked = tool("control check " + damaged);
     CHECK(checked.code == 1);
     CHECK_THAT(checked.out, Contains("manta control repair " + damaged));
