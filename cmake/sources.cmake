@@ -22,6 +22,7 @@ set(manta_sources
   src/control/rocks_check.cpp
   src/control/rocks_files.cpp
   src/control/rocks_folder.cpp
+  src/control/rocks_footer.cpp
   src/control/rocks_manifest.cpp
   src/control/rocks_repair.cpp
   src/control/rocks_store.cpp

@@ -42,7 +42,8 @@ rocksdb::ColumnFamilyOptions family_options(std::size_t memory,
   table.cache_index_and_filter_blocks = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  table.format_version = 5;
+  table.format_version = 5;  // this and the next line: see rocks_footer.cpp
+  table.checksum = rocksdb::kXXH3;
   rocksdb::ColumnFamilyOptions out;
   out.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // No table is written for this limit, which is out of reach, but for db_write_buffer_size. What
@@ -314,6 +315,7 @@ result<rocks_files> rocks_files::open(const rocks_options& how, rocksdb::Env* on
     return damaged(how.path, "its file CURRENT is missing");
   }
   if (result<void> good = check_manifest(how.path); !good) return good.error();
+  if (result<void> good = check_footers(how.path); !good) return good.error();
   const std::size_t memory = std::max(how.memory_bytes, least_memory);
   rocksdb::DBOptions database = database_options(memory);
   if (on != nullptr) database.env = on;
@@ -342,6 +344,7 @@ result<rocks_files> rocks_files::open_existing(const std::string& path, access h
   if (how == access::read_only) {
     database.wal_filter = filter.get();
     if (result<void> good = check_manifest(path); !good) return good.error();
+    if (result<void> good = check_footers(path); !good) return good.error();
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;

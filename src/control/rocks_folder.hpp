@@ -62,6 +62,10 @@ error about_source(const error& why, const std::string& copy, const std::string&
 
 /// Refuses a manifest of which RocksDB would pass over a part.
 result<void> check_manifest(const std::string& path);
+/// Refuses a table whose end RocksDB would believe, and is not as ours are.
+result<void> check_footers(const std::string& path);
+/// Writes what is known of the ends of tables over them; the names of those that were different.
+std::vector<std::string> mend_footers(const std::string& path);
 
 /// Opens read-only, counts, and verifies: the work of check_rocks_store without its lock.
 result<store_facts> look_through(const std::string& path);

@@ -89,7 +89,7 @@ std::size_t whole_part(std::string_view all) {
 // A record that is there to its end and has another checksum was not cut off by a crash.
 bool has_record(std::string_view all, std::size_t from) {
   if (from + header_bytes > all.size()) return false;
-  const bool is_empty = all.substr(from, header_bytes) == std::string_view("\0\0\0\0\0\0", 7);
+  const bool is_empty = all.substr(from, header_bytes) == std::string_view("\0\0\0\0\0\0\0", 7);
   if (!is_empty && from + header_bytes + length_at(all, from) <= all.size()) return true;
   if (is_record(all, from, all.size() - from - header_bytes)) return true;
   for (std::size_t at = from; at + header_bytes <= all.size(); ++at) {

@@ -134,6 +134,9 @@ result<new_folder> copy_of(const std::string& path, const std::string& place,
     if (why) report.damages.push_back(fmt::format("{}: {}", name.string(), why.message()));
   }
   if (failed) return refused(path, fmt::format("can't read the folder: {}", failed.message()));
+  for (const std::string& name : mend_footers(made->path())) {
+    report.damages.push_back(fmt::format("the end of table {}, which was mended", name));
+  }
   return made;
 }
 

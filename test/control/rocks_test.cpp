@@ -394,3 +394,33 @@ TEST_CASE("a manifest with a damaged bit is refused, and no table is lost",
     REQUIRE(files_of(damaged, ".sst").size() == files_of(where.store(), ".sst").size());
   }
 }
+
+TEST_CASE("a table's end with a damaged bit is refused or changes nothing",
+          "[control][disk][repeats]") {
+  // It has no checksum, and says how all others are made.
+  const folder where;
+  const std::string damaged = (where.path() / "damaged").string();
+  for (std::size_t n = 1; n <= 3; ++n) REQUIRE(commit(*open_on_disk(where.store()), batch_of(n)));
+  const fs::path table = files_of(where.store(), ".sst").at(0);
+  const std::size_t end = fs::file_size(table) * 8;
+  constexpr std::size_t footer_bits = 53UL * 8;
+  dice d(manta_test::run_seed());
+  const std::size_t step = manta_test::repeats(0, 1) == 1 ? 1 : 1 + d.below(12);
+  int refused = 0;
+  for (std::size_t place = end - footer_bits; place < end; place += step) {
+    CAPTURE(place);
+    copy_as_after_a_crash(where.store(), damaged);
+    flip_bit(fs::path(damaged) / table.filename(), place / 8, place % 8);
+    auto opened = control::open_rocks_store({.path = damaged});
+    if (opened) {
+      REQUIRE(prefix_length(**opened) == 3);
+      continue;
+    }
+    ++refused;
+    REQUIRE_THAT(opened.error().message(), Contains("manta control repair"));
+    // The method, the format and the magic; what is between has checksums where it leads to.
+    const std::size_t at = place / 8 - (end - footer_bits) / 8;
+    if (at == 0 || at > 40) REQUIRE_THAT(opened.error().message(), Contains("the end of"));
+  }
+  CHECK(refused > 10);
+}
