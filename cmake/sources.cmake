@@ -26,6 +26,7 @@ set(manta_sources
   src/control/rocks_manifest.cpp
   src/control/rocks_repair.cpp
   src/control/rocks_store.cpp
+  src/control/rows.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
   src/exec/actor_lanes.cpp
@@ -51,10 +52,15 @@ set(manta_sources
   src/exec/wait_many.cpp
   src/exec/worker.cpp
   src/front.cpp
+  src/history_front.cpp
   src/map_reduce.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
   src/node/desk.cpp
+  src/node/journal.cpp
+  src/node/kept_value.cpp
+  src/node/kv_bytes.cpp
+  src/node/recorder.cpp
   src/node/runtime.cpp
   src/parallel.cpp
   src/placement.cpp

@@ -16,6 +16,8 @@
 #include <manta/coroutine.hpp>
 #include <manta/exceptions.hpp>
 #include <manta/future.hpp>
+#include <manta/history.hpp>
+#include <manta/kv.hpp>
 #include <manta/map_reduce.hpp>
 #include <manta/node/runtime.hpp>
 #include <manta/object.hpp>

@@ -13,6 +13,7 @@
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/observer.hpp>
 #include <manta/exec/resource_gate.hpp>
 
 #include "actor_state.hpp"
@@ -181,6 +182,7 @@ actor_core* actor_core::take_name(bool may_exist) {
     if (is_new || !at->second->try_add_handle()) {
       at->second = this;
       r.is_named = true;
+      if (const run_observer* const by = observing()) by->named(r.name, r.name_space, kind_->type);
       return nullptr;
     }
     found = at->second;
@@ -475,7 +477,10 @@ void actor_core::dispose() noexcept {
       name_table& names = name_table::global();
       const std::lock_guard lock(names.mutex);
       const auto at = names.actors.find({r->name_space, r->name});
-      if (at != names.actors.end() && at->second == this) names.actors.erase(at);
+      if (at != names.actors.end() && at->second == this) {
+        names.actors.erase(at);
+        if (const run_observer* const by = observing()) by->unnamed(r->name, r->name_space);
+      }
     }
     open_places();
     const std::lock_guard lock(r->life_mutex);

@@ -8,6 +8,7 @@
 
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/observer.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -127,6 +128,7 @@ bool take_retry(job* j) noexcept {
   auto& failure = *static_cast<error*>(j->slot(1));
   const task_failure* const thrown = failure.failure();
   if (thrown == nullptr || !with->retry.matches(thrown->cause)) return false;
+  if (const run_observer* const by = observing()) by->retries(*j, failure);
   failure.~error();
   --with->retries_left;
   ++with->attempt;

@@ -13,6 +13,7 @@
 
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/observer.hpp>
 #include <manta/exec/suspension.hpp>
 
 namespace manta::inline v0::exec {
@@ -313,10 +314,10 @@ std::stop_source source_of(context& of) {
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
   families::stop_entry& entry = f.stops[of.running];
-  if (!of.has_stop) {
+  if ((of.endings & context_endings::stop) == 0) {
     entry.caller = key_of(of.running->parent);
     entry.source = std::stop_source();
-    of.has_stop = true;
+    of.endings |= context_endings::stop;
   }
   return entry.source;
 }
@@ -332,7 +333,8 @@ std::stop_token stop_token_of(context& of) {
 }
 
 void end_stop(context& of) noexcept {
-  if (!std::exchange(of.has_stop, false)) return;
+  if ((of.endings & context_endings::stop) == 0) return;
+  of.endings &= static_cast<std::uint8_t>(~context_endings::stop);
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
   f.stops.erase(of.running);
@@ -373,8 +375,10 @@ void reset_cancellation() noexcept {
   families& f = families::global();
   const std::lock_guard lock(f.mutex);
   f.cancelled.clear();
-  // Without the heavy barrier callers have to be careful always.
-  cancelled_filter.store(detail::has_membarrier.load() ? 0 : ~std::uint64_t{0});
+  // Without the heavy barrier callers have to be careful always; and who watches all runs is told
+  // of them by that way.
+  const bool is_open = !detail::has_membarrier.load() || watches_runs.load();
+  cancelled_filter.store(is_open ? ~std::uint64_t{0} : 0);
 }
 
 }  // namespace manta::inline v0::exec

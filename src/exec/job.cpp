@@ -13,8 +13,12 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/observer.hpp>
 
 namespace manta::inline v0::exec {
+
+constinit std::atomic<const run_observer*> observer{nullptr};
+constinit std::atomic<bool> watches_runs{false};
 
 namespace {
 
@@ -73,7 +77,15 @@ void job::discard(std::uint64_t bits) noexcept {
   }
 }
 
+void job::tell_failure(std::uint64_t bits) noexcept {
+  const run_observer* const by = observing();
+  if (by == nullptr) return;
+  const bool is_late = (bits & job_bits::late) != 0;
+  by->failed(*this, is_late ? late_failure() : *static_cast<error*>(slot(1)));
+}
+
 void job::complete(std::uint64_t bits, unsigned drops) noexcept {
+  if ((bits & job_bits::failed) != 0) tell_failure(bits);
   lock();
   waiter* list = std::exchange(waiters_, nullptr);
   // One step: sets `bits`, clears locked and waiters, and gives up the caller's hold, so that who

@@ -207,7 +207,7 @@ suspension* suspension::make(coroutine_turn& turn) {
   context& caller = *this_thread.current;
   auto* const s = new (allocate_block(sizeof(suspension))) suspension(caller, turn);
   if (caller.drops == 0) s->completes->hold();
-  caller.has_stop = false;  // it is the suspension's now
+  caller.endings = 0;  // they are the suspension's now
   this_thread.current = &s->own;
   turn.strand = s;
   turn.place = &s->place;
@@ -218,7 +218,7 @@ suspension* suspension::make(coroutine_turn& turn) {
 }
 
 void suspension::free() noexcept {
-  if (own.has_stop) end_stop(own);
+  if (own.endings != 0) end_turns(own);
   shard_of(completes).remove(this);
   this->~suspension();
   free_block(this, sizeof(suspension));

@@ -11,6 +11,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/observer.hpp>
 #include <manta/exec/resource_gate.hpp>
 
 #include "executor_state.hpp"
@@ -83,6 +84,11 @@ void run_again(job* j) noexcept {
   ready_task(j);
 }
 
+void end_turns(context& of) noexcept {
+  if ((of.endings & context_endings::watched) != 0) observing()->ended(*of.running);
+  end_stop(of);
+}
+
 namespace {
 
 // What few jobs have or come to: options, a caller that was cancelled, another end than a value.
@@ -94,7 +100,12 @@ bool is_rare(const job* j, bool has_extra) noexcept {
 [[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx, bool follows_caller) noexcept {
   if (follows_caller && may_be_cancelled(j->parent) && is_cancelled_caller(j->parent)) return false;
   if (const call_extra* const with = j->extra()) ctx.deadline = with->deadline;
-  return (j->word() & job_bits::late) == 0;
+  if ((j->word() & job_bits::late) != 0) return false;
+  if (watches_runs.load(std::memory_order_relaxed)) {
+    observing()->began(*j);
+    ctx.endings |= context_endings::watched;
+  }
+  return true;
 }
 
 [[gnu::noinline, gnu::cold]] void leave_rarely(job* j, std::uint64_t bits,
@@ -112,8 +123,8 @@ bool is_rare(const job* j, bool has_extra) noexcept {
 [[gnu::always_inline]] inline std::uint64_t run_in(context& ctx, job* j) noexcept {
   const context_scope scope(ctx);
   const std::uint64_t bits = j->ops->run(j);
-  if (ctx.has_stop) [[unlikely]]
-    end_stop(ctx);
+  if (ctx.endings != 0) [[unlikely]]
+    end_turns(ctx);
   return bits;
 }
 

@@ -13,6 +13,8 @@
 
 #include "node/check_copy.hpp"
 #include "node/desk.hpp"
+#include "node/journal.hpp"
+#include "node/kv_watches.hpp"
 
 namespace manta::inline v0 {
 
@@ -35,7 +37,11 @@ result<config> settle(const config& given, const std::vector<spec::setting>& arg
 runtime::runtime(int argc, char** argv) {
   const result<config> settled = settle({}, spec::settings_from_arguments(argc, argv));
   if (!settled) leave(settled.error());
-  start(*settled);
+  try {
+    start(*settled);
+  } catch (const storage_failed& wrong) {
+    leave(wrong.as_error());  // of the setting `control`
+  }
 }
 
 runtime::runtime() : runtime(0, nullptr) {}
@@ -53,13 +59,27 @@ void runtime::start(const config& settings) {
   with.extra_threads = settings.extra_threads;
   if (settings.check == check_mode::copy) with.check_outcome = node::check_outcome;
   if (settings.check == check_mode::slow) with.check_outcome = node::check_outcome_slowly;
-  const auto open_desk = [&settings] { node::desk::global().open(settings); };
-  if (exec::executor::global().start(with, open_desk)) return;
+  const auto prepare = [&settings] {
+    node::desk::global().open(settings);
+    node::journal::global().open(settings);
+    node::kv_watches::global().open();
+  };
+  try {
+    if (exec::executor::global().start(with, prepare)) return;
+  } catch (...) {
+    node::journal::global().close(0);
+    throw;
+  }
   raise(errc::invalid_argument,
         "a manta::runtime runs in this process already; use that one, or end it first");
 }
 
-runtime::~runtime() { exec::executor::global().stop(); }
+runtime::~runtime() {
+  exec::executor& e = exec::executor::global();
+  node::kv_watches::global().close();  // a worker may wait for one
+  e.stop();
+  node::journal::global().close(e.counts().run);
+}
 
 int runtime::workers() const noexcept { return exec::executor::global().target(); }
 

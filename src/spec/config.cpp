@@ -62,6 +62,19 @@ result<check_mode> parse_check(std::string_view text) {
                fmt::format("found \"{}\", allowed are none, copy and slow", text));
 }
 
+result<event_mode> parse_events(std::string_view text) {
+  if (text == "none") return event_mode::none;
+  if (text == "rare") return event_mode::rare;
+  if (text == "all") return event_mode::all;
+  return error(errc::invalid_config,
+               fmt::format("found \"{}\", allowed are none, rare and all", text));
+}
+
+result<std::string> parse_control(std::string_view text) {
+  if (!text.empty()) return std::string(text);
+  return error(errc::invalid_config, "found \"\", allowed are memory and the path of a folder");
+}
+
 constexpr text_key texts[] = {
     {"memory", "MANTA_MEMORY",
      [](config& into, std::string_view text) { return keep(into.memory_bytes, parse_bytes(text)); },
@@ -84,6 +97,16 @@ constexpr text_key texts[] = {
      [](config& into, std::string_view text) { return keep(into.labels, parse_labels(text)); },
      [](config& into, config& from) {
        if (!into.labels) into.labels = std::move(from.labels);
+     }},
+    {"control", "MANTA_CONTROL",
+     [](config& into, std::string_view text) { return keep(into.control, parse_control(text)); },
+     [](config& into, config& from) {
+       if (!into.control) into.control = std::move(from.control);
+     }},
+    {"events", "MANTA_EVENTS",
+     [](config& into, std::string_view text) { return keep(into.events, parse_events(text)); },
+     [](config& into, config& from) {
+       if (!into.events) into.events = from.events;
      }},
 };
 
@@ -163,6 +186,9 @@ std::optional<error> fault(const config& given) {
   try {
     if (given.resources) check_resources("config resources", *given.resources);
     if (given.labels) check_labels("config labels", *given.labels);
+    if (given.control && given.control->empty()) {
+      return bad("config control: found \"\", allowed are memory and the path of a folder");
+    }
   } catch (const exception& wrong) {
     return bad(wrong.as_error().message());
   }
@@ -213,6 +239,8 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.resources) base.resources.emplace();
   if (!base.labels) base.labels.emplace();
   if (!base.check) base.check = check_mode::none;
+  if (!base.control) base.control = "memory";
+  if (!base.events) base.events = event_mode::rare;
   return base;
 }
 

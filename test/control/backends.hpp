@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
-
 #include <chrono>
 #include <condition_variable>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "control/folder.hpp"
 #include "control/store.hpp"
 #include "exec/support.hpp"
 
@@ -24,28 +21,6 @@
 namespace test_control {
 
 namespace control = manta::control;
-
-/// A folder of its own for a test, gone with it.
-class folder {
- public:
-  folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "manta_control_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) FAIL("no folder for the test: " << name);
-    path_ = name;
-  }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  ~folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  /// A store's folder below it.
-  std::string store() const { return (path_ / "store").string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::unique_ptr<control::store> open_on_disk(const std::string& path) {
   auto opened = control::open_rocks_store({.path = path, .memory_bytes = std::size_t{8} << 20U});

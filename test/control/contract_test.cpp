@@ -442,6 +442,7 @@ TEST_CASE("a read tells the moment that it is of, whatever is written meanwhile"
     };
     std::vector<std::thread> readers;
     for (int i = 0; i < 2; ++i) readers.emplace_back(looks);
+    while (reads == 0 && wrong == 0) std::this_thread::yield();  // they may come late
     for (std::uint64_t n = 1; n <= batches; ++n) {
       batch next{.changes = {put("k", "v"), n % 2 == 1 ? put("odd", "") : del("odd")}};
       // Some alone, so that the store rests in between, some together.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "api/support.hpp"
+#include "control/folder.hpp"
 
 namespace {
 
@@ -278,4 +280,62 @@ TEST_CASE("asking a result for what it does not hold is the caller's bug, and sa
   CHECK(no_value.status == 128 + SIGABRT);
   CHECK(no_value.err.find("calls manta: result::value() of a result that holds an error") !=
         std::string::npos);
+}
+
+namespace {
+
+/// RocksDB is not built for ThreadSanitizer.
+const variables beside_rocksdb = {"TSAN_OPTIONS=halt_on_error=1 ignore_noninstrumented_modules=1"};
+
+/// The last number that was written whole.
+int last_said(const std::string& text) {
+  const std::size_t end = text.rfind(".\n");
+  if (end == std::string::npos) return 0;
+  const std::size_t before = text.rfind('\n', end);
+  return std::stoi(text.substr(before == std::string::npos ? 0 : before + 1));
+}
+
+}  // namespace
+
+TEST_CASE("what a killed process had made durable is found by the next one", "[process]") {
+  const test_control::folder where;
+  int said = 0;
+  constexpr std::size_t kills = 3;
+  for (std::size_t round = 0; round < kills; ++round) {
+    child c({"count", "--manta-control=" + where.store(), "--manta-workers=1"}, beside_rocksdb);
+    REQUIRE(c.says(std::to_string(said + 5) + ".\n"));
+    kill(c.pid(), SIGKILL);
+    const outcome got = c.finish();
+    CHECK(got.status == 128 + SIGKILL);
+    CHECK(got.err.empty());
+    said = last_said(got.out);
+    CHECK(said >= 5);
+  }
+  const outcome last = run({"kept", "--manta-control=" + where.store()}, beside_rocksdb);
+  std::istringstream words(last.out);
+  int count = 0;
+  int buffered = 0;
+  std::size_t jobs = 0;
+  std::size_t ended = 0;
+  std::size_t actors = 0;
+  std::string program;
+  REQUIRE(words >> count >> buffered >> jobs >> ended >> actors >> program);
+  CHECK(count >= said);
+  CHECK(count <= said + 1);
+  CHECK(buffered <= count);
+  CHECK(jobs == kills + 1);
+  CHECK(ended == 0);
+  CHECK(actors == 0);
+  CHECK(program == "e2e_program");
+}
+
+TEST_CASE("a control folder that another process has is refused in one line", "[process]") {
+  const test_control::folder where;
+  const std::string setting = "--manta-control=" + where.store();
+  child first({"count", setting, "--manta-workers=1"}, beside_rocksdb);
+  REQUIRE(first.says("2.\n"));
+  const outcome second = run({"hello", setting}, beside_rocksdb);
+  CHECK(second.status == 2);
+  CHECK(is_one_line(second.err));
+  CHECK(second.err.find("another process has it") != std::string::npos);
 }

@@ -107,6 +107,33 @@ int hold_static_runtime(int argc, char** argv) {
   return 0;
 }
 
+// Counts in the control store, durably, and says how far it is, until it is killed.
+int count_until_killed(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  manta::actor_options named;
+  named.name = "counter";
+  const auto a = manta::spawn<counter>.with(named)();
+  const auto before = manta::kv::get<int>("count").get();
+  for (int i = before ? before->value + 1 : 1;; ++i) {
+    manta::kv::put("count", i, {.durable = true}).get();
+    manta::kv::put("buffered", i).get();
+    std::printf("%d.\n", manta::remote<&counter::add>(a, 0).get() + i);
+    std::fflush(stdout);
+  }
+}
+
+// What the control store has, on one line.
+int tell_kept(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  const auto jobs = manta::history::jobs().get();
+  std::size_t ended = 0;
+  for (const auto& job : jobs) ended += job.ended ? 1 : 0;
+  std::printf("%d %d %zu %zu %zu %s\n", manta::kv::get<int>("count").get()->value,
+              manta::kv::get<int>("buffered").get()->value, jobs.size(), ended,
+              manta::history::actors().get().size(), jobs.at(0).program.c_str());
+  return 0;
+}
+
 int run_many_lives() {
   manta::config c;
   c.workers = 2;
@@ -141,6 +168,8 @@ int main(int argc, char** argv) {
   if (what == "default_workers") return print_default_workers();
   if (what == "struct_workers") return print_struct_workers();
   if (what == "until_killed") return run_until_killed(argc, argv);
+  if (what == "count") return count_until_killed(argc, argv);
+  if (what == "kept") return tell_kept(argc, argv);
   if (what == "idle") return print_idle_cpu(argc, argv);
   if (what == "static_destructor") return call_from_static_destructor(argc, argv);
   if (what == "static_runtime") return hold_static_runtime(argc, argv);

@@ -28,6 +28,7 @@ TEST_CASE("runtime: what a node has beside its cores") {
   settings.memory_bytes = std::int64_t{8} << 30;
   settings.resources = manta::resource_list{{"license", 3}};
   settings.labels = manta::label_list{{"zone", "a"}};
+  settings.control = "memory";
   const manta::runtime rt(settings);
   CHECK(rt.workers() > 0);
 }

@@ -163,7 +163,7 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   REQUIRE_FALSE(done);
   CHECK(done.error().message() ==
         "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-        "memory, resources, check, labels");
+        "memory, resources, check, labels, control, events");
 }
 
 TEST_CASE("a bad field of the struct is named as such", "[config]") {

@@ -14,8 +14,9 @@ BEGIN {
   homes["fmt"] = "*"
   homes["cereal"] = "codec"
   homes["xxhash.h"] = "store"
-  homes["capnp"] = "wire"
-  homes["kj"] = "wire observe"
+  homes["capnp"] = "wire control"
+  homes["kj"] = "wire control observe"
+  homes["control"] = "control"
   homes["wire"] = "wire"  # made from the schema: <wire/protocol.capnp.h>
   homes["openssl"] = "wire"
   homes["asio"] = "bulk"

@@ -316,7 +316,7 @@ TEST_CASE("a writer refuses results, calls, puts and changes that are nonsense",
   CHECK_THAT(refused_to_write(done), Contains("error's chain is 17, allowed: 1 to 16"));
   done.outcome = wire::error_view{};
   CHECK_THAT(refused_to_write(done), Contains("error's chain is 0, allowed: 1 to 16"));
-  chain.assign(1, {static_cast<errc>(23)});
+  chain.assign(1, {static_cast<errc>(24)});
   done.outcome = wire::error_view{chain};
   CHECK_THAT(refused_to_write(done), Contains("error's code is number 24"));
   chain.assign(1, {errc::task_error, {}, true, -1});

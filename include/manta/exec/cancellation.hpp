@@ -63,6 +63,8 @@ MANTA_API bool is_stop_requested(context& of) noexcept;
 MANTA_API std::stop_token stop_token_of(context& of);
 /// The job that runs in `of` has ended: forgets its stop token.
 MANTA_API void end_stop(context& of) noexcept;
+/// What context::endings asks for, when its job has run or its coroutine ended.
+void end_turns(context& of) noexcept;
 
 /// Forgets what was cancelled; when a runtime starts.
 void reset_cancellation() noexcept;

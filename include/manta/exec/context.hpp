@@ -61,14 +61,20 @@ struct context {
   /// Holds of `running` that its runner gives up when it is finished (0 when it runs in place). A
   /// job that suspends itself takes a hold first when this is 0, and owns that one from then on.
   std::uint8_t drops = 1;
-  /// Somebody asked for its stop token.
-  bool has_stop = false;
+  /// What is to be done when it ends: see below.
+  std::uint8_t endings = 0;
   /// Told apart from every other caller of the process; 0 until it is needed.
   std::uint64_t serial = 0;
   /// When its calls have to have ended; no_deadline for never.
   base::time_point deadline{};
   /// This caller's own id; computed at its first call (see name_child).
   base::id self;
+};
+
+/// Bits of context::endings.
+struct context_endings {
+  static constexpr std::uint8_t stop = 1;     ///< somebody asked for its stop token
+  static constexpr std::uint8_t watched = 2;  ///< an observer was told of its start
 };
 
 /// Jobs on one stack that are shown to others; deeper ones are not.

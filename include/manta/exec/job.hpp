@@ -212,7 +212,9 @@ class MANTA_API job {
   // Completion, by the claimer. `drops`: 1 when the caller's hold ends with it, else 0.
   void finish(std::uint64_t bits, unsigned drops) noexcept {
     std::uint64_t old = word_.load(std::memory_order_relaxed);
-    while ((old & (job_bits::locked | job_bits::waiters | job_bits::extra)) == 0) {
+    constexpr std::uint64_t rare =
+        job_bits::locked | job_bits::waiters | job_bits::extra | job_bits::failed;
+    while (((old | bits) & rare) == 0) {
       const std::uint64_t next = (old | bits) - drops * job_bits::holder;
       if (word_.compare_exchange_weak(old, next, std::memory_order_acq_rel,
                                       std::memory_order_relaxed)) {
@@ -304,6 +306,7 @@ class MANTA_API job {
   void unlock() noexcept { word_.fetch_and(~job_bits::locked, std::memory_order_release); }
   void finish_slow(std::uint64_t bits, unsigned drops) noexcept;
   void complete(std::uint64_t bits, unsigned drops) noexcept;
+  void tell_failure(std::uint64_t bits) noexcept;
   bool settle() noexcept {
     return (word_.fetch_or(job_bits::settled, std::memory_order_acq_rel) & job_bits::settled) == 0;
   }

@@ -44,11 +44,12 @@ class MANTA_API runtime {
  public:
   /// Settings from `--manta-KEY=VALUE` arguments, then MANTA_* variables, then defaults
   /// (config.hpp). A bad one ends the program with exit code 2 and one line on stderr that says key
-  /// and allowed range.
+  /// and allowed range; so does a `control` folder that can't be used.
   runtime(int argc, char** argv);
   /// Settings from the environment and defaults; a bad one ends the program as above.
   runtime();
-  /// Fields that are set win over the environment. Throws invalid_config for bad ones.
+  /// Fields that are set win over the environment. Throws invalid_config for bad ones,
+  /// storage_failed for a `control` folder that can't be used.
   explicit runtime(const config& settings);
   ~runtime();
   runtime(const runtime&) = delete;

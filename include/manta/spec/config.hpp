@@ -23,6 +23,13 @@ enum class check_mode : std::uint8_t {
   slow,  ///< the same with random delays, which shake out assumptions about order
 };
 
+/// Which events the control store keeps of tasks, actors' calls and constructors.
+enum class event_mode : std::uint8_t {
+  none,  ///< none
+  rare,  ///< failures and retries
+  all,   ///< starts and ends, too: about 0.2 us a task
+};
+
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
@@ -50,6 +57,12 @@ struct config {
   std::optional<check_mode> check = std::nullopt;
   /// labels: what this node is, for with_labels. As text: zone=a,kind=big. Default: none.
   std::optional<label_list> labels = std::nullopt;
+  /// control: where manta::kv and the records of jobs, functions, named actors and events are kept:
+  /// memory, gone with the runtime; or a folder, in which a later runtime finds them. One runtime
+  /// at a time. Default: memory.
+  std::optional<std::string> control = std::nullopt;
+  /// events: none, rare or all, see event_mode. Default: rare.
+  std::optional<event_mode> events = std::nullopt;
 };
 
 namespace spec {

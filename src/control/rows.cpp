@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <control/records.capnp.h>
+#include <fmt/format.h>
+
+namespace manta::inline v0::control {
+
+namespace {
+
+namespace schema = manta_control_schema;
+
+std::uint64_t micros(wall_time at) noexcept {
+  return static_cast<std::uint64_t>(at.time_since_epoch().count());
+}
+wall_time to_time(std::uint64_t us) noexcept {
+  return wall_time(std::chrono::microseconds(static_cast<std::int64_t>(us)));
+}
+
+kj::StringPtr text(const std::string& from) { return {from.c_str(), from.size()}; }
+std::string text(capnp::Text::Reader from) { return {from.cStr(), from.size()}; }
+
+std::string flat(capnp::MallocMessageBuilder& message) {
+  const auto segments = message.getSegmentsForOutput();
+  std::string out(capnp::computeSerializedSizeInWords(segments) * sizeof(capnp::word), '\0');
+  kj::ArrayOutputStream to({reinterpret_cast<kj::byte*>(out.data()), out.size()});
+  capnp::writeMessage(to, segments);
+  return out;
+}
+
+// Calls `read` with the message in `bytes`.
+template <class Row, class Read>
+auto with_message(std::string_view key, std::string_view bytes, Read read)
+    -> result<decltype(read(std::declval<typename Row::Reader>()))> {
+  try {
+    // A value lies anywhere in memory, a message begins at a word.
+    const std::size_t words = bytes.size() / sizeof(capnp::word);
+    auto aligned = kj::heapArray<capnp::word>(words);
+    if (words != 0) std::memcpy(aligned.asBytes().begin(), bytes.data(), aligned.asBytes().size());
+    capnp::ReaderOptions limits;
+    limits.traversalLimitInWords = std::max<std::uint64_t>(64 * words, 1024);
+    capnp::FlatArrayMessageReader message(aligned, limits);
+    return read(message.getRoot<Row>());
+  } catch (const kj::Exception& wrong) {
+    return error(
+        errc::decode_failed,
+        fmt::format("control: the record {} can't be read ({}); it is damaged or of a newer "
+                    "version of manta",
+                    key, wrong.getDescription().cStr()));
+  }
+}
+
+// The part of a key after its table's name.
+std::string own_part(std::string_view key, std::string_view table) {
+  return std::string(key.substr(std::min(key.size(), table.size())));
+}
+
+}  // namespace
+
+std::string digits(std::uint64_t n) { return fmt::format("{:016x}", n); }
+
+std::string events_of(std::string_view job) { return fmt::format("{}{}/", keys::events, job); }
+
+std::string actor_key(std::string_view name_space, std::string_view name) {
+  std::string key(keys::actors);
+  key += name_space;
+  key += '\0';
+  key += name;
+  return key;
+}
+
+std::string to_bytes(const job_record& row) {
+  capnp::MallocMessageBuilder message;
+  auto to = message.initRoot<schema::Job>();
+  to.setProgram(text(row.program));
+  to.setHost(text(row.host));
+  to.setPid(row.pid);
+  to.setVersion(text(row.version));
+  to.setWorkers(row.workers);
+  to.setStarted(micros(row.started));
+  to.setEnded(row.ended ? micros(*row.ended) : 0);
+  to.setTasksRun(row.tasks_run);
+  to.setEventsDropped(row.events_dropped);
+  to.setFunctions(row.functions);
+  return flat(message);
+}
+
+result<job_record> read_job(std::string_view key, std::string_view bytes) {
+  return with_message<schema::Job>(key, bytes, [key](schema::Job::Reader from) {
+    job_record row;
+    row.id = own_part(key, keys::jobs);
+    row.program = text(from.getProgram());
+    row.host = text(from.getHost());
+    row.pid = from.getPid();
+    row.version = text(from.getVersion());
+    row.workers = from.getWorkers();
+    row.started = to_time(from.getStarted());
+    if (from.getEnded() != 0) row.ended = to_time(from.getEnded());
+    row.tasks_run = from.getTasksRun();
+    row.events_dropped = from.getEventsDropped();
+    row.functions = from.getFunctions();
+    return row;
+  });
+}
+
+std::string to_bytes(const std::vector<std::string>& names) {
+  capnp::MallocMessageBuilder message;
+  auto all = message.initRoot<schema::Functions>().initNames(static_cast<unsigned>(names.size()));
+  for (unsigned i = 0; i < all.size(); ++i) all.set(i, text(names[i]));
+  return flat(message);
+}
+
+result<std::vector<std::string>> read_functions(std::string_view key, std::string_view bytes) {
+  return with_message<schema::Functions>(key, bytes, [](schema::Functions::Reader from) {
+    std::vector<std::string> names;
+    names.reserve(from.getNames().size());
+    for (const auto one : from.getNames()) names.push_back(text(one));
+    return names;
+  });
+}
+
+std::string to_bytes(const actor_record& row) {
+  capnp::MallocMessageBuilder message;
+  auto to = message.initRoot<schema::Actor>();
+  to.setType(text(row.type));
+  to.setJob(text(row.job));
+  to.setSince(micros(row.since));
+  return flat(message);
+}
+
+result<actor_record> read_actor(std::string_view key, std::string_view bytes) {
+  return with_message<schema::Actor>(key, bytes, [key](schema::Actor::Reader from) {
+    actor_record row;
+    const std::string own = own_part(key, keys::actors);
+    const std::size_t between = std::min(own.find('\0'), own.size());
+    row.name_space = own.substr(0, between);
+    row.name = own.substr(std::min(between + 1, own.size()));
+    row.type = text(from.getType());
+    row.job = text(from.getJob());
+    row.since = to_time(from.getSince());
+    return row;
+  });
+}
+
+std::string to_bytes(std::span<const event_row> rows) {
+  // Names repeat: each is there once. Those of one function lie in one place, mostly.
+  std::unordered_map<std::string_view, std::uint32_t> places;
+  std::vector<std::string_view> names;
+  std::string_view last;
+  std::uint32_t place = 0;
+  capnp::MallocMessageBuilder message(static_cast<unsigned>(rows.size()) * 8 + 64);
+  auto to = message.initRoot<schema::Events>();
+  auto all = to.initAll(static_cast<unsigned>(rows.size()));
+  for (unsigned i = 0; i < all.size(); ++i) {
+    const event_row& row = rows[i];
+    auto one = all[i];
+    if (i == 0 || row.name.data() != last.data() || row.name.size() != last.size()) {
+      const auto [at, is_new] =
+          places.try_emplace(row.name, static_cast<std::uint32_t>(names.size()));
+      if (is_new) names.push_back(row.name);
+      last = row.name;
+      place = at->second;
+    }
+    one.setAt(micros(row.at));
+    one.setKind(static_cast<std::uint8_t>(row.kind));
+    one.setAttempt(row.attempt);
+    one.setName(place);
+    one.setTaskHigh(row.task.high);
+    one.setTaskLow(row.task.low);
+    one.setParentHigh(row.parent.high);
+    one.setParentLow(row.parent.low);
+    if (!row.text.empty()) one.setText(text(std::string(row.text)));
+  }
+  auto list = to.initNames(static_cast<unsigned>(names.size()));
+  for (unsigned i = 0; i < list.size(); ++i) list.set(i, text(std::string(names[i])));
+  return flat(message);
+}
+
+result<std::vector<event_record>> read_events(std::string_view key, std::string_view bytes) {
+  return with_message<schema::Events>(key, bytes, [](schema::Events::Reader from) {
+    std::vector<event_record> rows;
+    rows.reserve(from.getAll().size());
+    const auto names = from.getNames();
+    for (const auto one : from.getAll()) {
+      event_record row;
+      row.at = to_time(one.getAt());
+      row.kind = static_cast<event_kind>(std::min<std::uint8_t>(one.getKind(), 3));
+      row.attempt = one.getAttempt();
+      row.task = {one.getTaskHigh(), one.getTaskLow()};
+      row.parent = {one.getParentHigh(), one.getParentLow()};
+      if (one.getName() < names.size()) row.name = text(names[one.getName()]);
+      row.text = text(one.getText());
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  });
+}
+
+}  // namespace manta::inline v0::control

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/journal.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/base/version.hpp>
+#include <manta/codec/function_table.hpp>
+#include <manta/codec/identity.hpp>
+
+#include "control/ask.hpp"
+#include "control/rows.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace keys = control::keys;
+
+constexpr auto gathering = 20ms;
+constexpr std::size_t store_memory = std::size_t{64} << 20U;
+
+wall_time now() noexcept {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+std::string program_name() {
+  std::array<char, 4096> path{};
+  const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
+  const std::string whole(path.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  return whole.substr(whole.rfind('/') + 1);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+job_record describe_job(const config& settings) {
+  job_record row;
+  row.started = now();
+  row.pid = static_cast<std::uint32_t>(getpid());
+  const auto us = static_cast<std::uint64_t>(row.started.time_since_epoch().count());
+  row.id = fmt::format("{}{:08x}", control::digits(us), row.pid);
+  row.program = program_name();
+  row.host = host_name();
+  row.version =
+      fmt::format("{}.{}.{}", MANTA_VERSION_MAJOR, MANTA_VERSION_MINOR, MANTA_VERSION_PATCH);
+  row.workers = static_cast<std::uint32_t>(settings.workers);
+  return row;
+}
+
+std::shared_ptr<control::store> open_store(const std::string& where) {
+  if (where == "memory") return control::make_memory_store();
+  result<std::unique_ptr<control::store>> opened =
+      control::open_rocks_store({.path = where, .memory_bytes = store_memory});
+  if (!opened) opened.error().raise();
+  return *std::move(opened);
+}
+
+// The keys with a prefix; none when they can't be read.
+std::vector<std::string> keys_with(control::store& in, std::string_view prefix) {
+  std::vector<std::string> keys;
+  const auto found = control::scan_all(in, std::string(prefix));
+  if (!found) return keys;
+  for (const control::record& one : *found) keys.push_back(one.key);
+  return keys;
+}
+
+control::change put(std::string key, std::string value) {
+  return {control::change::kind::put, std::move(key), std::move(value)};
+}
+control::change del(std::string key) { return {control::change::kind::del, std::move(key), {}}; }
+
+}  // namespace
+
+journal& journal::global() {
+  static auto* const made = new journal;  // never destroyed: late threads find it
+  return *made;
+}
+
+void journal::open(const config& settings) {
+  std::shared_ptr<control::store> opened = open_store(*settings.control);
+  {
+    const std::lock_guard lock(mutex_);
+    store_ = std::move(opened);
+    row_ = describe_job(settings);
+    row_.functions = codec::table_hash();
+    has_news_ = is_ending_ = false;
+    chunks_.clear();
+    kept_ = 0;
+    next_chunk_ = dropped_ = 0;
+  }
+  recorder::global().begin(*settings.events, &journal::ring);
+  writer_ = std::thread([this] { write_all(); });
+}
+
+void journal::close(std::uint64_t tasks_run) noexcept {
+  if (!writer_.joinable()) return;
+  recorder::global().end();
+  {
+    const std::lock_guard lock(mutex_);
+    row_.ended = now();
+    row_.tasks_run = tasks_run;
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+  if (const result<void> closed = store()->close(); !closed) {
+    std::fprintf(stderr, "manta: %s\n", closed.error().message().c_str());
+  }
+  std::vector<std::shared_ptr<void>> ending;
+  std::shared_ptr<control::store> last;
+  const std::lock_guard lock(mutex_);
+  ending.swap(ending_);
+  last.swap(store_);
+}
+
+std::shared_ptr<control::store> journal::store() const {
+  const std::lock_guard lock(mutex_);
+  return store_;
+}
+
+std::string journal::job() const {
+  const std::lock_guard lock(mutex_);
+  return store_ != nullptr ? row_.id : std::string();
+}
+
+bool journal::after_writing(std::function<void(control::store&)> what) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (store_ == nullptr || is_ending_) return false;
+    asked_.push_back(std::move(what));
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void journal::end_later(std::shared_ptr<void> what) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (store_ == nullptr) return;  // no bell rings any more: it may go here
+    ending_.push_back(std::move(what));
+    has_news_ = true;
+  }
+  changed_.notify_all();
+}
+
+void journal::ring() noexcept {
+  journal& j = global();
+  {
+    const std::lock_guard lock(j.mutex_);
+    j.has_news_ = true;
+  }
+  j.changed_.notify_all();
+}
+
+void journal::write_all() {
+  introduce();
+  for (bool is_last = false; !is_last;) {
+    std::vector<std::function<void(control::store&)>> asked;
+    std::vector<std::shared_ptr<void>> ending;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return has_news_ || is_ending_ || !asked_.empty(); });
+      changed_.wait_for(lock, gathering, [this] { return is_ending_ || !asked_.empty(); });
+      has_news_ = false;
+      is_last = is_ending_;
+      asked.swap(asked_);
+      ending.swap(ending_);
+    }
+    write_told();
+    for (const auto& one : asked) one(*store_);
+  }
+  commit({.changes = {job_change()}, .how = control::durability::durable});
+}
+
+control::change journal::job_change() const {
+  job_record row;
+  {
+    const std::lock_guard lock(mutex_);  // its end may come before its start was written
+    row = row_;
+  }
+  row.events_dropped = dropped_;
+  return put(std::string(keys::jobs) + row.id, control::to_bytes(row));
+}
+
+// Who does not hear of it would ask in vain: a job whose records can't be written goes on.
+void journal::commit(control::batch what) {
+  const auto done = control::commit_now(*store_, std::move(what));
+  if (!done) std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
+}
+
+void journal::introduce() {
+  forget_old();
+  control::batch start{.how = control::durability::durable};
+  start.changes.push_back(job_change());
+  const std::string key = std::string(keys::functions) + control::digits(row_.functions);
+  const auto known = control::read_one(*store_, key);
+  if (known && !*known) {
+    std::vector<std::string> names;
+    for (auto& one : codec::describe_table().functions) names.push_back(std::move(one.name));
+    start.changes.push_back(put(key, control::to_bytes(names)));
+  }
+  commit(std::move(start));
+}
+
+// One runtime at a time has the store: the actors of others are gone.
+void journal::forget_old() {
+  for (std::string& key : keys_with(*store_, keys::actors)) {
+    commit({.changes = {del(std::move(key))}});
+  }
+  const std::vector<std::string> jobs = keys_with(*store_, keys::jobs);
+  for (std::size_t i = 0; i + most_kept_jobs <= jobs.size(); ++i) {
+    const std::string id = jobs[i].substr(keys::jobs.size());
+    control::batch gone{.changes = {del(jobs[i])}};
+    for (std::string& key : keys_with(*store_, control::events_of(id))) {
+      gone.changes.push_back(del(std::move(key)));
+    }
+    commit(std::move(gone));
+  }
+}
+
+void journal::write_told() {
+  const recorder::batch told = recorder::global().take();
+  dropped_ += told.dropped;
+  control::batch what;
+  add_names(what, told.names);
+  add_events(what, told.events);
+  if (!what.changes.empty()) commit(std::move(what));
+}
+
+void journal::add_names(control::batch& to, const std::vector<recorder::name_change>& names) {
+  for (const auto& [actor, is_there] : names) {
+    std::string key = control::actor_key(actor.name_space, actor.name);
+    if (!is_there) {
+      to.changes.push_back(del(std::move(key)));
+      continue;
+    }
+    actor_record row = actor;
+    row.job = row_.id;
+    to.changes.push_back(put(std::move(key), control::to_bytes(row)));
+  }
+}
+
+void journal::add_events(control::batch& to, const std::vector<control::event_row>& events) {
+  const std::string prefix = control::events_of(row_.id);
+  const std::span<const control::event_row> all(events);
+  for (std::size_t at = 0; at < all.size(); at += events_in_a_value) {
+    const std::size_t n = std::min(events_in_a_value, all.size() - at);
+    to.changes.push_back(
+        put(prefix + control::digits(next_chunk_), control::to_bytes(all.subspan(at, n))));
+    chunks_.push_back({next_chunk_++, n});
+    kept_ += n;
+  }
+  for (; kept_ > most_kept_events; chunks_.pop_front()) {
+    to.changes.push_back(del(prefix + control::digits(chunks_.front().number)));
+    kept_ -= chunks_.front().events;
+    dropped_ += chunks_.front().events;
+  }
+}
+
+}  // namespace manta::inline v0::node

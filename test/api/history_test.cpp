@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// manta::history: what runs leave in the control store.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <manta/manta.hpp>
+
+#include <catch2/catch.hpp>
+
+#include "control/ask.hpp"
+#include "control/folder.hpp"
+#include "control/rows.hpp"
+#include "control/store.hpp"
+
+namespace {
+
+using Catch::Matchers::Contains;
+namespace history = manta::history;
+using manta::event_kind;
+
+int twice(int x) { return 2 * x; }
+int fails(int x) {
+  if (x >= 0) throw std::runtime_error("it was " + std::to_string(x));
+  return x;
+}
+struct counter {
+  int sum = 0;
+  int add(int n) { return sum += n; }
+};
+manta::coroutine<int> awaits(manta::future<int> of) { co_return co_await std::move(of) + 1; }
+
+manta::config with(manta::event_mode events, std::string control = "memory") {
+  manta::config out;
+  out.workers = 2;
+  out.control = std::move(control);
+  out.events = events;
+  return out;
+}
+
+std::size_t count(const std::vector<manta::event_record>& in, event_kind kind,
+                  const std::string& name) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      in, [&](const auto& e) { return e.kind == kind && e.name.find(name) != std::string::npos; }));
+}
+
+}  // namespace
+
+TEST_CASE("history: this job, its functions and its failures are there by default", "[history]") {
+  const manta::runtime rt;
+  const auto jobs = history::jobs().get();
+  REQUIRE(jobs.size() == 1);
+  const manta::job_record& job = jobs[0];
+  CHECK(job.id == history::this_job());
+  CHECK_THAT(job.program, Contains("test_fault"));
+  CHECK(job.pid == static_cast<std::uint32_t>(getpid()));
+  CHECK(job.workers == static_cast<std::uint32_t>(rt.workers()));
+  CHECK_FALSE(job.ended);
+  const auto functions = history::functions(job.id).get();
+  CHECK(std::ranges::any_of(functions, [](const std::string& name) {
+    return name.find("twice(int)") != std::string::npos;
+  }));
+  CHECK(std::ranges::is_sorted(functions));
+  CHECK(history::functions("no such job").get().empty());
+
+  manta::remote<twice>(1).get();
+  CHECK(history::events(job.id).get().empty());
+  CHECK_THROWS(manta::remote<fails>(7).get());
+  manta::options again;
+  again.max_retries = 2;
+  again.retry_exceptions = manta::any_exception();
+  again.name = "three times";
+  CHECK_THROWS(manta::remote<fails>.with(again)(8).get());
+  const auto events = history::events(job.id).get();
+  CHECK(count(events, event_kind::failure, "fails") == 1);
+  CHECK(count(events, event_kind::retry, "three times") == 2);
+  CHECK(count(events, event_kind::failure, "three times") == 1);
+  CHECK(events.size() == 4);
+  CHECK_THAT(events[0].text, Contains("it was 7"));
+  CHECK(events[1].attempt == 0);
+  CHECK(events[2].attempt == 1);
+  CHECK(events[3].attempt == 2);
+  CHECK(events[1].task == events[3].task);
+}
+
+TEST_CASE("history: every start and end, when asked", "[history]") {
+  const manta::runtime rt(with(manta::event_mode::all));
+  constexpr std::size_t many = 5000;
+  std::vector<manta::future<int>> all;
+  for (std::size_t i = 0; i < many; ++i) all.push_back(manta::remote<twice>(1));
+  for (auto& one : all) one.get();
+  const auto actor = manta::spawn<counter>();
+  for (int i = 0; i < 10; ++i) manta::remote<&counter::add>(actor, 1).get();
+  manta::remote<awaits>(manta::remote<twice>(4)).get();
+  const auto events = history::events(history::this_job(), 100000).get();
+  for (const event_kind kind : {event_kind::start, event_kind::end}) {
+    CHECK(count(events, kind, "twice") == many + 1);
+    CHECK(count(events, kind, "add") == 10);
+    CHECK(count(events, kind, "awaits") == 1);
+  }
+  CHECK(std::ranges::is_sorted(events, {}, &manta::event_record::at));
+  CHECK(history::events(history::this_job(), 7).get().size() == 7);
+}
+
+TEST_CASE("history: events can be left out", "[history]") {
+  const manta::runtime rt(with(manta::event_mode::none));
+  CHECK_THROWS(manta::remote<fails>(7).get());
+  CHECK(history::events(history::this_job()).get().empty());
+}
+
+TEST_CASE("history: actors with names, as long as they live", "[history]") {
+  const test_control::folder where;
+  {
+    const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+    manta::actor_options named;
+    named.name = "sums";
+    named.name_space = "first";
+    auto a = manta::spawn<counter>.with(named)();
+    manta::remote<&counter::add>(a, 1).get();
+    const auto actors = history::actors().get();
+    REQUIRE(actors.size() == 1);
+    CHECK(actors[0].name == "sums");
+    CHECK(actors[0].name_space == "first");
+    CHECK_THAT(actors[0].type, Contains("counter"));
+    CHECK(actors[0].job == history::this_job());
+    named.name = "other";
+    auto b = manta::spawn<counter>.with(named)();
+    CHECK(history::actors().get().size() == 2);
+    auto end = manta::monitor(a);
+    manta::kill(a);
+    end.get();
+    CHECK(history::actors().get().size() == 1);
+  }
+  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+  CHECK(history::actors().get().empty());
+}
+
+TEST_CASE("history: a later run lists what earlier ones did", "[history]") {
+  const test_control::folder where;
+  std::vector<std::string> ids;
+  for (int run = 0; run < 3; ++run) {
+    const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+    ids.push_back(history::this_job());
+    CHECK_THROWS(manta::remote<fails>(run).get());
+  }
+  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+  const auto jobs = history::jobs().get();
+  REQUIRE(jobs.size() == 4);
+  for (std::size_t run = 0; run < 3; ++run) {
+    CHECK(jobs[run].id == ids[run]);
+    REQUIRE(jobs[run].ended);
+    CHECK(*jobs[run].ended >= jobs[run].started);
+    CHECK(jobs[run].tasks_run == 1);
+    const auto events = history::events(ids[run]).get();
+    REQUIRE(events.size() == 1);
+    CHECK_THAT(events[0].text, Contains("it was " + std::to_string(run)));
+    CHECK_FALSE(history::functions(ids[run]).get().empty());
+  }
+  CHECK_FALSE(jobs[3].ended);
+}
+
+TEST_CASE("history: what is kept of a job is bounded, and what went is counted", "[history]") {
+  const test_control::folder where;
+  constexpr std::size_t tasks = 150000;
+  std::string id;
+  {
+    const manta::runtime rt(with(manta::event_mode::all, where.store()));
+    id = history::this_job();
+    for (std::size_t part = 0; part < 10; ++part) {
+      std::vector<manta::future<int>> all;
+      for (std::size_t i = 0; i < tasks / 10; ++i) all.push_back(manta::remote<twice>(1));
+      for (auto& one : all) one.get();
+      CHECK(history::events(id, 1).get().size() == 1);  // written so far
+    }
+  }
+  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+  const auto jobs = history::jobs().get();
+  const std::size_t kept = history::events(id, 1000000).get().size();
+  CHECK(kept <= 262144);
+  CHECK(kept > 200000);
+  CHECK(kept + jobs[0].events_dropped == 2 * tasks);
+}
+
+TEST_CASE("history: only the last thousand jobs are kept, with their events", "[history]") {
+  namespace control = manta::control;
+  const test_control::folder where;
+  {
+    const auto store = *control::open_rocks_store({.path = where.store()});
+    control::batch old;
+    for (std::uint64_t i = 0; i < 1005; ++i) {
+      const std::string id = control::digits(i);
+      manta::job_record row;
+      row.pid = static_cast<std::uint32_t>(i);
+      using kind = control::change::kind;
+      old.changes.push_back({kind::put, "job/" + id, control::to_bytes(row)});
+      control::event_row event;
+      event.name = "old";
+      old.changes.push_back({kind::put, control::events_of(id) + control::digits(0),
+                             control::to_bytes(std::span(&event, 1))});
+    }
+    REQUIRE(control::commit_now(*store, std::move(old)));
+  }
+  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+  const auto jobs = history::jobs().get();
+  REQUIRE(jobs.size() == 1000);
+  CHECK(jobs[0].pid == 6);
+  CHECK(history::events(control::digits(5)).get().empty());
+  CHECK(history::events(control::digits(6)).get().size() == 1);
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// manta::kv: what is written is found, in memory and in a folder, by this run and a later one.
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <manta/manta.hpp>
+
+#include <catch2/catch.hpp>
+
+#include "control/folder.hpp"
+
+namespace {
+
+using Catch::Matchers::Contains;
+using namespace std::chrono_literals;
+namespace kv = manta::kv;
+
+struct settings {
+  std::string name;
+  std::map<std::string, double> numbers;
+  std::vector<double> large;
+  bool operator==(const settings&) const = default;
+};
+
+manta::config in_folder(const test_control::folder& where) {
+  manta::config with;
+  with.workers = 2;
+  with.control = where.store();
+  return with;
+}
+
+int count_up(std::string key) {
+  for (int tries = 1;; ++tries) {
+    const auto now = kv::get<int>(key).get();
+    if (kv::cas(key, now ? now->at : 0, now ? now->value + 1 : 1).get()) return tries;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kv: a value is found as it was written, and gone when it is erased", "[kv]") {
+  const test_control::folder where;
+  manta::config with = in_folder(where);
+  if (GENERATE(true, false)) with.control = "memory";
+  const manta::runtime rt(with);
+  CHECK_FALSE(kv::get<int>("none").get());
+  const settings s{"best", {{"rate", 0.1}, {"decay", 0.99}}, std::vector<double>(100000, 1.5)};
+  const kv::revision first = kv::put("settings", s, {.durable = true}).get();
+  const auto found = kv::get<settings>("settings").get();
+  REQUIRE(found);
+  CHECK(found->key == "settings");
+  CHECK(found->value == s);
+  CHECK(found->at == first);
+  CHECK(kv::put("text", "as it is").get() > first);
+  CHECK(kv::get<std::string>("text").get()->value == "as it is");
+  CHECK(kv::erase("settings").get() > first);
+  CHECK_FALSE(kv::get<settings>("settings").get());
+  CHECK_THROWS_WITH(kv::get<int>("text").get(),
+                    Contains("the value of \"text\" is of another type than int"));
+}
+
+TEST_CASE("kv: keys in order, page by page", "[kv]") {
+  const manta::runtime rt;
+  for (int i = 0; i < 100; ++i) kv::put("list/" + std::to_string(100 + i), i).get();
+  kv::put("lisu", 7).get();
+  const auto first = kv::list<int>("list/", {}, 60).get();
+  REQUIRE(first.size() == 60);
+  const auto rest = kv::list<int>("list/", first.back().key).get();
+  REQUIRE(rest.size() == 40);
+  CHECK(first[0].value == 0);
+  CHECK(rest[0].value == 60);
+  CHECK(rest.back().key == "list/199");
+  CHECK(kv::list<int>("nothing/").get().empty());
+}
+
+TEST_CASE("kv: compare and swap lets one win", "[kv]") {
+  const manta::runtime rt;
+  CHECK(kv::cas("once", 0, 1).get());
+  CHECK_FALSE(kv::cas("once", 0, 2).get());
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 200; ++i) all.push_back(manta::remote<count_up>("sum"));
+  for (auto& one : all) CHECK(one.get() >= 1);
+  CHECK(kv::get<int>("sum").get()->value == 200);
+}
+
+TEST_CASE("kv: what is wrong is said before anything is written", "[kv]") {
+  CHECK_THROWS_AS(kv::put("k", 1), manta::no_runtime);
+  CHECK_THROWS_AS(kv::watch<int>(""), manta::no_runtime);
+  const manta::runtime rt;
+  CHECK_THROWS_WITH(kv::put("", 1),
+                    Contains("kv::put: asked a key of 0 bytes, allowed are 1 to 1000"));
+  CHECK_THROWS_AS(kv::get<int>(std::string(1001, 'k')), manta::invalid_argument);
+  CHECK_THROWS_AS(kv::cas("", 0, 1), manta::invalid_argument);
+  CHECK_THROWS_AS(kv::erase(""), manta::invalid_argument);
+  CHECK_THROWS_AS(kv::publish("", 1), manta::invalid_argument);
+  CHECK_THROWS_AS(kv::subscribe<int>(""), manta::invalid_argument);
+  CHECK_THROWS_WITH(kv::put("f", manta::put(1)), Contains("has handles in it"));
+  CHECK_THROWS_WITH(kv::put("large", std::string(std::size_t{17} << 20U, 'x')).get(),
+                    Contains("16777216"));
+  CHECK_THROWS_AS(kv::list<int>("", {}, 0).get(), manta::invalid_argument);
+}
+
+TEST_CASE("kv: a watch tells each change once, in order", "[kv]") {
+  const manta::runtime rt;
+  kv::put("w/before", 1).get();
+  auto w = kv::watch<int>("w/");
+  auto early = w.next();
+  CHECK_FALSE(early.is_ready());
+  kv::put("other", 5).get();
+  kv::put("w/a", 10).get();
+  kv::erase("w/a").get();
+  for (int i = 0; i < 1000; ++i) static_cast<void>(kv::put("w/n", i));
+  const kv::change<int> first = early.get();
+  CHECK((first.kind == kv::change_kind::put && first.key == "w/a" && first.value == 10));
+  const kv::change<int> second = w.next().get();
+  CHECK((second.kind == kv::change_kind::erased && second.key == "w/a" && !second.value));
+  CHECK(second.at > first.at);
+  for (int i = 0; i < 1000; ++i) REQUIRE(w.next().get().value == i);
+  // From a revision on, as after a restart.
+  auto again = kv::watch<int>("w/a", first.at - 1);
+  CHECK(again.next().get().value == 10);
+  CHECK(again.next().get().kind == kv::change_kind::erased);
+}
+
+TEST_CASE("kv: who is too slow is told that changes are missing", "[kv]") {
+  const manta::runtime rt;
+  auto w = kv::watch<std::string>("slow");
+  const std::string much(100000, 'm');
+  for (int i = 0; i < 200; ++i) kv::put("slow", much).get();
+  bool missed = false;
+  for (int i = 0; i < 200 && !missed; ++i) {
+    missed = w.next().get().kind == kv::change_kind::missed;
+  }
+  CHECK(missed);
+  kv::put("slow", "now").get();
+  CHECK(w.next().get().value == "now");
+}
+
+TEST_CASE("kv: topics reach all subscribers, and no key", "[kv]") {
+  const manta::runtime rt;
+  auto one = kv::subscribe<std::string>("news");
+  auto two = kv::subscribe<std::string>("news");
+  auto other = kv::subscribe<std::string>("newspaper");
+  kv::publish("news", "first").get();
+  kv::publish("news", "second").get();
+  for (auto* each : {&one, &two}) {
+    CHECK(each->next().get().value == "first");
+    const auto second = each->next().get();
+    CHECK(second.value == "second");
+    CHECK(second.key == "news");
+  }
+  CHECK_FALSE(other.next().is_ready());
+  CHECK(kv::list<std::string>("").get().empty());
+}
+
+TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
+  manta::future<kv::change<int>> gone;
+  {
+    manta::runtime rt;
+    {
+      auto w = kv::watch<int>("never");
+      gone = w.next();
+    }
+    CHECK_THROWS_AS(gone.get(), manta::cancelled);
+    auto w = kv::watch<int>("never");
+    gone = w.next();
+    const auto task = manta::async([w]() mutable { return w.next().get().at; });
+    std::this_thread::sleep_for(5ms);  // it may wait by then, or not
+  }
+  CHECK_THROWS_AS(gone.get(), manta::cancelled);
+}
+
+TEST_CASE("kv: a later run finds what an earlier one wrote to a folder", "[kv]") {
+  const test_control::folder where;
+  kv::revision last = 0;
+  {
+    const manta::runtime rt(in_folder(where));
+    for (int i = 0; i < 50; ++i) last = kv::put("n", i).get();
+  }
+  {
+    const manta::runtime rt(in_folder(where));
+    const auto found = kv::get<int>("n").get();
+    REQUIRE(found);
+    CHECK(found->value == 49);
+    CHECK(found->at == last);
+    CHECK(kv::cas("n", last, 50).get());
+    // One runtime at a time.
+    CHECK_THROWS_WITH(manta::runtime(in_folder(where)), Contains("runs in this process already"));
+  }
+  const manta::runtime in_memory;
+  CHECK_FALSE(kv::get<int>("n").get());
+}
+
+TEST_CASE("kv: a folder that can't be used ends in one line", "[kv]") {
+  manta::config with;
+  with.control = "/proc/manta";
+  CHECK_THROWS_WITH(manta::runtime(with),
+                    Contains("control: the store in /proc/manta: can't make"));
+  with.control = "";
+  CHECK_THROWS_WITH(manta::runtime(with),
+                    Contains("config control: found \"\", allowed are memory and the path"));
+  const manta::runtime rt;  // and the next one starts
+  CHECK(kv::put("k", 1).get() > 0);
+}

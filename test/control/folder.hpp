@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include <catch2/catch.hpp>
+
+namespace test_control {
+
+/// A folder of its own for a test, gone with it.
+class folder {
+ public:
+  folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "manta_control_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) FAIL("no folder for the test: " << name);
+    path_ = name;
+  }
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+  ~folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  /// A store's folder below it.
+  std::string store() const { return (path_ / "store").string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace test_control
