@@ -99,6 +99,8 @@ void journal::open(const config& settings) {
     kept_ = 0;
     next_chunk_ = dropped_ = 0;
   }
+  // Before anybody else's: what a killed process left names the job that left it.
+  store()->commit({.changes = {job_change()}}, [](const auto&) {});  // said again in introduce
   recorder::global().begin(*settings.events, &journal::ring);
   writer_ = std::thread([this] { write_all(); });
 }
