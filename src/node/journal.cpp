@@ -221,8 +221,9 @@ void journal::forget_old() {
     commit({.changes = {del(std::move(key))}});
   }
   const std::vector<std::string> jobs = keys_with(*store_, keys::jobs);
-  for (std::size_t i = 0; i + most_kept_jobs <= jobs.size(); ++i) {
+  for (std::size_t i = 0; i + most_kept_jobs < jobs.size(); ++i) {  // this one is among them
     const std::string id = jobs[i].substr(keys::jobs.size());
+    if (id == row_.id) continue;  // the clock went back
     control::batch gone{.changes = {del(jobs[i])}};
     for (std::string& key : keys_with(*store_, control::events_of(id))) {
       gone.changes.push_back(del(std::move(key)));
