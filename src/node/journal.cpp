@@ -202,7 +202,6 @@ void journal::commit(control::batch what) {
 }
 
 void journal::introduce() {
-  forget_old();
   control::batch start{.how = control::durability::durable};
   start.changes.push_back(job_change());
   const std::string key = std::string(keys::functions) + control::digits(row_.functions);
@@ -213,6 +212,7 @@ void journal::introduce() {
     start.changes.push_back(put(key, control::to_bytes(names)));
   }
   commit(std::move(start));
+  forget_old();  // which counts this job, too
 }
 
 // One runtime at a time has the store: the actors of others are gone.
