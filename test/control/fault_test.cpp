@@ -176,7 +176,7 @@ TEST_CASE("what was durable survives the machine, and nothing before it is missi
     if (now < at + sent.batches.size()) ++lost;
     at = now;
   }
-  CHECK(lost > 0);
+  if (!manta_test::is_sanitized) CHECK(lost > 0);  // three rounds there may lose nothing
   if (std::getenv("MANTA_TEST_FULL") == nullptr) return;
   WARN(at << " batches, crashes that lost some: " << lost);
 }
