@@ -39,6 +39,7 @@ class redis {
     pid_ = fork();
     if (pid_ == 0) become_server(path, has_log);
     check(pid_ > 0, "a process for Redis");
+    // It says nowhere that it listens: asked until it answers, for 5 s at most.
     for (int tries = 0; tries < 500 && !connect_to(path); ++tries) usleep(10'000);
     check(socket_ >= 0, "Redis listens");
   }

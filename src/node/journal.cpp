@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,10 +27,6 @@ namespace keys = control::keys;
 constexpr auto gathering = 20ms;
 constexpr std::size_t store_memory = std::size_t{64} << 20U;
 
-wall_time now() noexcept {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
 std::string program_name() {
   std::array<char, 4096> path{};
   const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
@@ -46,7 +41,7 @@ std::string host_name() {
 
 job_record describe_job(const config& settings) {
   job_record row;
-  row.started = now();
+  row.started = wall_now();
   row.pid = static_cast<std::uint32_t>(getpid());
   const auto us = static_cast<std::uint64_t>(row.started.time_since_epoch().count());
   row.id = fmt::format("{}{:08x}", control::digits(us), row.pid);
@@ -106,16 +101,16 @@ void journal::open(const config& settings) {
 }
 
 void journal::close(std::uint64_t tasks_run) noexcept {
-  if (!writer_.joinable()) return;
+  if (store() == nullptr) return;
   recorder::global().end();
   {
     const std::lock_guard lock(mutex_);
-    row_.ended = now();
+    row_.ended = wall_now();
     row_.tasks_run = tasks_run;
     is_ending_ = true;
   }
   changed_.notify_all();
-  writer_.join();
+  if (writer_.joinable()) writer_.join();  // else there was no thread to be had
   if (const result<void> closed = store()->close(); !closed) {
     std::fprintf(stderr, "manta: %s\n", closed.error().message().c_str());
   }
@@ -195,7 +190,7 @@ control::change journal::job_change() const {
   return put(std::string(keys::jobs) + row.id, control::to_bytes(row));
 }
 
-// Who does not hear of it would ask in vain: a job whose records can't be written goes on.
+// A job whose records can't be written goes on.
 void journal::commit(control::batch what) {
   const auto done = control::commit_now(*store_, std::move(what));
   if (!done) std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());

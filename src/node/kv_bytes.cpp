@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/node/kv_bytes.hpp>
 
-#include <algorithm>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>

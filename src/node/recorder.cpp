@@ -2,7 +2,6 @@
 #include "node/recorder.hpp"
 
 #include <array>
-#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -16,10 +15,6 @@ constexpr std::size_t most_waiting = 65536;  // events of one thread
 constexpr std::size_t most_names = 65536;
 constexpr std::size_t most_changes = 65536;
 constexpr std::size_t longest_text = 1000;
-
-wall_time now() noexcept {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
 
 }  // namespace
 
@@ -126,7 +121,7 @@ void recorder::tell(event_kind kind, const exec::job& of, const error* why) noex
 void recorder::add(event_kind kind, const exec::job& of, const error* why) {
   lane& mine = this_lane();
   event e;
-  e.at = now();
+  e.at = wall_now();
   e.kind = kind;
   e.task = exec::id_of(of);
   e.parent = of.parent;
@@ -185,7 +180,7 @@ void recorder::tell_name(const std::string& name, const std::string& name_space,
     actor.name = name;
     actor.name_space = name_space;
     if (type != nullptr) actor.type = readable_name(type);
-    actor.since = now();
+    actor.since = wall_now();
     const std::lock_guard lock(r.mutex_);
     if (r.changes_.size() >= most_changes) return;
     r.changes_.push_back({std::move(actor), is_there});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -29,6 +30,11 @@
 // Threads: tell functions any, as exec/observer.hpp says; begin, end and take: the journal's.
 
 namespace manta::inline v0::node {
+
+/// The time of day.
+inline wall_time wall_now() noexcept {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
 
 class recorder {
  public:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // manta::kv: what is written is found, in memory and in a folder, by this run and a later one.
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <manta/manta.hpp>
@@ -12,11 +12,11 @@
 #include <catch2/catch.hpp>
 
 #include "control/folder.hpp"
+#include "exec/support.hpp"
 
 namespace {
 
 using Catch::Matchers::Contains;
-using namespace std::chrono_literals;
 namespace kv = manta::kv;
 
 struct settings {
@@ -168,8 +168,12 @@ TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
     CHECK_THROWS_AS(gone.get(), manta::cancelled);
     auto w = kv::watch<int>("never");
     gone = w.next();
-    const auto task = manta::async([w]() mutable { return w.next().get().at; });
-    std::this_thread::sleep_for(5ms);  // it may wait by then, or not
+    std::atomic<bool> asks{false};
+    const auto task = manta::async([w, &asks]() mutable {
+      asks = true;
+      return w.next().get().at;
+    });
+    REQUIRE(manta_test::happens([&] { return asks.load(); }));
   }
   CHECK_THROWS_AS(gone.get(), manta::cancelled);
 }
