@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "control/backends.hpp"
@@ -57,10 +59,23 @@ inline std::vector<fs::path> files_of(const std::string& path, const std::string
   return out;
 }
 
-/// A store whose process died: its files as they were before it was closed.
+inline std::set<fs::path> names_in(const std::string& path) {
+  std::set<fs::path> out;
+  for (const auto& one : fs::directory_iterator(path)) out.insert(one.path());
+  return out;
+}
+
+/// A store whose process died: its files as they were before it was closed. When its background
+/// threads write or delete one meanwhile the copy is of no moment, and made again.
 inline void copy_as_after_a_crash(const std::string& from, const std::string& to) {
-  fs::remove_all(to);
-  fs::copy(from, to, fs::copy_options::recursive);
+  for (int tries = 0;; ++tries) {
+    fs::remove_all(to);
+    const std::set<fs::path> before = names_in(from);
+    std::error_code gone;
+    fs::copy(from, to, fs::copy_options::recursive, gone);
+    if (!gone && names_in(from) == before) break;
+    if (tries == 100) FAIL("no copy of " << from << " was of one moment: " << gone.message());
+  }
   fs::remove(fs::path(to) / "LOCK");
 }
 

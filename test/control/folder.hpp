@@ -14,8 +14,9 @@ namespace test_control {
 /// A folder of its own for a test, gone with it.
 class folder {
  public:
-  folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "manta_control_XXXXXX").string();
+  folder() : folder(std::filesystem::temp_directory_path()) {}
+  explicit folder(const std::filesystem::path& below) {
+    std::string name = (below / "manta_control_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) FAIL("no folder for the test: " << name);
     path_ = name;
   }
