@@ -15,7 +15,11 @@ set(manta_sources
   src/codec/in_buffer.cpp
   src/codec/modules.cpp
   src/codec/out_buffer.cpp
+  src/control/call_log.cpp
+  src/control/checkpoints.cpp
   src/control/checks.cpp
+  src/control/cluster_rows.cpp
+  src/control/expiry.cpp
   src/control/history.cpp
   src/control/memory_store.cpp
   src/control/rocks_backup.cpp
@@ -27,6 +31,7 @@ set(manta_sources
   src/control/rocks_repair.cpp
   src/control/rocks_store.cpp
   src/control/rows.cpp
+  src/control/task_table.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
   src/exec/actor_lanes.cpp

@@ -9,6 +9,7 @@
 
 #include "control/ask.hpp"
 #include "control/rows.hpp"
+#include "control/table.hpp"
 #include "node/journal.hpp"
 
 namespace manta::inline v0::history {
@@ -43,31 +44,17 @@ future<T> ask(Find find) {
   return out;
 }
 
-/// The rows of a table, each read by `read(key, value)`.
-template <class Row, class Read>
-result<std::vector<Row>> rows_of(control::store& in, std::string_view table, Read read) {
-  const result<std::vector<control::record>> found = control::scan_all(in, std::string(table));
-  if (!found) return found.error();
-  std::vector<Row> rows;
-  for (const control::record& one : *found) {
-    result<Row> row = read(one.key, one.value);
-    if (!row) return row.error();
-    rows.push_back(*std::move(row));
-  }
-  return rows;
-}
-
 result<std::vector<std::string>> functions_of(control::store& in, const std::string& job) {
   const auto found = control::read_one(in, std::string(keys::jobs) + job);
   if (!found) return found.error();
   if (!*found) return std::vector<std::string>();
-  const result<job_record> row = control::read_job((*found)->key, (*found)->value);
+  const auto row = control::read_row<job_record>((*found)->key, (*found)->value);
   if (!row) return row.error();
   const auto list =
       control::read_one(in, std::string(keys::functions) + control::digits(row->functions));
   if (!list) return list.error();
   if (!*list) return std::vector<std::string>();
-  auto read = control::read_functions((*list)->key, (*list)->value);
+  auto read = control::read_row<std::vector<std::string>>((*list)->key, (*list)->value);
   if (!read) return read.error();
   std::vector<std::string> names = *std::move(read);
   std::ranges::sort(names);
@@ -82,12 +69,8 @@ std::string this_job() {
 }
 
 future<std::vector<job_record>> jobs() {
-  return ask<std::vector<job_record>>([](control::store& in) {
-    return rows_of<job_record>(in, keys::jobs,
-                               [](const std::string& key, const std::string& value) {
-                                 return control::read_job(key, value);
-                               });
-  });
+  return ask<std::vector<job_record>>(
+      [](control::store& in) { return control::rows_with<job_record>(in, keys::jobs); });
 }
 
 future<std::vector<std::string>> functions(std::string job) {
@@ -96,21 +79,14 @@ future<std::vector<std::string>> functions(std::string job) {
 }
 
 future<std::vector<actor_record>> actors() {
-  return ask<std::vector<actor_record>>([](control::store& in) {
-    return rows_of<actor_record>(in, keys::actors,
-                                 [](const std::string& key, const std::string& value) {
-                                   return control::read_actor(key, value);
-                                 });
-  });
+  return ask<std::vector<actor_record>>(
+      [](control::store& in) { return control::rows_with<actor_record>(in, keys::names); });
 }
 
 future<std::vector<event_record>> events(std::string job, std::size_t most) {
   return ask<std::vector<event_record>>([job = std::move(job), most](control::store& in) {
     using rows = std::vector<event_record>;
-    const auto all = rows_of<rows>(in, control::events_of(job),
-                                   [](const std::string& key, const std::string& value) {
-                                     return control::read_events(key, value);
-                                   });
+    const auto all = control::rows_with<rows>(in, control::events_of(job));
     if (!all) return result<rows>(all.error());
     rows flat;
     for (const rows& part : *all) flat.insert(flat.end(), part.begin(), part.end());

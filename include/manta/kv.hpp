@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,10 @@ struct write_options {
   /// by the writes of its moment. Else it is ready when the write can be read. In memory there is
   /// no difference.
   bool durable = false;
+  /// How long the value is kept: 1 ms to 10 years of the time of day. Then it is erased, which
+  /// watchers see, within some milliseconds, or when the next runtime opens the folder. Another
+  /// write of the key ends that. None: until it is erased.
+  std::optional<std::chrono::milliseconds> ttl = std::nullopt;
 };
 
 }  // namespace manta::inline v0::kv
@@ -108,10 +113,12 @@ future<revision> put(std::string key, const T& value, write_options how = {}) {
   using kept = detail::put_t<T>;
   static_assert(detail::check_travel<kept>());
   node::check_key("kv::put", key);
+  node::check_ttl("kv::put", how.ttl);
   return detail::write_kv({.key = std::move(key),
                            .value = node::keep_value<kept>(value),
                            .at = std::nullopt,
-                           .is_durable = how.durable});
+                           .is_durable = how.durable,
+                           .ttl = how.ttl});
 }
 
 /// What was written under `key`; nothing when nothing was, or it was erased. The future fails with
@@ -141,24 +148,27 @@ future<std::optional<revision>> cas(std::string key, revision expected, const T&
   using kept = detail::put_t<T>;
   static_assert(detail::check_travel<kept>());
   node::check_key("kv::cas", key);
+  node::check_ttl("kv::cas", how.ttl);
   future<std::optional<revision>> out;
   node::kv_commit({.key = std::move(key),
                    .value = node::keep_value<kept>(value),
                    .at = expected,
-                   .is_durable = how.durable},
+                   .is_durable = how.durable,
+                   .ttl = how.ttl},
                   detail::paying<std::optional<revision>, std::uint64_t>(out, [](std::uint64_t at) {
                     return at == 0 ? std::nullopt : std::optional<revision>(at);
                   }));
   return out;
 }
 
-/// Erases what is under `key`, if anything is. Else as put.
+/// Erases what is under `key`, if anything is; `ttl` means nothing here. Else as put.
 inline future<revision> erase(std::string key, write_options how = {}) {
   node::check_key("kv::erase", key);
   return detail::write_kv({.key = std::move(key),
                            .value = std::nullopt,
                            .at = std::nullopt,
-                           .is_durable = how.durable});
+                           .is_durable = how.durable,
+                           .ttl = std::nullopt});
 }
 
 /// What is under the keys that begin with `prefix` and come after the key `after`, in their order:
@@ -222,11 +232,13 @@ future<revision> publish(std::string topic, const T& value, write_options how = 
   using kept = detail::put_t<T>;
   static_assert(detail::check_travel<kept>());
   node::check_key("kv::publish", topic);
+  node::check_ttl("kv::publish", how.ttl);
   return detail::write_kv({.part = node::kv_part::topics,
                            .key = std::move(topic),
                            .value = node::keep_value<kept>(value),
                            .at = std::nullopt,
-                           .is_durable = how.durable});
+                           .is_durable = how.durable,
+                           .ttl = how.ttl});
 }
 
 /// Hears what is published under `topic` from now on. Throws invalid_argument, no_runtime.

@@ -2,74 +2,19 @@
 #include "control/rows.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
+#include <chrono>
 #include <unordered_map>
 
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-#include <control/records.capnp.h>
-#include <fmt/format.h>
+#include "control/row_bytes.hpp"
 
 namespace manta::inline v0::control {
-
-namespace {
-
-namespace schema = manta_control_schema;
-
-std::uint64_t micros(wall_time at) noexcept {
-  return static_cast<std::uint64_t>(at.time_since_epoch().count());
-}
-wall_time to_time(std::uint64_t us) noexcept {
-  return wall_time(std::chrono::microseconds(static_cast<std::int64_t>(us)));
-}
-
-kj::StringPtr text(const std::string& from) { return {from.c_str(), from.size()}; }
-std::string text(capnp::Text::Reader from) { return {from.cStr(), from.size()}; }
-
-std::string flat(capnp::MallocMessageBuilder& message) {
-  const auto segments = message.getSegmentsForOutput();
-  std::string out(capnp::computeSerializedSizeInWords(segments) * sizeof(capnp::word), '\0');
-  kj::ArrayOutputStream to({reinterpret_cast<kj::byte*>(out.data()), out.size()});
-  capnp::writeMessage(to, segments);
-  return out;
-}
-
-// Calls `read` with the message in `bytes`.
-template <class Row, class Read>
-auto with_message(std::string_view key, std::string_view bytes, Read read)
-    -> result<decltype(read(std::declval<typename Row::Reader>()))> {
-  try {
-    // A value lies anywhere in memory, a message begins at a word.
-    const std::size_t words = bytes.size() / sizeof(capnp::word);
-    auto aligned = kj::heapArray<capnp::word>(words);
-    if (words != 0) std::memcpy(aligned.asBytes().begin(), bytes.data(), aligned.asBytes().size());
-    capnp::ReaderOptions limits;
-    limits.traversalLimitInWords = std::max<std::uint64_t>(64 * words, 1024);
-    capnp::FlatArrayMessageReader message(aligned, limits);
-    return read(message.getRoot<Row>());
-  } catch (const kj::Exception& wrong) {
-    return error(
-        errc::decode_failed,
-        fmt::format("control: the record {} can't be read ({}); it is damaged or of a newer "
-                    "version of manta",
-                    key, wrong.getDescription().cStr()));
-  }
-}
-
-// The part of a key after its table's name.
-std::string own_part(std::string_view key, std::string_view table) {
-  return std::string(key.substr(std::min(key.size(), table.size())));
-}
-
-}  // namespace
 
 std::string digits(std::uint64_t n) { return fmt::format("{:016x}", n); }
 
 std::string events_of(std::string_view job) { return fmt::format("{}{}/", keys::events, job); }
 
-std::string actor_key(std::string_view name_space, std::string_view name) {
-  std::string key(keys::actors);
+std::string name_key(std::string_view name_space, std::string_view name) {
+  std::string key(keys::names);
   key += name_space;
   key += '\0';
   key += name;
@@ -92,7 +37,8 @@ std::string to_bytes(const job_record& row) {
   return flat(message);
 }
 
-result<job_record> read_job(std::string_view key, std::string_view bytes) {
+template <>
+result<job_record> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Job>(key, bytes, [key](schema::Job::Reader from) {
     job_record row;
     row.id = own_part(key, keys::jobs);
@@ -117,7 +63,8 @@ std::string to_bytes(const std::vector<std::string>& names) {
   return flat(message);
 }
 
-result<std::vector<std::string>> read_functions(std::string_view key, std::string_view bytes) {
+template <>
+result<std::vector<std::string>> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Functions>(key, bytes, [](schema::Functions::Reader from) {
     std::vector<std::string> names;
     names.reserve(from.getNames().size());
@@ -128,17 +75,18 @@ result<std::vector<std::string>> read_functions(std::string_view key, std::strin
 
 std::string to_bytes(const actor_record& row) {
   capnp::MallocMessageBuilder message;
-  auto to = message.initRoot<schema::Actor>();
+  auto to = message.initRoot<schema::Name>();
   to.setType(text(row.type));
   to.setJob(text(row.job));
   to.setSince(micros(row.since));
   return flat(message);
 }
 
-result<actor_record> read_actor(std::string_view key, std::string_view bytes) {
-  return with_message<schema::Actor>(key, bytes, [key](schema::Actor::Reader from) {
+template <>
+result<actor_record> read_row(std::string_view key, std::string_view bytes) {
+  return with_message<schema::Name>(key, bytes, [key](schema::Name::Reader from) {
     actor_record row;
-    const std::string own = own_part(key, keys::actors);
+    const std::string own = own_part(key, keys::names);
     const std::size_t between = std::min(own.find('\0'), own.size());
     row.name_space = own.substr(0, between);
     row.name = own.substr(std::min(between + 1, own.size()));
@@ -148,6 +96,12 @@ result<actor_record> read_actor(std::string_view key, std::string_view bytes) {
     return row;
   });
 }
+
+namespace {
+
+constexpr std::uint8_t kind_of_whole = 4;  // a start, and its end
+
+}  // namespace
 
 std::string to_bytes(std::span<const event_row> rows) {
   // Names repeat: each is there once. Those of one function lie in one place, mostly.
@@ -169,7 +123,8 @@ std::string to_bytes(std::span<const event_row> rows) {
       place = at->second;
     }
     one.setAt(micros(row.at));
-    one.setKind(static_cast<std::uint8_t>(row.kind));
+    one.setKind(row.lasted ? kind_of_whole : static_cast<std::uint8_t>(row.kind));
+    one.setLasted(row.lasted.value_or(0));
     one.setAttempt(row.attempt);
     one.setName(place);
     one.setTaskHigh(row.task.high);
@@ -183,7 +138,8 @@ std::string to_bytes(std::span<const event_row> rows) {
   return flat(message);
 }
 
-result<std::vector<event_record>> read_events(std::string_view key, std::string_view bytes) {
+template <>
+result<std::vector<event_record>> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Events>(key, bytes, [](schema::Events::Reader from) {
     std::vector<event_record> rows;
     rows.reserve(from.getAll().size());
@@ -191,12 +147,18 @@ result<std::vector<event_record>> read_events(std::string_view key, std::string_
     for (const auto one : from.getAll()) {
       event_record row;
       row.at = to_time(one.getAt());
-      row.kind = static_cast<event_kind>(std::min<std::uint8_t>(one.getKind(), 3));
+      const bool is_whole = one.getKind() == kind_of_whole;
+      row.kind = is_whole ? event_kind::start
+                          : static_cast<event_kind>(std::min<std::uint8_t>(one.getKind(), 3));
       row.attempt = one.getAttempt();
       row.task = {one.getTaskHigh(), one.getTaskLow()};
       row.parent = {one.getParentHigh(), one.getParentLow()};
       if (one.getName() < names.size()) row.name = text(names[one.getName()]);
       row.text = text(one.getText());
+      rows.push_back(row);
+      if (!is_whole) continue;
+      row.kind = event_kind::end;
+      row.at += std::chrono::microseconds(one.getLasted());
       rows.push_back(std::move(row));
     }
     return rows;

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +16,9 @@
 #include <manta/codec/identity.hpp>
 
 #include "control/ask.hpp"
+#include "control/expiry.hpp"
 #include "control/rows.hpp"
+#include "control/table.hpp"
 
 namespace manta::inline v0::node {
 
@@ -93,7 +96,9 @@ void journal::open(const config& settings) {
     chunks_.clear();
     kept_ = 0;
     next_chunk_ = dropped_ = 0;
+    next_end_.reset();
   }
+  sweep_ends();  // before anybody reads
   // Before anybody else's: what a killed process left names the job that left it.
   store()->commit({.changes = {job_change()}}, [](const auto&) {});  // said again in introduce
   recorder::global().begin(*settings.events, &journal::ring);
@@ -160,21 +165,57 @@ void journal::ring() noexcept {
   j.changed_.notify_all();
 }
 
+void journal::note_end(wall_time at) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (next_end_ && *next_end_ <= at) return;
+    next_end_ = at;
+  }
+  changed_.notify_all();
+}
+
+// Under the mutex, which it leaves meanwhile.
+void journal::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const auto is_asked = [this] { return is_ending_ || !asked_.empty(); };
+  while (!has_news_ && !is_asked()) {
+    if (!next_end_) {
+      changed_.wait(lock);
+    } else if (changed_.wait_until(lock, *next_end_) == std::cv_status::timeout) {
+      return;
+    }
+  }
+  changed_.wait_for(lock, gathering, is_asked);
+}
+
+// Takes away what has ended, and learns what ends next.
+void journal::sweep_ends() {
+  {
+    const std::lock_guard lock(mutex_);
+    next_end_.reset();  // what is noted from now on may be later than the look
+  }
+  const result<control::swept> done = control::sweep(*store_, wall_now());
+  if (!done) std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
+  if (!done) return note_end(wall_now() + 1s);
+  if (done->next) note_end(*done->next);
+}
+
 void journal::write_all() {
   introduce();
   for (bool is_last = false; !is_last;) {
     std::vector<std::function<void(control::store&)>> asked;
     std::vector<std::shared_ptr<void>> ending;
+    bool has_ends = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return has_news_ || is_ending_ || !asked_.empty(); });
-      changed_.wait_for(lock, gathering, [this] { return is_ending_ || !asked_.empty(); });
+      wait_for_work(lock);
       has_news_ = false;
+      has_ends = next_end_ && *next_end_ <= wall_now();
       is_last = is_ending_;
       asked.swap(asked_);
       ending.swap(ending_);
     }
     write_told();
+    if (has_ends) sweep_ends();
     for (const auto& one : asked) one(*store_);
   }
   commit({.changes = {job_change()}, .how = control::durability::durable});
@@ -212,7 +253,7 @@ void journal::introduce() {
 
 // One runtime at a time has the store: the actors of others are gone.
 void journal::forget_old() {
-  for (std::string& key : keys_with(*store_, keys::actors)) {
+  for (std::string& key : keys_with(*store_, keys::names)) {
     commit({.changes = {del(std::move(key))}});
   }
   const std::vector<std::string> jobs = keys_with(*store_, keys::jobs);
@@ -224,6 +265,20 @@ void journal::forget_old() {
       gone.changes.push_back(del(std::move(key)));
     }
     commit(std::move(gone));
+  }
+  if (jobs.size() > most_kept_jobs) forget_functions();
+}
+
+// The lists of programs that no job is of any more.
+void journal::forget_functions() {
+  const auto jobs = control::rows_with<job_record>(*store_, keys::jobs);
+  if (!jobs) return;  // what can't be read may name them
+  std::set<std::string> named;
+  for (const job_record& one : *jobs) {
+    named.insert(std::string(keys::functions) + control::digits(one.functions));
+  }
+  for (std::string& key : keys_with(*store_, keys::functions)) {
+    if (!named.contains(key)) commit({.changes = {del(std::move(key))}});
   }
 }
 
@@ -238,7 +293,7 @@ void journal::write_told() {
 
 void journal::add_names(control::batch& to, const std::vector<recorder::name_change>& names) {
   for (const auto& [actor, is_there] : names) {
-    std::string key = control::actor_key(actor.name_space, actor.name);
+    std::string key = control::name_key(actor.name_space, actor.name);
     if (!is_there) {
       to.changes.push_back(del(std::move(key)));
       continue;
@@ -249,15 +304,18 @@ void journal::add_names(control::batch& to, const std::vector<recorder::name_cha
   }
 }
 
-void journal::add_events(control::batch& to, const std::vector<control::event_row>& events) {
+void journal::add_events(control::batch& to, const std::vector<control::event_row>& rows) {
   const std::string prefix = control::events_of(row_.id);
-  const std::span<const control::event_row> all(events);
+  const std::span<const control::event_row> all(rows);
   for (std::size_t at = 0; at < all.size(); at += events_in_a_value) {
     const std::size_t n = std::min(events_in_a_value, all.size() - at);
     to.changes.push_back(
         put(prefix + control::digits(next_chunk_), control::to_bytes(all.subspan(at, n))));
-    chunks_.push_back({next_chunk_++, n});
-    kept_ += n;
+    // A row with its end is two events.
+    std::size_t events = n;
+    for (const auto& row : all.subspan(at, n)) events += row.lasted ? 1 : 0;
+    chunks_.push_back({next_chunk_++, events});
+    kept_ += events;
   }
   for (; kept_ > most_kept_events; chunks_.pop_front()) {
     to.changes.push_back(del(prefix + control::digits(chunks_.front().number)));

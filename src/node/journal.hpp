@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,8 +27,8 @@
 // Idea. One thread writes. It sleeps until the recorder rings, gives events 20 ms to gather, takes
 // all there are and commits them, many in one value. Events beyond most_kept_events of a job go,
 // oldest first, and are counted; at the start so do jobs beyond most_kept_jobs, with their events,
-// and the actors of runtimes that are gone. Reads of the history queue up for the same thread,
-// which first writes what was told before.
+// and the actors of runtimes that are gone. Between writes it takes away the keys whose time has
+// come. Reads of the history queue up for the same thread, which first writes what was told before.
 //
 // Threads: open and close: who starts and ends the runtime; the rest: any.
 
@@ -55,6 +56,8 @@ class journal {
   /// Calls `what` on the journal's thread when all that was told before is in the store. False when
   /// none is open.
   bool after_writing(std::function<void(control::store&)> what);
+  /// A key has been written that goes at this time; see control/expiry.hpp.
+  void note_end(wall_time at);
   /// Drops `what` on the journal's thread, or when the store is closed.
   void end_later(std::shared_ptr<void> what);
 
@@ -65,11 +68,14 @@ class journal {
   };
 
   static void ring() noexcept;
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
+  void sweep_ends();
   void write_all();
   void write_told();
   void introduce();
   void forget_old();
-  void add_events(control::batch& to, const std::vector<control::event_row>& events);
+  void forget_functions();
+  void add_events(control::batch& to, const std::vector<control::event_row>& rows);
   void add_names(control::batch& to, const std::vector<recorder::name_change>& names);
   void commit(control::batch what);
   control::change job_change() const;
@@ -80,6 +86,7 @@ class journal {
   job_record row_;
   bool has_news_ = false;
   bool is_ending_ = false;
+  std::optional<wall_time> next_end_;
   std::vector<std::function<void(control::store&)>> asked_;
   std::vector<std::shared_ptr<void>> ending_;
   std::thread writer_;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/node/kv_bytes.hpp>
 
+#include <chrono>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "control/expiry.hpp"
 #include "control/rows.hpp"
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
+#include "node/recorder.hpp"
 
 namespace manta::inline v0::node {
 
@@ -18,6 +22,8 @@ namespace {
 namespace keys = control::keys;
 
 constexpr std::size_t longest_key = 1000;
+constexpr std::chrono::hours longest_ttl(24 * 3652);
+static_assert(keys::topics.size() + longest_key + 1 <= control::longest_ending_key);
 constexpr std::size_t taken_at_once = 64;
 
 error no_store() {
@@ -48,6 +54,14 @@ void check_key(const char* what, const std::string& key, bool may_be_empty) {
   }
 }
 
+void check_ttl(const char* what, std::optional<std::chrono::milliseconds> ttl) {
+  if (ttl && (ttl->count() < 1 || *ttl > longest_ttl)) {
+    raise(errc::invalid_argument,
+          fmt::format("{}: asked a ttl of {} ms, allowed are 1 ms to 10 years ({} ms)", what,
+                      ttl->count(), std::chrono::milliseconds(longest_ttl).count()));
+  }
+}
+
 void kv_commit(kv_write what, kv_answer<std::uint64_t> then) {
   const auto store = journal::global().store();
   if (store == nullptr) return then(no_store());
@@ -57,13 +71,21 @@ void kv_commit(kv_write what, kv_answer<std::uint64_t> then) {
   const auto kind = what.value ? control::change::kind::put : control::change::kind::del;
   batch.changes.push_back({kind, key, what.value ? std::move(*what.value) : std::string()});
   batch.how = what.is_durable ? control::durability::durable : control::durability::buffered;
-  store->commit(std::move(batch), [then = std::move(then)](const result<control::outcome>& got) {
-    if (got) {
-      then(got->at);
-    } else {
-      then(got.error());
-    }
-  });
+  std::optional<wall_time> end;
+  if (what.ttl) {
+    end = wall_now() + *what.ttl;
+    control::end_at(batch, key, *end);
+  }
+  store->commit(std::move(batch),
+                [then = std::move(then), end](const result<control::outcome>& got) {
+                  if (got) {
+                    // Now, when a look for what ends finds it.
+                    if (end && !got->refused) journal::global().note_end(*end);
+                    then(got->at);
+                  } else {
+                    then(got.error());
+                  }
+                });
 }
 
 void kv_read(const std::string& key, kv_answer<std::optional<kv_record>> then) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include <manta/exec/call_extra.hpp>
@@ -26,6 +27,8 @@ struct recorder::event {
   std::uint32_t attempt = 0;
   std::unique_ptr<std::string> text;
   event_kind kind = event_kind::start;
+  bool has_ended = false;  // of a start: its end is told, too
+  std::uint32_t lasted = 0;
 };
 
 struct recorder::lane {
@@ -118,6 +121,18 @@ void recorder::tell(event_kind kind, const exec::job& of, const error* why) noex
   r.ring();
 }
 
+// Most tasks make none: their start is what this thread told last, and their end goes with it.
+bool recorder::ends_last(lane& in, const event& end) {
+  if (in.events.empty()) return false;
+  event& last = in.events.back();
+  if (last.kind != event_kind::start || last.has_ended || last.task != end.task) return false;
+  const auto us = (end.at - last.at).count();  // below zero when somebody set the clock
+  if (us < 0 || us > std::numeric_limits<std::uint32_t>::max()) return false;
+  last.has_ended = true;
+  last.lasted = static_cast<std::uint32_t>(us);
+  return true;
+}
+
 void recorder::add(event_kind kind, const exec::job& of, const error* why) {
   lane& mine = this_lane();
   event e;
@@ -131,6 +146,7 @@ void recorder::add(event_kind kind, const exec::job& of, const error* why) {
     e.text = std::make_unique<std::string>(why->message().substr(0, longest_text));
   }
   const std::lock_guard lock(mine.mutex);
+  if (kind == event_kind::end && ends_last(mine, e)) return;
   if (mine.events.size() >= most_waiting) {
     constexpr std::size_t half = most_waiting / 2;
     mine.events.erase(mine.events.begin(), mine.events.begin() + half);
@@ -199,6 +215,7 @@ void recorder::add_to(batch& out, event& from) const {
   row.task = from.task;
   row.parent = from.parent;
   row.name = names_[from.name];
+  if (from.has_ended) row.lasted = from.lasted;
   if (from.text != nullptr) {
     row.text = *from.text;
     out.texts.push_back(std::move(from.text));

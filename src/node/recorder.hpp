@@ -23,7 +23,8 @@
 //
 // Idea. Each thread has a list of its own behind a lock that only the journal shares, every 20 ms.
 // An event in it is 64 bytes: names are numbers of a list of all names, found through a small table
-// of the thread's own. When a list is full the older half goes, and is counted.
+// of the thread's own. An end that follows its start at once becomes a part of it. When a list is
+// full the older half goes, and is counted.
 //
 // Invariant: a thread's list is in the order of time.
 //
@@ -71,6 +72,7 @@ class recorder {
   static void tell(event_kind kind, const exec::job& of, const error* why) noexcept;
   static void tell_name(const std::string& name, const std::string& name_space, const char* type,
                         bool is_there) noexcept;
+  static bool ends_last(lane& in, const event& end);
   void add(event_kind kind, const exec::job& of, const error* why);
   std::uint32_t name_of(lane& in, const exec::job& of);
   std::uint32_t number(std::string name);

@@ -201,12 +201,25 @@ TEST_CASE("history: only the last thousand jobs are kept, with their events", "[
       old.changes.push_back({kind::put, control::events_of(id) + control::digits(0),
                              control::to_bytes(std::span(&event, 1))});
     }
+    // The jobs' list of functions, which is the first, and one that no job is of.
+    for (const std::uint64_t hash : {0U, 77U}) {
+      old.changes.push_back({control::change::kind::put, "functions/" + control::digits(hash),
+                             control::to_bytes(std::vector<std::string>{"f()"})});
+    }
     REQUIRE(control::commit_now(*store, std::move(old)));
   }
-  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
-  const auto jobs = history::jobs().get();
-  REQUIRE(jobs.size() == 1000);
-  CHECK(jobs[0].pid == 6);
-  CHECK(history::events(control::digits(5)).get().empty());
-  CHECK(history::events(control::digits(6)).get().size() == 1);
+  {
+    const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+    const auto jobs = history::jobs().get();
+    REQUIRE(jobs.size() == 1000);
+    CHECK(jobs[0].pid == 6);
+    CHECK(history::events(control::digits(5)).get().empty());
+    CHECK(history::events(control::digits(6)).get().size() == 1);
+    CHECK(history::functions(control::digits(6)).get().size() == 1);
+  }
+  const auto store = *control::open_rocks_store({.path = where.store()});
+  const auto lists = control::scan_all(*store, "functions/");
+  REQUIRE(lists);
+  REQUIRE(lists->size() == 2);  // that of the old jobs, and this program's
+  CHECK((*lists)[0].key == "functions/" + control::digits(0));
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // manta::kv: what is written is found, in memory and in a folder, by this run and a later one.
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <manta/manta.hpp>
@@ -17,6 +19,7 @@
 namespace {
 
 using Catch::Matchers::Contains;
+using namespace std::chrono_literals;
 namespace kv = manta::kv;
 
 struct settings {
@@ -102,6 +105,54 @@ TEST_CASE("kv: what is wrong is said before anything is written", "[kv]") {
   CHECK_THROWS_WITH(kv::put("large", std::string(std::size_t{17} << 20U, 'x')).get(),
                     Contains("16777216"));
   CHECK_THROWS_AS(kv::list<int>("", {}, 0).get(), manta::invalid_argument);
+  CHECK_THROWS_WITH(kv::put("k", 1, {.ttl = 0ms}),
+                    Contains("kv::put: asked a ttl of 0 ms, allowed are 1 ms to 10 years"));
+  CHECK_THROWS_AS(kv::cas("k", 0, 1, {.ttl = -1ms}), manta::invalid_argument);
+  CHECK_THROWS_AS(kv::publish("k", 1, {.ttl = std::chrono::years(11)}), manta::invalid_argument);
+}
+
+TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
+  const test_control::folder where;
+  manta::config with = in_folder(where);
+  if (GENERATE(true, false)) with.control = "memory";
+  const manta::runtime rt(with);
+  auto w = kv::watch<int>("t/");
+  kv::put("t/later", 1, {.ttl = 300ms}).get();
+  kv::put("t/kept", 2, {.ttl = 20ms}).get();
+  kv::put("t/kept", 3).get();
+  CHECK(kv::cas("t/lock", 0, 4, {.ttl = 40ms}).get());  // sooner than the first
+  for (const int value : {1, 2, 3, 4}) CHECK(w.next().get().value == value);
+  for (const std::string key : {"t/lock", "t/later"}) {
+    const auto end = w.next().get();
+    CHECK(end.kind == kv::change_kind::erased);
+    CHECK(end.key == key);
+    CHECK_FALSE(kv::get<int>(key).get());
+  }
+  CHECK(kv::cas("t/lock", 0, 5).get());  // free again
+  CHECK(kv::get<int>("t/kept").get()->value == 3);
+  CHECK(kv::list<int>("").get().size() == 2);
+  // Who takes keys away sleeps by now, each time, and is to be woken.
+  for (int round = 0; round < 20; ++round) {
+    kv::put("t/soon", round, {.ttl = 1ms}).get();
+    while (w.next().get().kind != kv::change_kind::erased) {
+    }
+  }
+}
+
+TEST_CASE("kv: what ended between two runs is not there in the second", "[kv]") {
+  const test_control::folder where;
+  const auto begin = std::chrono::system_clock::now();
+  {
+    const manta::runtime rt(in_folder(where));
+    // As long as it takes until the run has ended: longer than a slow machine needs.
+    kv::put("ends", 1, {.ttl = 2s}).get();
+    kv::put("stays", std::string(1000, 's'), {.ttl = 24h}).get();
+    CHECK(kv::get<int>("ends").get());
+  }
+  std::this_thread::sleep_until(begin + 4s);  // it has to end while nobody looks
+  const manta::runtime rt(in_folder(where));
+  CHECK_FALSE(kv::get<int>("ends").get());
+  CHECK(kv::get<std::string>("stays").get());
 }
 
 TEST_CASE("kv: a watch tells each change once, in order", "[kv]") {

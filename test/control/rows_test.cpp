@@ -19,6 +19,8 @@ namespace keys = manta::control::keys;
 using Catch::Matchers::Contains;
 using manta::wall_time;
 using manta_test::dice;
+using function_list = std::vector<std::string>;
+using event_list = std::vector<manta::event_record>;
 
 wall_time at(std::int64_t us) { return wall_time(std::chrono::microseconds(us)); }
 
@@ -57,7 +59,7 @@ std::vector<manta::event_record> some_events(std::size_t n) {
 std::vector<control::event_row> rows_of(const std::vector<manta::event_record>& events) {
   std::vector<control::event_row> rows;
   for (const auto& e : events) {
-    rows.push_back({e.at, e.task, e.parent, e.name, e.text, e.attempt, e.kind});
+    rows.push_back({e.at, e.task, e.parent, e.name, e.text, e.attempt, e.kind, {}});
   }
   return rows;
 }
@@ -66,7 +68,7 @@ std::vector<control::event_row> rows_of(const std::vector<manta::event_record>& 
 
 TEST_CASE("rows come back from their bytes", "[control]") {
   const manta::job_record job = some_job();
-  const auto back = control::read_job("job/0123", control::to_bytes(job));
+  const auto back = control::read_row<manta::job_record>("job/0123", control::to_bytes(job));
   REQUIRE(back);
   CHECK(back->id == job.id);
   CHECK(back->program == job.program);
@@ -79,22 +81,24 @@ TEST_CASE("rows come back from their bytes", "[control]") {
   CHECK(back->functions == job.functions);
   CHECK(back->tasks_run == job.tasks_run);
   CHECK(back->events_dropped == job.events_dropped);
-  CHECK_FALSE(control::read_job("job/1", control::to_bytes(manta::job_record{}))->ended);
+  CHECK_FALSE(
+      control::read_row<manta::job_record>("job/1", control::to_bytes(manta::job_record{}))->ended);
 
   const std::vector<std::string> names = {"f(int)", "", "g()"};
-  CHECK(*control::read_functions("functions/1", control::to_bytes(names)) == names);
+  CHECK(*control::read_row<function_list>("functions/1", control::to_bytes(names)) == names);
 
   manta::actor_record actor;
   actor.type = "counter";
   actor.job = "0123";
   actor.since = at(9);
-  const auto same = control::read_actor(control::actor_key("space", "n"), control::to_bytes(actor));
+  const auto same = control::read_row<manta::actor_record>(control::name_key("space", "n"),
+                                                           control::to_bytes(actor));
   REQUIRE(same);
   CHECK((same->name == "n" && same->name_space == "space" && same->type == "counter"));
   CHECK((same->job == "0123" && same->since == at(9)));
 
   const auto events = some_events(1000);
-  const auto read = control::read_events("event/1", control::to_bytes(rows_of(events)));
+  const auto read = control::read_row<event_list>("event/1", control::to_bytes(rows_of(events)));
   REQUIRE(read);
   REQUIRE(read->size() == events.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -104,17 +108,32 @@ TEST_CASE("rows come back from their bytes", "[control]") {
   }
 }
 
+TEST_CASE("a start and its end may share a row", "[control]") {
+  std::vector<manta::event_record> told = some_events(1);
+  std::vector<control::event_row> rows = rows_of(told);
+  rows[0].lasted = 0xffffffffU;
+  const auto read = control::read_row<event_list>("event/1", control::to_bytes(rows));
+  REQUIRE(read);
+  REQUIRE(read->size() == 2);
+  CHECK((*read)[0].kind == manta::event_kind::start);
+  CHECK((*read)[1].kind == manta::event_kind::end);
+  CHECK((*read)[1].at - (*read)[0].at == std::chrono::microseconds(0xffffffffU));
+  CHECK(((*read)[1].name == told[0].name && (*read)[1].task == told[0].task));
+}
+
 TEST_CASE("keys are in the order of what they count", "[control]") {
   CHECK(control::digits(9) < control::digits(10));
   CHECK(control::digits(255) < control::digits(256));
   CHECK(control::events_of("1") == "event/1/");
   // A namespace is not a part of another one.
-  CHECK(control::actor_key("a", "b") != control::actor_key("ab", ""));
+  CHECK(control::name_key("a", "b") != control::name_key("ab", ""));
 }
 
 TEST_CASE("bytes that are no row are refused, whatever they are", "[control]") {
-  CHECK_THAT(control::read_job("job/5", "").error().message(), Contains("the record job/5"));
-  CHECK(control::read_events("event/5", "12345").error().code() == manta::errc::decode_failed);
+  CHECK_THAT(control::read_row<manta::job_record>("job/5", "").error().message(),
+             Contains("the record job/5"));
+  CHECK(control::read_row<event_list>("event/5", "12345").error().code() ==
+        manta::errc::decode_failed);
   dice d(manta_test::run_seed());
   const auto some = some_events(20);
   const std::string whole = control::to_bytes(rows_of(some));
@@ -124,10 +143,10 @@ TEST_CASE("bytes that are no row are refused, whatever they are", "[control]") {
     for (std::size_t k = 1 + d.below(4); k > 0 && !bytes.empty(); --k) {
       bytes[d.below(bytes.size())] ^= static_cast<char>(1U << d.below(8));
     }
-    if (!control::read_events("event/5", bytes)) ++refused;
-    static_cast<void>(control::read_job("job/5", bytes));
-    static_cast<void>(control::read_actor("actor/5", bytes));
-    static_cast<void>(control::read_functions("functions/5", bytes));
+    if (!control::read_row<event_list>("event/5", bytes)) ++refused;
+    static_cast<void>(control::read_row<manta::job_record>("job/5", bytes));
+    static_cast<void>(control::read_row<manta::actor_record>("name/5", bytes));
+    static_cast<void>(control::read_row<function_list>("functions/5", bytes));
   }
   CHECK(refused > 0);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -40,6 +41,14 @@ TEST_CASE("kv: only who knows what is there writes") {
   CHECK(mine);
   CHECK_FALSE(manta::kv::cas("leader", 0, std::string("you")).get());
   CHECK(manta::kv::cas("leader", *mine, std::string("me, still")).get());
+}
+
+TEST_CASE("kv: a lease that ends when nobody renews it") {
+  const manta::runtime rt;
+  const manta::kv::write_options lease{.ttl = std::chrono::seconds(5)};
+  const auto mine = manta::kv::cas("lease", 0, std::string("me"), lease).get();
+  CHECK(mine);
+  CHECK(manta::kv::cas("lease", *mine, std::string("me"), lease).get());  // five more
 }
 
 TEST_CASE("kv: changes as they happen") {

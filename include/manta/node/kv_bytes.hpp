@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,7 @@ struct kv_write {
   std::optional<std::string> value;  ///< none: erase
   std::optional<std::uint64_t> at;
   bool is_durable = false;
+  std::optional<std::chrono::milliseconds> ttl = std::nullopt;  ///< how long it is kept
 };
 
 struct kv_record {
@@ -49,6 +51,9 @@ using kv_answer = std::function<void(result<T>)>;
 /// Throws invalid_argument for a key that is empty, or longer than 1,000 bytes; `what` names the
 /// call.
 MANTA_API void check_key(const char* what, const std::string& key, bool may_be_empty = false);
+
+/// Throws invalid_argument for a time that is below 1 ms or beyond 10 years.
+MANTA_API void check_ttl(const char* what, std::optional<std::chrono::milliseconds> ttl);
 
 /// Answers the write's revision; 0 when `at` did not hold.
 MANTA_API void kv_commit(kv_write what, kv_answer<std::uint64_t> then);

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/task_table.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "control/ask.hpp"
+#include "control/row_bytes.hpp"
+
+namespace manta::inline v0::control {
+
+namespace {
+
+constexpr std::size_t bytes_of_a_batch = std::size_t{32} << 20U;
+constexpr std::size_t most_recipe_bytes = limits::value_bytes / 2;
+
+bool is_over(const task_row& row) noexcept { return row.id == base::id{}; }
+
+std::string to_bytes(std::span<const task_row> rows) {
+  std::size_t words = 64;
+  for (const task_row& row : rows) words += 6 + row.recipe.size() / sizeof(capnp::word);
+  capnp::MallocMessageBuilder message(static_cast<unsigned>(words));
+  auto all = message.initRoot<schema::Tasks>().initAll(static_cast<unsigned>(rows.size()));
+  for (unsigned i = 0; i < all.size(); ++i) {
+    const task_row& row = rows[i];
+    auto to = all[i];
+    to.setHigh(row.id.high);
+    to.setLow(row.id.low);
+    to.setParentHigh(row.parent.high);
+    to.setParentLow(row.parent.low);
+    to.setRecipe({reinterpret_cast<const kj::byte*>(row.recipe.data()), row.recipe.size()});
+  }
+  return flat(message);
+}
+
+// The last batch, or a new one when that is full.
+batch& room_in(std::vector<batch>& all, std::size_t& bytes, std::size_t more) {
+  if (all.empty() || bytes + more > bytes_of_a_batch ||
+      all.back().changes.size() == limits::batch_changes) {
+    all.emplace_back();
+    bytes = 0;
+  }
+  bytes += more;
+  return all.back();
+}
+
+}  // namespace
+
+task_table::task_table(owner_id owner, std::size_t most_bytes)
+    : prefix_(tasks_of(owner)), most_bytes_(most_bytes) {}
+
+std::string task_table::key(std::uint64_t number) const { return prefix_ + digits(number); }
+
+result<task_table::ticket> task_table::add(task_row row, ticket parent) {
+  if (row.id == base::id{}) {
+    return error(errc::invalid_argument, "control: asked a task record without an id");
+  }
+  const std::size_t more = row.recipe.size() + bytes_of_a_row;
+  if (row.recipe.size() > most_recipe_bytes || bytes_ + more > most_bytes_) {
+    ++refused_;
+    return error(errc::store_full,
+                 fmt::format("control: no room for the record of a task: asked {} bytes, {} of {} "
+                             "are in use; what it makes can't be made again when it is lost",
+                             more, bytes_, most_bytes_));
+  }
+  ticket made;
+  made.slot = take_slot();
+  entry& of = entries_[made.slot];
+  made.turn = of.turn;
+  of.bytes = static_cast<std::uint32_t>(row.recipe.size());
+  if (contains(parent)) {
+    of.parent = parent.slot;
+    ++entries_[parent.slot].children;
+  }
+  bytes_ += more;
+  place(std::move(row), made.slot);
+  return made;
+}
+
+std::uint32_t task_table::take_slot() {
+  if (free_.empty()) {
+    entries_.emplace_back();
+    return static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  const std::uint32_t turn = entries_[slot].turn;
+  entries_[slot] = {};
+  entries_[slot].turn = turn;
+  return slot;
+}
+
+// Into the value that is being filled.
+void task_table::place(task_row row, std::uint32_t slot) {
+  if (drafts_.empty() || drafts_.back().rows.size() == rows_in_a_value ||
+      drafts_.back().bytes + row.recipe.size() > bytes_of_a_value) {
+    drafts_.emplace_back().number = next_++;
+    drafts_.back().rows.reserve(rows_in_a_value);
+  }
+  draft& to = drafts_.back();
+  entry& of = entries_[slot];
+  of.value = to.number;
+  of.at = static_cast<std::uint16_t>(to.rows.size());
+  value& in = values_[to.number];
+  in.slots.push_back(slot);
+  ++in.live;
+  in.live_bytes += row.recipe.size() + bytes_of_a_row;
+  to.bytes += row.recipe.size();
+  to.rows.push_back(std::move(row));
+}
+
+bool task_table::contains(ticket of) const noexcept {
+  return of.slot < entries_.size() && entries_[of.slot].turn == of.turn;
+}
+
+void task_table::need(ticket of) {
+  if (contains(of)) entries_[of.slot].is_released = false;
+}
+
+void task_table::release(ticket of) {
+  if (!contains(of)) return;
+  entries_[of.slot].is_released = true;
+  // Up the line of ancestors, as long as nothing needs them.
+  for (std::uint32_t slot = of.slot; slot != none;) {
+    entry& gone = entries_[slot];
+    if (!gone.is_released || gone.children != 0) return;
+    drop(gone);
+    bytes_ -= gone.bytes + bytes_of_a_row;
+    ++gone.turn;
+    free_.push_back(slot);
+    slot = gone.parent;
+    if (slot != none) --entries_[slot].children;
+  }
+}
+
+// A row is over, or lies elsewhere now.
+void task_table::drop(const entry& of) {
+  const auto at = values_.find(of.value);
+  value& in = at->second;
+  --in.live;
+  in.live_bytes -= of.bytes + bytes_of_a_row;
+  in.slots[of.at] = none;
+  if (!in.is_written) {
+    draft& from = drafts_[of.value - drafts_.front().number];
+    from.bytes -= from.rows[of.at].recipe.size();
+    from.rows[of.at] = {};
+    return;
+  }
+  if (in.live == 0) {
+    over_.push_back(of.value);
+    values_.erase(at);
+  } else if (in.live_bytes <= in.bytes / 4 && !std::exchange(in.is_sparse, true)) {
+    sparse_.push_back(of.value);
+  }
+}
+
+// What is over is not written: the others move up.
+void task_table::settle(draft& one) {
+  value& in = values_.at(one.number);
+  in.is_written = true;
+  in.bytes = in.live_bytes;
+  std::erase_if(one.rows, is_over);
+  std::erase(in.slots, none);
+  for (std::size_t at = 0; at < in.slots.size(); ++at) {
+    entries_[in.slots[at]].at = static_cast<std::uint16_t>(at);
+  }
+}
+
+std::vector<batch> task_table::write() {
+  std::vector<batch> out;
+  std::size_t bytes = 0;
+  for (draft& one : drafts_) {
+    if (values_.at(one.number).live == 0) {
+      values_.erase(one.number);
+      continue;
+    }
+    settle(one);
+    std::string packed = to_bytes(one.rows);
+    batch& to = room_in(out, bytes, packed.size());
+    to.changes.push_back({change::kind::put, key(one.number), std::move(packed)});
+  }
+  drafts_.clear();
+  // Last: what was moved is written before it is deleted.
+  for (const std::uint64_t number : over_) {
+    room_in(out, bytes, 0).changes.push_back({change::kind::del, key(number), {}});
+  }
+  over_.clear();
+  return out;
+}
+
+std::optional<task_table::sparse_value> task_table::sparse() {
+  while (!sparse_.empty()) {
+    const std::uint64_t number = sparse_.front();
+    sparse_.pop_front();
+    if (values_.contains(number)) return sparse_value{number, key(number)};
+  }
+  return std::nullopt;
+}
+
+result<void> task_table::move(const sparse_value& from, std::string_view bytes) {
+  const auto at = values_.find(from.number);
+  if (at == values_.end()) return {};
+  result<std::vector<task_row>> read = read_tasks(from.key, bytes);
+  if (!read) return read.error();
+  std::vector<task_row> rows = *std::move(read);
+  const std::vector<std::uint32_t> slots = at->second.slots;  // the value goes with its last row
+  if (rows.size() != slots.size()) {
+    return error(errc::decode_failed,
+                 fmt::format("control: the value {} has {} records of tasks, {} were written",
+                             from.key, rows.size(), slots.size()));
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] == none) continue;
+    const entry was = entries_[slots[i]];
+    place(std::move(rows[i]), slots[i]);
+    drop(was);
+  }
+  return {};
+}
+
+result<std::vector<task_row>> read_tasks(std::string_view key, std::string_view bytes) {
+  return with_message<schema::Tasks>(key, bytes, [](schema::Tasks::Reader from) {
+    std::vector<task_row> rows;
+    rows.reserve(from.getAll().size());
+    for (const auto one : from.getAll()) {
+      const auto recipe = one.getRecipe();
+      rows.push_back({{one.getHigh(), one.getLow()},
+                      {one.getParentHigh(), one.getParentLow()},
+                      std::string(reinterpret_cast<const char*>(recipe.begin()), recipe.size())});
+    }
+    return rows;
+  });
+}
+
+result<std::vector<task_row>> read_tasks(store& in, const owner_id& owner) {
+  const result<std::vector<record>> found = scan_all(in, tasks_of(owner));
+  if (!found) return found.error();
+  std::vector<task_row> all;
+  for (const record& one : *found) {
+    result<std::vector<task_row>> read = read_tasks(one.key, one.value);
+    if (!read) return read.error();
+    std::vector<task_row> rows = *std::move(read);
+    std::ranges::move(rows, std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace manta::inline v0::control
