@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/measure.hpp"
+#include "ours/task_writer.hpp"
 #include "rivals/rows.hpp"
 
 namespace bench {
@@ -59,10 +60,31 @@ contestant batches(const batch_row& of, const kind& who) {
   return c;
 }
 
-contestant packs(const char* row, control::durability durable, const kind& who) {
+// Half a million live at a time.
+contestant tasks(const char* row, control::durability durable, const kind& who) {
   contestant c{row, who.name, side::ours};
   c.start = [=](const plan& how) -> body {
     auto s = who.open();
+    s->all.allow(64);
+    auto writer = std::make_shared<task_writer>(*s, std::size_t{1} << 19U, durable);
+    const std::size_t count = how.count(8192) * packed_records;
+    return [s, writer, count](const turn&) {
+      const double start = now_s();
+      writer->write(count);
+      const auto n = static_cast<double>(count);
+      reading got{.value = n / (now_s() - start), .operations = n};
+      writer->check_last();
+      return got;
+    };
+  };
+  return c;
+}
+
+// The same bytes without a table: what the store itself takes.
+contestant packs(const char* row, control::durability durable) {
+  contestant c{row, "manta, bytes that are ready", side::ours};
+  c.start = [=](const plan& how) -> body {
+    auto s = on_disk();
     s->all.allow(64);
     const std::size_t count = how.count(8192);
     return [=](const turn&) {
@@ -172,11 +194,13 @@ contestant watches(const kind& who) {
 void add_our_control(suite& s) {
   for (const kind& who : kinds) {
     for (const batch_row& of : batch_rows) s.add(batches(of, who));
-    s.add(packs(packed, control::durability::buffered, who));
+    s.add(tasks(packed, control::durability::buffered, who));
     s.add(gets(who));
     s.add(watches(who));
   }
-  s.add(packs(packed_durable, control::durability::durable, kinds[0]));
+  s.add(packs(packed, control::durability::buffered));
+  s.add(tasks(packed_durable, control::durability::durable, kinds[0]));
+  s.add(packs(packed_durable, control::durability::durable));
 }
 
 }  // namespace bench

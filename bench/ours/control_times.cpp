@@ -16,6 +16,7 @@
 #include "harness/machine.hpp"
 #include "harness/measure.hpp"
 #include "ours/control.hpp"
+#include "ours/task_writer.hpp"
 #include "rivals/rows.hpp"
 
 namespace bench {
@@ -97,26 +98,10 @@ contestant durable_beside_fsync() {
   return c;
 }
 
-// Writes `count` packed values and keeps the last of them, a tenth: each deletes one that is older.
-void write_long(opened& s, std::size_t count) {
-  const std::size_t kept = count / 10;
-  for (std::size_t n = 0; n < count; ++n) {
-    control::batch next;
-    next.changes.push_back(put(key_of(n), pack(n)));
-    if (n >= kept) next.changes.push_back({control::change::kind::del, key_of(n - kept)});
-    commit(*s.store, s.all, std::move(next));
-  }
-  s.all.wait();
-  control::page all;
-  s.store->scan({.after = key_of(count - 2)},
-                [&](manta::result<control::page> got) { all = *std::move(got); });
-  check(all.records.size() == 1 && all.records[0].value == pack(count - 1), "the last value");
-}
-
 contestant written_long() {
   contestant c{long_store, "manta", side::ours};
   c.start = [](const plan& how) -> body {
-    const std::size_t count = how.count(50'000'000) / packed_records;
+    const std::size_t count = how.count(50'000'000);
     return [=](const turn&) {
       reset_peak();
       const double before = resident_bytes();
@@ -124,11 +109,13 @@ contestant written_long() {
       opened s;
       s.all.allow(64);
       s.store = open_store(s.where.file("store"));
-      write_long(s, count);
-      const auto n = static_cast<double>(count * packed_records);
+      task_writer writer(s, count / 50, control::durability::buffered);
+      writer.write(count);
+      const auto n = static_cast<double>(count);
       reading got{.value = 0, .operations = n};
       got.n = n / (now_s() - start);
       got.bytes = peak_resident_bytes() - before;
+      writer.check_last();
       check(s.store->close().has_value(), "the store closes");
       got.value = folder_bytes(s.where.file("store"));
       return got;

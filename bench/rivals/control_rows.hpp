@@ -115,6 +115,7 @@ inline constexpr const char* get_one = "get_one";
 inline constexpr const char* watched = "watched";
 inline constexpr const char* long_store = "long_store";  // 50 M packed records
 inline constexpr const char* reopened = "reopened";      // after kill -9
+inline constexpr const char* events_cost = "events";
 
 // The program as the process that fills a store and is killed.
 inline constexpr const char* fill_option = "--fill-and-die";

@@ -124,6 +124,7 @@ void add_tbb_graphs(suite& s);
 void add_our_graphs(suite& s);
 void add_our_control(suite& s);        // writes and reads
 void add_our_control_times(suite& s);  // fsync, a long run, a crash
+void add_our_control_events(suite& s);
 void add_raw_rocksdb(suite& s);
 void add_redis(suite& s);  // or that it is not installed
 
