@@ -56,8 +56,8 @@ struct write_options {
   /// no difference.
   bool durable = false;
   /// How long the value is kept: 1 ms to 10 years of the time of day. Then it is erased, which
-  /// watchers see, within some milliseconds, or when the next runtime opens the folder. Another
-  /// write of the key ends that. None: until it is erased.
+  /// watchers see, within about 50 ms (later when very many end at once), or when the next runtime
+  /// opens the folder. Another write of the key ends that. None: until it is erased.
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
 };
 

@@ -113,7 +113,9 @@ void call_log::cover(std::uint64_t execution) {
   added_.erase(added_.begin(), added_.begin() + static_cast<std::ptrdiff_t>(covered));
 }
 
-void call_log::write(batch& to) {
+std::vector<batch> call_log::write() {
+  std::vector<batch> out;
+  std::size_t bytes = 0;
   for (std::size_t from = 0; from < added_.size();) {
     value made{.number = next_++};
     std::size_t end = from;
@@ -121,14 +123,15 @@ void call_log::write(batch& to) {
       made.bytes += bytes_of(added_[end]);
       made.last = added_[end++].execution;
     }
-    to.changes.push_back(
-        {change::kind::put, prefix_ + digits(made.number), to_bytes(added_, from, end)});
+    add_change(out, bytes,
+               {change::kind::put, prefix_ + digits(made.number), to_bytes(added_, from, end)});
     written_.push_back(made);
     from = end;
   }
   added_.clear();
-  for (std::string& key : over_) to.changes.push_back({change::kind::del, std::move(key), {}});
+  for (std::string& key : over_) add_change(out, bytes, {change::kind::del, std::move(key), {}});
   over_.clear();
+  return out;
 }
 
 }  // namespace manta::inline v0::control

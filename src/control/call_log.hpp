@@ -19,10 +19,12 @@
 // Idea. Calls that gather while a batch is written go out with the next one, in one value. Numbers
 // of executions only grow, so what a checkpoint covers is the front of a list.
 //
-// Invariant: calls that are written and not covered are at most `most_bytes`. In a full log a call
-// is refused: its actor makes a checkpoint first.
+// Invariant: the log has at most `most_bytes`. In a full one a call is refused: its actor makes a
+// checkpoint first. A value goes when all of its calls are covered, so a checkpoint that covers the
+// last call frees everything.
 //
-// Pure: what is decided is added to a batch. When that can't be committed the log is loaded again.
+// Pure: what is decided is in the batches of write(), to be committed in their order. When one
+// can't be committed the log is loaded again.
 //
 // Threads: one at a time.
 
@@ -46,8 +48,8 @@ class call_log {
   result<void> add(call_row row);
   /// A checkpoint has what happened up to this execution.
   void cover(std::uint64_t execution);
-  /// What has changed since the last call.
-  void write(batch& to);
+  /// What has changed since the last call, as batches of 32 MiB at most, buffered.
+  std::vector<batch> write();
 
   std::size_t bytes() const noexcept { return bytes_; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/checkpoints.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -69,20 +70,27 @@ result<std::vector<std::string>> keys_with(store& in, const std::string& prefix)
   }
 }
 
-result<std::string> read_parts(store& in, const std::string& row, const named& of) {
+// None: it has gone meanwhile, since a newer one is there.
+result<std::optional<kept_checkpoint>> read_state(store& in, const std::string& key) {
+  const auto found = read_one(in, key);
+  if (!found) return found.error();
+  if (!*found) return std::optional<kept_checkpoint>();
+  const result<named> row = read_named(key, (*found)->value);
+  if (!row) return row.error();
   std::string state;
-  for (std::uint64_t part = 0; part < of.parts; ++part) {
-    const auto got = read_one(in, part_key(row, part));
+  for (std::uint64_t part = 0; part < row->parts; ++part) {
+    const auto got = read_one(in, part_key(key, part));
     if (!got) return got.error();
-    if (!*got) break;
-    state += (*got)->value;
+    if (*got) state += (*got)->value;
   }
-  if (state.size() != of.bytes) {
-    return error(errc::decode_failed,
-                 fmt::format("control: the state {} has {} bytes, its row says {}; it is damaged",
-                             row, state.size(), of.bytes));
-  }
-  return state;
+  if (state.size() == row->bytes)
+    return std::optional(kept_checkpoint{row->what, std::move(state)});
+  const auto again = read_one(in, key);
+  if (!again) return again.error();
+  if (!*again) return std::optional<kept_checkpoint>();
+  return error(errc::decode_failed,
+               fmt::format("control: the state {} has {} bytes, its row says {}; it is damaged",
+                           key, state.size(), row->bytes));
 }
 
 }  // namespace
@@ -92,12 +100,21 @@ checkpoints::checkpoints(const base::id& actor) : prefix_(prefix_of(actor)) {}
 result<void> checkpoints::load(store& in) {
   auto found = keys_with(in, prefix_);
   if (!found) return found.error();
-  keys_ = *std::move(found);
+  const std::vector<std::string> keys = *std::move(found);
+  whole_.clear();
+  unfinished_.clear();
   next_ = 0;
-  if (keys_.empty()) return {};
-  const std::string_view last = std::string_view(keys_.back()).substr(prefix_.size(), 16);
+  if (keys.empty()) return {};
+  const std::string_view last =
+      std::string_view(keys.back()).substr(prefix_.size(), digits(0).size());
   std::from_chars(last.data(), last.data() + last.size(), next_, 16);
   ++next_;
+  const auto row = std::find_if(keys.rbegin(), keys.rend(),
+                                [this](const std::string& key) { return is_row(key, prefix_); });
+  for (const std::string& key : keys) {
+    const bool is_whole = row != keys.rend() && key.starts_with(*row);
+    (is_whole ? whole_ : unfinished_).push_back(key);
+  }
   return {};
 }
 
@@ -108,38 +125,37 @@ result<std::vector<batch>> checkpoints::write(const checkpoint_row& what, std::s
                              state.size(), most_bytes));
   }
   const std::string row = prefix_ + digits(next_++);
-  std::vector<std::string> older = std::exchange(keys_, {row});
+  const std::vector<std::string> older = std::exchange(whole_, {row});
   std::vector<batch> out(1);
+  for (const std::string& key : unfinished_) out[0].changes.push_back({change::kind::del, key, {}});
+  unfinished_.clear();
   std::uint32_t parts = 0;
   for (std::size_t at = 0; at < state.size(); at += bytes_of_a_part, ++parts) {
-    if (out.back().changes.size() == parts_of_a_batch) out.emplace_back();
-    keys_.push_back(part_key(row, parts));
+    if (parts != 0 && parts % parts_of_a_batch == 0) out.emplace_back();
+    whole_.push_back(part_key(row, parts));
     out.back().changes.push_back(
-        {change::kind::put, keys_.back(), std::string(state.substr(at, bytes_of_a_part))});
+        {change::kind::put, whole_.back(), std::string(state.substr(at, bytes_of_a_part))});
   }
   batch& last = out.back();
   last.how = durability::durable;
   last.changes.push_back({change::kind::put, row, to_bytes(named{what, state.size(), parts})});
-  for (std::string& key : older) last.changes.push_back({change::kind::del, std::move(key), {}});
+  for (const std::string& key : older) last.changes.push_back({change::kind::del, key, {}});
   return out;
 }
 
 result<std::optional<kept_checkpoint>> read_checkpoint(store& in, const base::id& actor) {
   const std::string prefix = prefix_of(actor);
-  const auto keys = keys_with(in, prefix);
-  if (!keys) return keys.error();
-  for (auto key = keys->rbegin(); key != keys->rend(); ++key) {
-    if (!is_row(*key, prefix)) continue;  // a part, maybe of a state that was not finished
-    const auto found = read_one(in, *key);
-    if (!found) return found.error();
-    if (!*found) continue;
-    const result<named> row = read_named(*key, (*found)->value);
-    if (!row) return row.error();
-    result<std::string> state = read_parts(in, *key, *row);
+  for (;;) {
+    const auto keys = keys_with(in, prefix);
+    if (!keys) return keys.error();
+    // What comes after the last row are parts of a state that is not finished.
+    const auto row = std::find_if(keys->rbegin(), keys->rend(),
+                                  [&](const std::string& key) { return is_row(key, prefix); });
+    if (row == keys->rend()) return std::optional<kept_checkpoint>();
+    auto state = read_state(in, *row);
     if (!state) return state.error();
-    return std::optional(kept_checkpoint{row->what, *std::move(state)});
+    if (*state) return state;
   }
-  return std::optional<kept_checkpoint>();
 }
 
 }  // namespace manta::inline v0::control

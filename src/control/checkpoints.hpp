@@ -19,7 +19,8 @@
 // deletes what is older. Batches become durable in their order, so a row that is there has its
 // parts, and a crash before it leaves the older state as it was.
 //
-// Invariant: after a checkpoint the store has one state of the actor; while it is written, two.
+// Invariant: after a checkpoint the store has one state of the actor; while it is written, two:
+// what earlier writers left unfinished goes with the first batch.
 //
 // Pure but for load and read_checkpoint, which wait. When a batch can't be committed, load again.
 //
@@ -46,15 +47,16 @@ class checkpoints {
  private:
   std::string prefix_;
   std::uint64_t next_ = 0;
-  std::vector<std::string> keys_;  // all that the store has
+  std::vector<std::string> whole_;       // the keys of the last state
+  std::vector<std::string> unfinished_;  // all others that the store has
 };
 
 struct kept_checkpoint {
   checkpoint_row what;
   std::string state;
 };
-/// The last state of an actor that was written whole; none: there is none. decode_failed: it is
-/// damaged.
+/// The last state of an actor that was written whole, also while the next one is written; none:
+/// there is none. decode_failed: it is damaged.
 result<std::optional<kept_checkpoint>> read_checkpoint(store& in, const base::id& actor);
 
 }  // namespace manta::inline v0::control

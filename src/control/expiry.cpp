@@ -2,7 +2,10 @@
 #include "control/expiry.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <chrono>
+#include <cstdint>
 #include <deque>
 #include <future>
 #include <string_view>
@@ -19,96 +22,135 @@ namespace manta::inline v0::control {
 namespace {
 
 constexpr std::size_t time_digits = 12;
+constexpr std::size_t revision_digits = 16;
+constexpr std::size_t own_bytes = keys::ends.size() + time_digits;
 constexpr std::size_t rows_at_once = 1024;
+constexpr std::int64_t parts_of_a_life = 16;
 
-static_assert(longest_ending_key + keys::ends.size() + time_digits == limits::key_bytes);
+static_assert(longest_ending_key + own_bytes == limits::key_bytes);
 
+std::uint64_t number_of(std::string_view text, std::size_t at, std::size_t digits) {
+  std::uint64_t n = 0;
+  text = text.substr(std::min(at, text.size()), digits);
+  std::from_chars(text.data(), text.data() + text.size(), n, 16);
+  return n;
+}
+
+wall_time to_time(std::uint64_t ms) {
+  return wall_time(std::chrono::milliseconds(static_cast<std::int64_t>(ms)));
+}
+
+std::string row_key(std::uint64_t ms, std::string_view key) {
+  return fmt::format("{}{:012x}{}", keys::ends, ms, key);
+}
+
+/// A row of what ends.
 struct ending {
-  std::string row;  // key
-  revision at = 0;
+  explicit ending(const record& from)
+      : row(from.key),
+        row_at(from.at),
+        key(from.key.substr(std::min(own_bytes, from.key.size()))),
+        at(number_of(from.value, time_digits, revision_digits)),
+        end(number_of(from.value, 0, time_digits)) {
+    if (at == 0) at = row_at;  // the batch that wrote the key wrote the row
+  }
+
+  std::string row;
+  revision row_at = 0;
   std::string key;
+  revision at = 0;        // of the key, when the row is still its
+  std::uint64_t end = 0;  // ms; after the row's time for one that is filed early
 };
 
-std::uint64_t to_millis(wall_time at) {
-  return static_cast<std::uint64_t>((at.time_since_epoch().count() + 999) / 1000);
-}
-
-wall_time time_of(std::string_view row) {
-  std::int64_t ms = 0;
-  const std::string_view time = row.substr(keys::ends.size(), time_digits);
-  std::from_chars(time.data(), time.data() + time.size(), ms, 16);
-  return wall_time(std::chrono::milliseconds(ms));
-}
-
-// Deletes a row, and its key with it when that was not written since; tells whether it was.
+// What is to be done with a row that is due, under way.
 class ended {
  public:
-  ended(store& in, ending what) : in_(in), what_(std::move(what)) {
+  ended(store& in, ending what, wall_time now) : in_(in), what_(std::move(what)) {
     batch both = row_only();
     both.conditions.push_back({what_.key, what_.at});
-    both.changes.push_back({change::kind::del, what_.key, {}});
+    is_early_ = to_time(what_.end) > now;
+    if (is_early_) {
+      both.changes.push_back({change::kind::put, row_key(what_.end, what_.key),
+                              fmt::format("{:012x}{:016x}", what_.end, what_.at)});
+    } else {
+      both.changes.push_back({change::kind::del, what_.key, {}});
+    }
     in_.commit(what_.key.empty() ? row_only() : std::move(both),
                [this](result<outcome> got) { answer_.set_value(std::move(got)); });
   }
-  result<bool> wait() {
+  result<void> wait(swept& out) {
     result<outcome> got = answer_.get_future().get();
     if (!got) return got.error();
-    if (!got->refused) return true;
-    got = commit_now(in_, row_only());
-    if (!got) return got.error();
-    return false;
+    if (got->refused) {
+      // The key was written again, maybe with a row of this name, which is another one then.
+      got = commit_now(in_, row_only());
+      return got ? result<void>() : result<void>(got.error());
+    }
+    if (!is_early_) {
+      ++out.gone;
+    } else {
+      out.next = std::min(out.next.value_or(wall_time::max()), to_time(what_.end));
+    }
+    return {};
   }
 
  private:
-  batch row_only() const { return {.changes = {{change::kind::del, what_.row, {}}}}; }
+  batch row_only() const {
+    return {.conditions = {{what_.row, what_.row_at}},
+            .changes = {{change::kind::del, what_.row, {}}}};
+  }
 
   store& in_;
   const ending what_;
+  bool is_early_ = false;
   std::promise<result<outcome>> answer_;
 };
 
-result<std::size_t> end(store& in, std::vector<ending> due) {
+result<void> end(store& in, std::vector<ending> due, wall_time now, swept& out) {
   std::deque<ended> all;  // all under way at once, so that the store writes them as one
-  for (ending& one : due) all.emplace_back(in, std::move(one));
-  std::size_t gone = 0;
-  std::optional<error> wrong;
+  for (ending& one : due) all.emplace_back(in, std::move(one), now);
+  result<void> done;
   for (ended& one : all) {
-    const result<bool> is_gone = one.wait();
-    if (!is_gone) wrong = is_gone.error();
-    if (is_gone && *is_gone) ++gone;
+    if (result<void> good = one.wait(out); !good) done = good;
   }
-  if (wrong) return *wrong;
-  return gone;
+  return done;
 }
 
 }  // namespace
 
-void end_at(batch& to, const std::string& key, wall_time at) {
+void end_at(batch& to, const std::string& key, wall_time at, wall_time now) {
+  const std::int64_t us = std::max<std::int64_t>(at.time_since_epoch().count(), 0);
+  const auto ms = static_cast<std::uint64_t>((us + 999) / 1000);
+  const std::int64_t part = (at - now).count() / 1000 / parts_of_a_life;
+  const std::uint64_t step =
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(part, 1)));
   to.changes.push_back(
-      {change::kind::put, fmt::format("{}{:012x}{}", keys::ends, to_millis(at), key), {}});
+      {change::kind::put, row_key(ms / step * step, key), fmt::format("{:012x}", ms)});
 }
 
-result<swept> sweep(store& in, wall_time now) {
+result<swept> sweep(store& in, wall_time now, std::size_t most) {
   swept out;
-  for (;;) {
-    const auto rows = answer_of<page>([&](answer<page> then) {
-      in.scan({.prefix = std::string(keys::ends), .most = rows_at_once}, std::move(then));
-    });
-    if (!rows) return rows.error();
+  range next{.prefix = std::string(keys::ends), .most = rows_at_once};
+  bool is_done = false;
+  for (std::size_t rows = 0; !is_done;) {
+    const auto found = answer_of<page>([&](answer<page> then) { in.scan(next, std::move(then)); });
+    if (!found) return found.error();
     std::vector<ending> due;
-    for (const record& one : rows->records) {
-      if (time_of(one.key) > now) {
-        out.next = time_of(one.key);
+    for (const record& one : found->records) {
+      const wall_time at = to_time(number_of(one.key, keys::ends.size(), time_digits));
+      if (at > now || rows == most) {
+        out.next = std::min(out.next.value_or(at), at);
+        is_done = true;
         break;
       }
-      constexpr std::size_t own = keys::ends.size() + time_digits;
-      due.push_back({one.key, one.at, one.key.substr(std::min(own, one.key.size()))});
+      ++rows;
+      due.emplace_back(one);
     }
-    if (due.empty()) return out;
-    const result<std::size_t> gone = end(in, std::move(due));
-    if (!gone) return gone.error();
-    out.gone += *gone;
+    if (due.empty()) break;
+    next.after = due.back().row;  // what was deleted is not looked at again
+    if (result<void> good = end(in, std::move(due), now, out); !good) return good.error();
   }
+  return out;
 }
 
 }  // namespace manta::inline v0::control

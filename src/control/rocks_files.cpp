@@ -42,6 +42,10 @@ rocksdb::ColumnFamilyOptions family_options(std::size_t memory,
   table.cache_index_and_filter_blocks = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  // In parts: that of a whole table is larger than the cache's share for it, and would be read and
+  // checked for each record.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
   table.format_version = 5;  // this and the next line: see rocks_footer.cpp
   table.checksum = rocksdb::kXXH3;
   rocksdb::ColumnFamilyOptions out;
@@ -189,7 +193,7 @@ result<void> check_about(rocks_files& files, const rocks_options& how) {
 }
 
 std::vector<rocksdb::ColumnFamilyDescriptor> families_with(std::size_t memory_bytes) {
-  const auto cache = rocksdb::NewLRUCache(memory_bytes / 4);
+  const auto cache = rocksdb::NewLRUCache(memory_bytes / 4, 0);
   const rocksdb::ColumnFamilyOptions family = family_options(memory_bytes, cache);
   return {{rocksdb::kDefaultColumnFamilyName, family}, {about_family, family}};
 }

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -69,6 +71,19 @@ auto with_message(std::string_view key, std::string_view bytes, Read read)
 // The part of a key after its table's name.
 inline std::string own_part(std::string_view key, std::string_view table) {
   return std::string(key.substr(std::min(key.size(), table.size())));
+}
+
+// Adds a change to the last of some batches, or to a new one when that would be too large. `bytes`
+// counts the last one's.
+inline void add_change(std::vector<batch>& to, std::size_t& bytes, change what) {
+  const std::size_t more = what.key.size() + what.value.size();
+  if (to.empty() || bytes + more > limits::batch_bytes / 2 ||
+      to.back().changes.size() == limits::batch_changes) {
+    to.emplace_back();
+    bytes = 0;
+  }
+  bytes += more;
+  to.back().changes.push_back(std::move(what));
 }
 
 }  // namespace manta::inline v0::control

@@ -19,9 +19,9 @@
 //     jobs         job/<time><pid>                     Job
 //     functions    functions/<hash of all>             Functions, all of a program in one
 //     names        name/<namespace>\0<name>            Name, while the actor lives
-//     events       event/<job>/<number>                Events, up to 1,024 in one
+//     events       event/<job>/<number>                Events, up to 1,024 rows in one
 //     users'       kv/<key>, topic/<name>\0            what manta::kv wrote
-//     ends         ttl/<time><key>                     nothing: when a key goes (expiry.hpp)
+//     ends         ttl/<time><key>                     when a key goes (expiry.hpp)
 //     nodes        node/<name>                         Node            (cluster_rows.hpp)
 //     actors       actor/<id>                          Actor           (the same)
 //     groups       group/<id>                          Group           (the same)

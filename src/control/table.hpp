@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,10 +27,11 @@
 // read for a decision. A row that has ended is kept for `keep_ended`. In a full table the row that
 // ended first makes room for a new one; when all rows live, the new one is refused.
 //
-// Invariant: a table has at most `most` rows, and none goes that lives.
+// Invariant: what is put leaves at most `most` rows, and none goes that lives. A row that has ended
+// says when by its writer's clock.
 //
 // Pure: what is decided is added to a batch. When that batch can't be committed, the table is
-// loaded again. About 150 bytes of memory for each row.
+// loaded again. About 150 bytes of memory for each row, 300 for one that has ended.
 //
 // Threads: one at a time.
 
@@ -78,36 +79,35 @@ class table {
     keys_.clear();
     ended_.clear();
     for (const Row& row : *rows) remember(key_of(row), end_of(row));
-    std::ranges::sort(ended_, {}, &ended::at);
     return {};
   }
 
   /// Writes a row, new or not. store_full: the table is, with rows that live.
   result<void> put(batch& to, const Row& row) {
-    std::string key = key_of(row);
-    if (!keys_.contains(key) && keys_.size() >= limits_.most && !drop_first_ended(to)) {
-      return error(errc::store_full, "control: no room for " + key + ": its table has " +
-                                         std::to_string(limits_.most) +
-                                         " rows, and all of them live");
+    const std::string key = key_of(row);
+    while (!keys_.contains(key) && keys_.size() >= limits_.most) {
+      if (ended_.empty()) {
+        return error(errc::store_full, "control: no room for " + key + ": its table has " +
+                                           std::to_string(limits_.most) +
+                                           " rows, and all of them live");
+      }
+      erase(to, std::string(ended_.begin()->second));
+      ++dropped_;
     }
     to.changes.push_back({change::kind::put, key, to_bytes(row)});
-    remember(std::move(key), end_of(row));
+    remember(key, end_of(row));
     return {};
   }
 
   /// Takes a row away, if it is there.
   void erase(batch& to, const std::string& key) {
-    if (keys_.erase(key) != 0) to.changes.push_back({change::kind::del, key, {}});
+    if (forget(key)) to.changes.push_back({change::kind::del, key, {}});
   }
 
   /// Takes away what ended longer ago than `keep_ended`.
   void sweep(batch& to, wall_time now) {
-    while (!ended_.empty()) {
-      if (is_current(ended_.front())) {
-        if (now - ended_.front().at < limits_.keep_ended) return;
-        erase(to, ended_.front().key);
-      }
-      ended_.pop_front();
+    while (!ended_.empty() && now - ended_.begin()->first >= limits_.keep_ended) {
+      erase(to, std::string(ended_.begin()->second));
     }
   }
 
@@ -116,35 +116,22 @@ class table {
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
-  struct ended {
-    wall_time at;
-    std::string key;
-  };
-
-  void remember(std::string key, std::optional<wall_time> end) {
-    if (end) ended_.push_back({*end, key});
-    keys_.insert_or_assign(std::move(key), end);
+  void remember(const std::string& key, std::optional<wall_time> end) {
+    forget(key);
+    if (end) ended_.emplace(*end, key);
+    keys_.emplace(key, end);
   }
-  // A row may have gone, or begun anew, since its end was noted.
-  bool is_current(const ended& one) const {
-    const auto known = keys_.find(one.key);
-    return known != keys_.end() && known->second == one.at;
-  }
-  bool drop_first_ended(batch& to) {
-    while (!ended_.empty()) {
-      const ended first = std::move(ended_.front());
-      ended_.pop_front();
-      if (!is_current(first)) continue;
-      erase(to, first.key);
-      ++dropped_;
-      return true;
-    }
-    return false;
+  bool forget(const std::string& key) {
+    const auto known = keys_.find(key);
+    if (known == keys_.end()) return false;
+    if (known->second) ended_.erase({*known->second, key});
+    keys_.erase(known);
+    return true;
   }
 
   table_limits limits_;
   std::unordered_map<std::string, std::optional<wall_time>> keys_;
-  std::deque<ended> ended_;  // the first to go in front; some may not be current
+  std::set<std::pair<wall_time, std::string>> ended_;
   std::uint64_t dropped_ = 0;
 };
 

@@ -13,7 +13,6 @@ namespace manta::inline v0::control {
 
 namespace {
 
-constexpr std::size_t bytes_of_a_batch = std::size_t{32} << 20U;
 constexpr std::size_t most_recipe_bytes = limits::value_bytes / 2;
 
 bool is_over(const task_row& row) noexcept { return row.id == base::id{}; }
@@ -35,20 +34,14 @@ std::string to_bytes(std::span<const task_row> rows) {
   return flat(message);
 }
 
-// The last batch, or a new one when that is full.
-batch& room_in(std::vector<batch>& all, std::size_t& bytes, std::size_t more) {
-  if (all.empty() || bytes + more > bytes_of_a_batch ||
-      all.back().changes.size() == limits::batch_changes) {
-    all.emplace_back();
-    bytes = 0;
-  }
-  bytes += more;
-  return all.back();
+// Some of an id, to know a record by.
+std::uint32_t mark_of(const base::id& of) noexcept {
+  return static_cast<std::uint32_t>(of.low ^ (of.high >> 32U));
 }
 
 }  // namespace
 
-task_table::task_table(owner_id owner, std::size_t most_bytes)
+task_table::task_table(const owner_id& owner, std::size_t most_bytes)
     : prefix_(tasks_of(owner)), most_bytes_(most_bytes) {}
 
 std::string task_table::key(std::uint64_t number) const { return prefix_ + digits(number); }
@@ -70,6 +63,7 @@ result<task_table::ticket> task_table::add(task_row row, ticket parent) {
   entry& of = entries_[made.slot];
   made.turn = of.turn;
   of.bytes = static_cast<std::uint32_t>(row.recipe.size());
+  of.mark = mark_of(row.id);
   if (contains(parent)) {
     of.parent = parent.slot;
     ++entries_[parent.slot].children;
@@ -146,6 +140,7 @@ void task_table::drop(const entry& of) {
     draft& from = drafts_[of.value - drafts_.front().number];
     from.bytes -= from.rows[of.at].recipe.size();
     from.rows[of.at] = {};
+    if (in.live == 0) empty(from, in);
     return;
   }
   if (in.live == 0) {
@@ -153,6 +148,16 @@ void task_table::drop(const entry& of) {
     values_.erase(at);
   } else if (in.live_bytes <= in.bytes / 4 && !std::exchange(in.is_sparse, true)) {
     sparse_.push_back(of.value);
+  }
+}
+
+// All that it had is over before it was written.
+void task_table::empty(draft& one, value& in) {
+  std::vector<task_row>().swap(one.rows);
+  in.slots.clear();
+  while (drafts_.size() > 1 && values_.at(drafts_.front().number).live == 0) {
+    values_.erase(drafts_.front().number);
+    drafts_.pop_front();
   }
 }
 
@@ -177,14 +182,12 @@ std::vector<batch> task_table::write() {
       continue;
     }
     settle(one);
-    std::string packed = to_bytes(one.rows);
-    batch& to = room_in(out, bytes, packed.size());
-    to.changes.push_back({change::kind::put, key(one.number), std::move(packed)});
+    add_change(out, bytes, {change::kind::put, key(one.number), to_bytes(one.rows)});
   }
   drafts_.clear();
   // Last: what was moved is written before it is deleted.
   for (const std::uint64_t number : over_) {
-    room_in(out, bytes, 0).changes.push_back({change::kind::del, key(number), {}});
+    add_change(out, bytes, {change::kind::del, key(number), {}});
   }
   over_.clear();
   return out;
@@ -206,10 +209,17 @@ result<void> task_table::move(const sparse_value& from, std::string_view bytes) 
   if (!read) return read.error();
   std::vector<task_row> rows = *std::move(read);
   const std::vector<std::uint32_t> slots = at->second.slots;  // the value goes with its last row
-  if (rows.size() != slots.size()) {
+  bool is_ours = rows.size() == slots.size();
+  for (std::size_t i = 0; is_ours && i < slots.size(); ++i) {
+    if (slots[i] == none) continue;
+    const entry& of = entries_[slots[i]];
+    is_ours =
+        of.mark == mark_of(rows[i].id) && of.bytes == rows[i].recipe.size() && !is_over(rows[i]);
+  }
+  if (!is_ours) {
     return error(errc::decode_failed,
-                 fmt::format("control: the value {} has {} records of tasks, {} were written",
-                             from.key, rows.size(), slots.size()));
+                 fmt::format("control: the value {} has other records of tasks than were written",
+                             from.key));
   }
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i] == none) continue;

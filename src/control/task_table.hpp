@@ -39,8 +39,9 @@
 // within `most_bytes`: what does not fit is refused, and its maker says that what it made can't be
 // made again.
 //
-// Pure: what is decided is in the batches of write(), to be committed in their order. About 50
-// bytes of memory for each record that lives, kept for the next ones when it is over.
+// Pure: what is decided is in the batches of write(), to be committed in their order; one that
+// can't be is committed again, before those that come after it. About 50 bytes of memory for each
+// record that lives, kept for the next ones when it is over, and what is not written yet.
 //
 // Threads: one at a time.
 
@@ -67,7 +68,7 @@ class task_table {
 
   using ticket = task_ticket;
 
-  explicit task_table(owner_id owner, std::size_t most_bytes = std::size_t{1} << 30U);
+  explicit task_table(const owner_id& owner, std::size_t most_bytes = std::size_t{1} << 30U);
 
   /// A record whose result is needed; `parent` is the ticket of row.parent, if that is here.
   /// store_full: beyond most_bytes, or larger than 8 MiB. invalid_argument: without an id.
@@ -105,6 +106,7 @@ class task_table {
     std::uint32_t children = 0;
     std::uint32_t bytes = 0;  // of the recipe
     std::uint32_t turn = 0;   // how many had this slot before
+    std::uint32_t mark = 0;   // some of its id
     std::uint16_t at = 0;     // its place in the value
     bool is_released = false;
   };
@@ -127,6 +129,7 @@ class task_table {
   std::uint32_t take_slot();
   void place(task_row row, std::uint32_t slot);
   void drop(const entry& of);
+  void empty(draft& one, value& in);
   void settle(draft& one);
 
   std::string prefix_;
@@ -144,7 +147,8 @@ class task_table {
 
 /// The records of a value. decode_failed.
 result<std::vector<task_row>> read_tasks(std::string_view key, std::string_view bytes);
-/// All records of an owner, also some that are over. Waits.
+/// All records of an owner, also some that are over; one that was being moved when its writer died
+/// is there twice. Waits.
 result<std::vector<task_row>> read_tasks(store& in, const owner_id& owner);
 
 }  // namespace manta::inline v0::control

@@ -123,8 +123,11 @@ bool is_rare(const job* j, bool has_extra) noexcept {
 [[gnu::always_inline]] inline std::uint64_t run_in(context& ctx, job* j) noexcept {
   const context_scope scope(ctx);
   const std::uint64_t bits = j->ops->run(j);
-  if (ctx.endings != 0) [[unlikely]]
-    end_turns(ctx);
+  if (ctx.endings != 0) [[unlikely]] {
+    if (bits == job_bits::again)
+      ctx.endings &= static_cast<std::uint8_t>(~context_endings::watched);
+    end_turns(ctx);  // that it runs again was told; it is the next attempt by now
+  }
   return bits;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -28,6 +29,7 @@ using namespace std::chrono_literals;
 namespace keys = control::keys;
 
 constexpr auto gathering = 20ms;
+constexpr std::size_t swept_at_once = 4096;  // about 20 ms of a disk
 constexpr std::size_t store_memory = std::size_t{64} << 20U;
 
 std::string program_name() {
@@ -97,8 +99,9 @@ void journal::open(const config& settings) {
     kept_ = 0;
     next_chunk_ = dropped_ = 0;
     next_end_.reset();
+    has_sweep_failed_ = false;
   }
-  sweep_ends();  // before anybody reads
+  sweep_ends(std::numeric_limits<std::size_t>::max());  // before anybody reads
   // Before anybody else's: what a killed process left names the job that left it.
   store()->commit({.changes = {job_change()}}, [](const auto&) {});  // said again in introduce
   recorder::global().begin(*settings.events, &journal::ring);
@@ -188,14 +191,17 @@ void journal::wait_for_work(std::unique_lock<std::mutex>& lock) {
 }
 
 // Takes away what has ended, and learns what ends next.
-void journal::sweep_ends() {
+void journal::sweep_ends(std::size_t most) {
   {
     const std::lock_guard lock(mutex_);
     next_end_.reset();  // what is noted from now on may be later than the look
   }
-  const result<control::swept> done = control::sweep(*store_, wall_now());
-  if (!done) std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
+  const result<control::swept> done = control::sweep(*store_, wall_now(), most);
+  if (!done && !std::exchange(has_sweep_failed_, true)) {
+    std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
+  }
   if (!done) return note_end(wall_now() + 1s);
+  has_sweep_failed_ = false;
   if (done->next) note_end(*done->next);
 }
 
@@ -215,7 +221,7 @@ void journal::write_all() {
       ending.swap(ending_);
     }
     write_told();
-    if (has_ends) sweep_ends();
+    if (has_ends && !is_last) sweep_ends(swept_at_once);
     for (const auto& one : asked) one(*store_);
   }
   commit({.changes = {job_change()}, .how = control::durability::durable});

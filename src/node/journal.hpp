@@ -69,7 +69,7 @@ class journal {
 
   static void ring() noexcept;
   void wait_for_work(std::unique_lock<std::mutex>& lock);
-  void sweep_ends();
+  void sweep_ends(std::size_t most);
   void write_all();
   void write_told();
   void introduce();
@@ -95,6 +95,7 @@ class journal {
   std::size_t kept_ = 0;
   std::uint64_t next_chunk_ = 0;
   std::uint64_t dropped_ = 0;
+  bool has_sweep_failed_ = false;
 };
 
 }  // namespace manta::inline v0::node

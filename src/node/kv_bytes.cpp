@@ -22,7 +22,7 @@ namespace {
 namespace keys = control::keys;
 
 constexpr std::size_t longest_key = 1000;
-constexpr std::chrono::hours longest_ttl(24 * 3652);
+constexpr std::chrono::years longest_ttl(10);
 static_assert(keys::topics.size() + longest_key + 1 <= control::longest_ending_key);
 constexpr std::size_t taken_at_once = 64;
 
@@ -73,8 +73,9 @@ void kv_commit(kv_write what, kv_answer<std::uint64_t> then) {
   batch.how = what.is_durable ? control::durability::durable : control::durability::buffered;
   std::optional<wall_time> end;
   if (what.ttl) {
-    end = wall_now() + *what.ttl;
-    control::end_at(batch, key, *end);
+    const wall_time now = wall_now();
+    end = now + *what.ttl;
+    control::end_at(batch, key, *end, now);
   }
   store->commit(std::move(batch),
                 [then = std::move(then), end](const result<control::outcome>& got) {

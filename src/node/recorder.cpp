@@ -148,9 +148,10 @@ void recorder::add(event_kind kind, const exec::job& of, const error* why) {
   const std::lock_guard lock(mine.mutex);
   if (kind == event_kind::end && ends_last(mine, e)) return;
   if (mine.events.size() >= most_waiting) {
-    constexpr std::size_t half = most_waiting / 2;
-    mine.events.erase(mine.events.begin(), mine.events.begin() + half);
-    mine.dropped += half;
+    const auto half = mine.events.begin() + most_waiting / 2;
+    for (auto gone = mine.events.begin(); gone != half; ++gone)
+      mine.dropped += gone->has_ended ? 2 : 1;
+    mine.events.erase(mine.events.begin(), half);
   }
   mine.events.push_back(std::move(e));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // manta::history: what runs leave in the control store.
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ int twice(int x) { return 2 * x; }
 int fails(int x) {
   if (x >= 0) throw std::runtime_error("it was " + std::to_string(x));
   return x;
+}
+std::atomic<int> left_to_fail{0};
+int fails_some_times() {
+  if (left_to_fail-- > 0) throw std::runtime_error("not yet");
+  return 1;
 }
 struct counter {
   int sum = 0;
@@ -103,6 +109,23 @@ TEST_CASE("history: every start and end, when asked", "[history]") {
   }
   CHECK(std::ranges::is_sorted(events, {}, &manta::event_record::at));
   CHECK(history::events(history::this_job(), 7).get().size() == 7);
+}
+
+TEST_CASE("history: each run has one start and one end, a retry or an end", "[history]") {
+  const manta::runtime rt(with(manta::event_mode::all));
+  left_to_fail = 2;
+  manta::options again;
+  again.max_retries = 5;
+  again.retry_exceptions = manta::any_exception();
+  manta::remote<fails_some_times>.with(again)().get();
+  CHECK_THROWS(manta::remote<fails>(1).get());
+  std::string told;
+  for (const auto& e : history::events(history::this_job()).get()) {
+    constexpr const char* kinds[] = {"start", "end", "retry", "failure"};
+    told += kinds[static_cast<std::size_t>(e.kind)] + (' ' + std::to_string(e.attempt)) + ", ";
+  }
+  CHECK_THAT(told,
+             Catch::Matchers::StartsWith("start 0, retry 0, start 1, retry 1, start 2, end 2, "));
 }
 
 TEST_CASE("history: events can be left out", "[history]") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of a cluster: their rows, their caps, what ends by itself, logs and checkpoints.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -170,9 +171,9 @@ TEST_CASE("a full table drops what has ended, the first first, and refuses while
     CHECK(late.changes[0].key == "node/c");
     REQUIRE(commit(*s, std::move(late)));
     CHECK(rows_of(*s) == 2);
-    // Of two that have ended the first makes room.
-    CHECK(put_node("c", at(20s)) == errc{});
+    // Of two that have ended the first makes room, whoever was told of first.
     CHECK(put_node("d", at(30s)) == errc{});
+    CHECK(put_node("c", at(20s)) == errc{});
     CHECK(put_node("f", std::nullopt) == errc{});
     CHECK((*read(*s, {"node/c", "node/d"})).records[1]);
     CHECK_FALSE((*read(*s, {"node/c", "node/d"})).records[0]);
@@ -193,10 +194,10 @@ TEST_CASE("keys end at their time, unless they were written again", "[control]")
     const auto s = kind.make(where);
     const auto put_until = [&](const std::string& key, std::optional<wall_time> end) {
       batch what{.changes = {put(key, "v")}};
-      if (end) control::end_at(what, key, *end);
+      if (end) control::end_at(what, key, *end, at(4s));
       REQUIRE(commit(*s, std::move(what)));
     };
-    for (int i = 0; i < 3000; ++i) put_until("kv/" + number(static_cast<std::size_t>(i)), at(5s));
+    for (std::size_t i = 0; i < 3000; ++i) put_until("kv/" + number(i), at(5s));
     put_until("kv/for ever", std::nullopt);
     put_until("kv/again", at(5s));
     put_until("kv/again", std::nullopt);
@@ -208,11 +209,23 @@ TEST_CASE("keys end at their time, unless they were written again", "[control]")
     auto swept = control::sweep(*s, at(4s));
     REQUIRE(swept);
     CHECK(swept->gone == 0);
+    REQUIRE(swept->next);
+    CHECK(*swept->next > at(4900ms));
+    // What is filed early is filed again, at its time.
+    swept = control::sweep(*s, at(4999ms));
+    REQUIRE(swept);
+    CHECK(swept->gone == 0);
     CHECK(swept->next == at(5s));
+    swept = control::sweep(*s, at(5s), 1000);
+    REQUIRE(swept);
+    CHECK(swept->gone <= 1000);
+    CHECK(swept->next == at(5s));  // there is more
+    const std::size_t before = swept->gone;
     swept = control::sweep(*s, at(5s));
     REQUIRE(swept);
-    CHECK(swept->gone == 3000);
-    CHECK(swept->next == at(9s));
+    CHECK(before + swept->gone == 3000);
+    REQUIRE(swept->next);
+    CHECK(*swept->next > at(8s));
     CHECK(scan_all(*s, "kv/", 1000).size() == 3);
     swept = control::sweep(*s, at(9s));
     REQUIRE(swept);
@@ -224,6 +237,28 @@ TEST_CASE("keys end at their time, unless they were written again", "[control]")
     CHECK(control::sweep(*s, at(9s)));
     CHECK(rows_of(*s) == 2);
   }
+}
+
+TEST_CASE("who renews a key all the time leaves few rows", "[control]") {
+  const auto s = control::make_memory_store();
+  wall_time now = at(1000s);
+  dice d(manta_test::run_seed());
+  std::size_t most = 0;
+  for (int i = 0; i < 3000; ++i) {
+    batch what{.changes = {put("kv/lease", std::to_string(i))}};
+    control::end_at(what, "kv/lease", now + 60s, now);
+    REQUIRE(commit(*s, std::move(what)));
+    now += std::chrono::milliseconds(d.below(200));
+    if (d.one_in(10)) REQUIRE(control::sweep(*s, now));
+    most = std::max(most, rows_of(*s));
+  }
+  CHECK(most <= 36);
+  const auto last = control::sweep(*s, now + 59s);
+  REQUIRE((last && last->gone == 0 && last->next));
+  const auto gone = control::sweep(*s, now + 60s);
+  REQUIRE(gone);
+  CHECK(gone->gone == 1);
+  CHECK(rows_of(*s) == 0);
 }
 
 TEST_CASE("the log of an actor's calls loses what checkpoints cover, and nothing else",
@@ -239,16 +274,12 @@ TEST_CASE("the log of an actor's calls loses what checkpoints cover, and nothing
       REQUIRE(log.add(call(n, std::string(d.below(100), 'r'))));
       if (d.one_in(20)) log.cover(covered = n - d.below(10) * (n > 10));
       if (!d.one_in(3)) continue;
-      batch what;
-      log.write(what);
-      REQUIRE(commit(*s, std::move(what)));
+      commit_all(*s, log.write());
       const auto so_far = control::call_log(actor).load(*s);
       REQUIRE(so_far);
       if (covered < n) REQUIRE(so_far->front().execution <= covered + 1);
     }
-    batch last;
-    log.write(last);
-    REQUIRE(commit(*s, std::move(last)));
+    commit_all(*s, log.write());
     control::call_log later(actor);
     auto there = later.load(*s);
     REQUIRE(there);
@@ -264,16 +295,12 @@ TEST_CASE("the log of an actor's calls loses what checkpoints cover, and nothing
     // It goes on where the other one ended.
     CHECK(later.add(call(300)).error().code() == errc::invalid_argument);
     REQUIRE(later.add(call(301)));
-    batch more;
-    later.write(more);
-    REQUIRE(commit(*s, std::move(more)));
+    commit_all(*s, later.write());
     const auto all = control::call_log(actor).load(*s);
     REQUIRE((all && all->size() == there->size() + 1));
     CHECK(all->back().execution == 301);
     later.cover(301);
-    batch rest;
-    later.write(rest);
-    REQUIRE(commit(*s, std::move(rest)));
+    commit_all(*s, later.write());
     CHECK(later.bytes() == 0);
     CHECK(rows_of(*s) == 0);
   }
@@ -288,6 +315,19 @@ TEST_CASE("the log of an actor's calls has a cap", "[control]") {
   CHECK_THAT(full.error().message(), Catch::Matchers::Contains("until its next checkpoint"));
   log.cover(1);
   CHECK(log.add(call(2)));
+}
+
+TEST_CASE("large calls are written in several batches", "[control]") {
+  const auto s = control::make_memory_store();
+  control::call_log log(actor);
+  const std::string large((std::size_t{8} << 20U) - 64, 'r');
+  std::uint64_t n = 0;
+  while (log.add(call(n + 1, large))) ++n;
+  CHECK(n == 8);
+  auto batches = log.write();
+  CHECK(batches.size() > 1);
+  commit_all(*s, std::move(batches));
+  CHECK(control::call_log(actor).load(*s)->size() == n);
 }
 
 TEST_CASE("the last whole checkpoint is found, wherever the writer ended", "[control]") {
@@ -320,6 +360,22 @@ TEST_CASE("the last whole checkpoint is found, wherever the writer ended", "[con
     CHECK((*control::read_checkpoint(*s, actor))->state == "small");
     CHECK(rows_of(*s) == 2);
   }
+}
+
+TEST_CASE("what writers of checkpoints left unfinished makes room", "[control]") {
+  const auto s = control::make_memory_store(std::size_t{100} << 20U);
+  control::checkpoints of(actor);
+  const auto state = [](std::size_t mib) { return std::string(mib << 20U, 's'); };
+  commit_all(*s, *of.write({1, 1, at(1s)}, state(40)));
+  bool is_full = false;
+  for (batch& one : *of.write({1, 2, at(2s)}, state(95))) {
+    is_full = is_full || !commit(*s, std::move(one));
+  }
+  CHECK(is_full);
+  REQUIRE(of.load(*s));
+  commit_all(*s, *of.write({1, 3, at(3s)}, state(50)));
+  CHECK((*control::read_checkpoint(*s, actor))->state.size() == state(50).size());
+  CHECK(s->measure().bytes < std::size_t{51} << 20U);
 }
 
 TEST_CASE("a checkpoint that lacks a part is damaged, not short", "[control]") {

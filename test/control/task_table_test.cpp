@@ -226,6 +226,10 @@ TEST_CASE("a value that is not what was written is not moved", "[control]") {
   REQUIRE(other.add({task(1), {}, "r"}));
   const std::string fewer = other.write().at(0).changes.at(0).value;
   CHECK(t.move(*value, fewer).error().code() == errc::decode_failed);
+  task_table strange({"strange", 1});
+  for (std::uint64_t n = 11; n <= 18; ++n) REQUIRE(strange.add({task(n), {}, "r"}));
+  const std::string others = strange.write().at(0).changes.at(0).value;
+  CHECK(t.move(*value, others).error().code() == errc::decode_failed);
   CHECK(t.write().empty());
   CHECK(stored(*store).size() == 8);
   t.release(all[7]);

@@ -25,7 +25,8 @@ namespace manta::inline v0::exec {
 struct run_observer {
   /// A call is about to begin, for the first time or again. Only with watches_runs.
   void (*began)(const job& j) noexcept;
-  /// Its function has returned, or its coroutine ended. Only with watches_runs.
+  /// Its function has returned or thrown, or its coroutine ended, and it does not run again. Only
+  /// with watches_runs.
   void (*ended)(const job& j) noexcept;
   /// It failed and is to run again. The attempt is still the one that failed.
   void (*retries)(const job& j, const error& why) noexcept;

@@ -42,7 +42,7 @@ struct actor_record {
 /// What happens to a task, actor's call or constructor.
 enum class event_kind : std::uint8_t {
   start,    ///< its function was called
-  end,      ///< its function returned, or it was suspended for good and ended
+  end,      ///< its function returned or threw, or its coroutine ended; not of a run before a retry
   retry,    ///< it failed and will run again
   failure,  ///< it failed, by an exception or with the end of what it needed
 };
