@@ -18,7 +18,7 @@ namespace bench {
 namespace {
 
 constexpr double task_seconds = 20e-6;
-constexpr std::size_t pairs = 7;
+constexpr std::size_t pairs = 15;
 
 double work(std::size_t steps, double x) {
   for (std::size_t i = 0; i < steps; ++i) x = x * 1.0000001 + 1e-9;
