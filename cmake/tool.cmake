@@ -17,8 +17,8 @@ manta_warnings(manta_tool)
 get_target_property(manta_type manta TYPE)
 if(manta_type STREQUAL "SHARED_LIBRARY")
   set(manta_tool_rooms ${manta_sources})
-  list(FILTER manta_tool_rooms INCLUDE REGEX "^src/control/")
-  list(FILTER manta_tool_rooms EXCLUDE REGEX "/rows.cpp$")  # the schema is libmanta's
+  # Folders, not what the rows in them mean.
+  list(FILTER manta_tool_rooms INCLUDE REGEX "^src/control/(checks|history|rocks_[a-z]+)[.]cpp$")
   target_sources(manta_tool PRIVATE ${manta_tool_rooms})
   target_link_libraries(manta_tool PRIVATE manta::rocksdb)
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY "${CMAKE_INSTALL_FULL_BINDIR}"

@@ -132,7 +132,8 @@ void remove_other_tables(rocks_files& files, const std::string& path) {
   std::error_code ignored;
   for (const auto& one : fs::directory_iterator(path, ignored)) {
     if (one.path().extension() != ".sst") continue;
-    const std::string name = "/" + one.path().filename().string();
+    std::string name = "/";  // as RocksDB names it; added to, since GCC 12 warns of a sum
+    name += one.path().filename().string();
     const bool is_named = std::any_of(named.begin(), named.end(),
                                       [&name](const auto& table) { return table.name == name; });
     if (!is_named) fs::remove(one.path(), ignored);
