@@ -46,6 +46,7 @@ class task_writer {
   static manta::base::id id_of(std::size_t n) { return {scatter(n), n + 1}; }
   void commit_some() {
     while (const auto value = tasks_.sparse()) {
+      to_.all.wait();  // it may be on its way
       const auto found = control::read_one(*to_.store, value->key);
       check(found && *found, "a value that is mostly over is there");
       check(tasks_.move(*value, (*found)->value).has_value(), "its rest is moved");

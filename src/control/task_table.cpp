@@ -145,6 +145,7 @@ void task_table::drop(const entry& of) {
   }
   if (in.live == 0) {
     over_.push_back(of.value);
+    stored_ -= in.bytes;
     values_.erase(at);
   } else if (in.live_bytes <= in.bytes / 4 && !std::exchange(in.is_sparse, true)) {
     sparse_.push_back(of.value);
@@ -166,6 +167,7 @@ void task_table::settle(draft& one) {
   value& in = values_.at(one.number);
   in.is_written = true;
   in.bytes = in.live_bytes;
+  stored_ += in.bytes;
   std::erase_if(one.rows, is_over);
   std::erase(in.slots, none);
   for (std::size_t at = 0; at < in.slots.size(); ++at) {
@@ -194,7 +196,8 @@ std::vector<batch> task_table::write() {
 }
 
 std::optional<task_table::sparse_value> task_table::sparse() {
-  while (!sparse_.empty()) {
+  // Where records go in the order in which they came a value is soon over by itself.
+  while (!sparse_.empty() && stored_ / 4 > bytes_) {
     const std::uint64_t number = sparse_.front();
     sparse_.pop_front();
     if (values_.contains(number)) return sparse_value{number, key(number)};

@@ -35,7 +35,7 @@
 //     release(b) write()                     b goes, then a; the value is deleted
 //
 // Invariants. A record with a living descendant is here. What lies in the store is at most four
-// times what lives, once sparse() has nothing more, and one value. Records and their bytes are
+// times what lives, once sparse() has nothing more. Records and their bytes are
 // within `most_bytes`: what does not fit is refused, and its maker says that what it made can't be
 // made again.
 //
@@ -82,8 +82,9 @@ class task_table {
   /// What has changed since the last call, as batches of 32 MiB at most.
   std::vector<batch> write();
 
-  /// A value that is mostly over: read its key, and give what is there to move(). None: nothing is
-  /// worth it. Each is named once.
+  /// A value that is mostly over: read its key, and give what is there to move(). None: the store
+  /// has no more than four times what lives. Each is named once. Read when what write() gave before
+  /// is answered, or the value may not be there yet.
   struct sparse_value {
     std::uint64_t number = 0;
     std::string key;
@@ -135,6 +136,7 @@ class task_table {
   std::string prefix_;
   std::size_t most_bytes_;
   std::size_t bytes_ = 0;
+  std::size_t stored_ = 0;  // bytes of all that is written
   std::uint64_t refused_ = 0;
   std::uint64_t next_ = 0;
   std::vector<entry> entries_;
