@@ -33,8 +33,8 @@ endif()
 # builds read, and whose reading costs no copy. Shared libraries: Debian's archives are not position
 # independent, and libmanta may end in a plugin. Private, and nothing of them is in include/; but who
 # links a static libmanta has to find them again, so the search is a file that is installed, too.
-include("${CMAKE_CURRENT_LIST_DIR}/find-capnp.cmake")
-manta_find_capnp(capnp_problem)
+include("${CMAKE_CURRENT_LIST_DIR}/find-linked.cmake")
+manta_find_linked(capnp_problem capnp)
 find_program(capnp_compiler capnp)
 find_program(capnp_cxx_plugin capnpc-c++)
 mark_as_advanced(capnp_compiler capnp_cxx_plugin)
@@ -49,8 +49,7 @@ endif()
 # RocksDB: the control store on a disk (src/control): a log with checksums, tables that compact
 # themselves, snapshots and checkpoints, for which nothing of our own could be trusted for years. As
 # with Cap'n Proto the shared library, private, and found again by who links a static libmanta.
-include("${CMAKE_CURRENT_LIST_DIR}/find-rocksdb.cmake")
-manta_find_rocksdb(rocksdb_problem)
+manta_find_linked(rocksdb_problem rocksdb)
 if(rocksdb_problem)
   message(FATAL_ERROR "manta: ${rocksdb_problem}")
 endif()
