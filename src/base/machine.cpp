@@ -54,6 +54,32 @@ std::int64_t read_memory_v1(const std::string& folder) {
   return read_bytes(folder + "/memory.limit_in_bytes");
 }
 
+// The number behind `name` in a text of lines like "name 12", or "name:   12 kB"; 0 when there is
+// none.
+std::int64_t number_of(std::istream& text, std::string_view name) {
+  for (std::string line; std::getline(text, line);) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t at = line.find_first_of("0123456789", name.size());
+    return at == std::string::npos ? 0 : std::atoll(line.c_str() + at);
+  }
+  return 0;
+}
+
+// What is left of a limit; 0 when there is none, and at least 1 when there is.
+std::int64_t room_of(std::int64_t limit, std::int64_t used, const std::string& stat_file) {
+  if (limit == 0) return 0;
+  std::ifstream stat(stat_file);
+  return std::max<std::int64_t>(1, limit - used + number_of(stat, "inactive_file"));
+}
+std::int64_t read_room_v2(const std::string& folder) {
+  return room_of(read_memory_v2(folder), read_bytes(folder + "/memory.current"),
+                 folder + "/memory.stat");
+}
+std::int64_t read_room_v1(const std::string& folder) {
+  return room_of(read_memory_v1(folder), read_bytes(folder + "/memory.usage_in_bytes"),
+                 folder + "/memory.stat");
+}
+
 // The smallest limit on the way from `path` up to the root: a parent's quota binds its children.
 template <class Read>
 auto smallest_on_path(const std::string& mount, std::string path, Read read) {
@@ -108,12 +134,14 @@ auto limit_of(const std::string& root, const std::string& membership, const std:
   return limit;
 }
 
-std::string own_membership() {
-  std::ifstream file("/proc/self/cgroup");
+std::string text_of(const char* name) {
+  std::ifstream file(name);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
+
+std::string own_membership() { return text_of("/proc/self/cgroup"); }
 
 bool is_device_file(std::string_view name) {
   constexpr std::string_view prefix = "nvidia";
@@ -135,6 +163,17 @@ std::int64_t usable_memory() {
   const std::int64_t machine =
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return smaller_limit(machine, limit_memory("/sys/fs/cgroup", own_membership()));
+}
+
+std::int64_t available_memory(const std::string& root, const std::string& membership,
+                              const std::string& meminfo) {
+  std::istringstream lines(meminfo);
+  const std::int64_t machine = number_of(lines, "MemAvailable:") * 1024;
+  return smaller_limit(machine, limit_of(root, membership, "memory", read_room_v2, read_room_v1));
+}
+
+std::int64_t available_memory() {
+  return available_memory("/sys/fs/cgroup", own_membership(), text_of("/proc/meminfo"));
 }
 
 int count_gpus(const char* visible, const std::string& devices) {

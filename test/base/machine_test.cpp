@@ -41,6 +41,7 @@ class cgroup_tree {
   std::int64_t memory(const std::string& membership) const {
     return limit_memory(root_, membership);
   }
+  const std::string& root() const { return root_; }
   int gpus(const char* visible) const { return count_gpus(visible, root_); }
 
  private:
@@ -166,6 +167,30 @@ TEST_CASE("the smallest memory limit on the way up binds, of v2 and v1", "[machi
   tree.write("/memory/x/memory.limit_in_bytes", "1000");
   CHECK(tree.memory("5:memory:/x\n") == 1000);
   CHECK(tree.memory("5:memory:/x\n0::/user/app\n") == 1000);
+}
+
+TEST_CASE("what is left of the smallest limit can be taken", "[machine]") {
+  const cgroup_tree tree;
+  const std::string machine = "MemTotal:  99 kB\nMemAvailable:    8 kB\nBuffers: 7 kB\n";
+  const auto left = [&](const std::string& membership) {
+    return manta::base::available_memory(tree.root(), membership, machine);
+  };
+  CHECK(left("0::/app\n") == 8192);
+  CHECK(manta::base::available_memory(tree.root(), "0::/app\n", "") == 0);  // nobody knows
+  tree.write("/app/memory.max", "5000");
+  tree.write("/app/memory.current", "4000");
+  CHECK(left("0::/app\n") == 1000);
+  tree.write("/app/memory.stat", "anon 1\ninactive_file 500\nactive_file 300");
+  CHECK(left("0::/app\n") == 1500);
+  tree.write("/memory.max", "9000");
+  tree.write("/memory.current", "8900");
+  CHECK(left("0::/app\n") == 100);
+  tree.write("/memory.current", "9001");
+  CHECK(left("0::/app\n") == 1);  // not "no limit"
+  tree.write("/memory/x/memory.limit_in_bytes", "700");
+  tree.write("/memory/x/memory.usage_in_bytes", "600");
+  CHECK(left("5:memory:/x\n") == 100);
+  CHECK(manta::base::available_memory() > 1 << 20);
 }
 
 TEST_CASE("the machine has memory", "[machine]") { CHECK(manta::base::usable_memory() > 1 << 20); }

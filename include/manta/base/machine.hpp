@@ -26,6 +26,16 @@ MANTA_API std::int64_t usable_memory();
 /// The limit in bytes, found as in quota_cores; 0 when there is none.
 MANTA_API std::int64_t limit_memory(const std::string& root, const std::string& membership);
 
+/// Bytes that this process can still take before the kernel has to end somebody: what the machine
+/// has available, cut by what is left of the cgroup's limit (v1 and v2, this group and its parents;
+/// file pages that nobody used lately count as free). Changes at any moment. Reads a few files.
+MANTA_API std::int64_t available_memory();
+
+/// The same for cgroup files below `root`, a process whose /proc/self/cgroup text is `membership`,
+/// and a text like /proc/meminfo's.
+MANTA_API std::int64_t available_memory(const std::string& root, const std::string& membership,
+                                        const std::string& meminfo);
+
 /// GPUs that this process may use: the entries of CUDA_VISIBLE_DEVICES when that is set, else the
 /// device files. Touches no driver.
 MANTA_API int usable_gpus();
