@@ -259,8 +259,11 @@ void journal::introduce() {
 
 // One runtime at a time has the store: the actors of others are gone.
 void journal::forget_old() {
-  for (std::string& key : keys_with(*store_, keys::names)) {
-    commit({.changes = {del(std::move(key))}});
+  for (const std::string_view table :
+       {keys::names, keys::actors}) {  // once they were in the second
+    for (std::string& key : keys_with(*store_, table)) {
+      commit({.changes = {del(std::move(key))}});
+    }
   }
   const std::vector<std::string> jobs = keys_with(*store_, keys::jobs);
   for (std::size_t i = 0; i + most_kept_jobs < jobs.size(); ++i) {  // this one is among them

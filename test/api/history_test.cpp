@@ -224,6 +224,8 @@ TEST_CASE("history: only the last thousand jobs are kept, with their events", "[
       old.changes.push_back({kind::put, control::events_of(id) + control::digits(0),
                              control::to_bytes(std::span(&event, 1))});
     }
+    // A named actor as versions before 0.1 had it.
+    old.changes.push_back({control::change::kind::put, std::string("actor/space\0name", 16), "x"});
     // The jobs' list of functions, which is the first, and one that no job is of.
     for (const std::uint64_t hash : {0U, 77U}) {
       old.changes.push_back({control::change::kind::put, "functions/" + control::digits(hash),
@@ -245,4 +247,5 @@ TEST_CASE("history: only the last thousand jobs are kept, with their events", "[
   REQUIRE(lists);
   REQUIRE(lists->size() == 2);  // that of the old jobs, and this program's
   CHECK((*lists)[0].key == "functions/" + control::digits(0));
+  CHECK(control::scan_all(*store, "actor/")->empty());
 }
