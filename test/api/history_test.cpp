@@ -2,6 +2,7 @@
 // manta::history: what runs leave in the control store.
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "control/folder.hpp"
 #include "control/rows.hpp"
 #include "control/store.hpp"
+#include "node/journal.hpp"
 
 namespace {
 
@@ -205,6 +207,29 @@ TEST_CASE("history: what is kept of a job is bounded, and what went is counted",
   CHECK(kept <= 262144);
   CHECK(kept > 200000);
   CHECK(kept + jobs[0].events_dropped == 2 * tasks);
+}
+
+TEST_CASE("history: events that a busy journal did not take are counted", "[history]") {
+  // A thread's list drops its older half when it is full, of starts with their ends, too.
+  const test_control::folder where;
+  constexpr std::size_t tasks = 200000;
+  {
+    const manta::runtime rt(with(manta::event_mode::all, where.store()));
+    std::promise<void> go_on;
+    REQUIRE(manta::node::journal::global().after_writing(
+        [held = go_on.get_future().share()](manta::control::store&) { held.wait(); }));
+    for (std::size_t part = 0; part < 10; ++part) {
+      std::vector<manta::future<int>> all;
+      for (std::size_t i = 0; i < tasks / 10; ++i) all.push_back(manta::remote<twice>(1));
+      for (auto& one : all) one.get();
+    }
+    go_on.set_value();
+  }
+  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+  const auto job = history::jobs().get().at(0);
+  const std::size_t kept = history::events(job.id, 1000000).get().size();
+  CHECK(job.events_dropped > 0);
+  CHECK(kept + job.events_dropped == 2 * tasks);
 }
 
 TEST_CASE("history: only the last thousand jobs are kept, with their events", "[history]") {

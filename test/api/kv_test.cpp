@@ -108,6 +108,7 @@ TEST_CASE("kv: what is wrong is said before anything is written", "[kv]") {
   CHECK_THROWS_WITH(kv::put("k", 1, {.ttl = 0ms}),
                     Contains("kv::put: asked a ttl of 0 ms, allowed are 1 ms to 10 years"));
   CHECK_THROWS_AS(kv::cas("k", 0, 1, {.ttl = -1ms}), manta::invalid_argument);
+  CHECK(kv::put("decade", 1, {.ttl = std::chrono::years(10)}).get() > 0);
   CHECK_THROWS_AS(kv::publish("k", 1, {.ttl = std::chrono::years(11)}), manta::invalid_argument);
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of a cluster: their rows, their caps, what ends by itself, logs and checkpoints.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -376,6 +378,40 @@ TEST_CASE("what writers of checkpoints left unfinished makes room", "[control]")
   commit_all(*s, *of.write({1, 3, at(3s)}, state(50)));
   CHECK((*control::read_checkpoint(*s, actor))->state.size() == state(50).size());
   CHECK(s->measure().bytes < std::size_t{51} << 20U);
+}
+
+TEST_CASE("a checkpoint is read whole while the next ones are written", "[control]") {
+  const auto s = control::make_memory_store();
+  std::atomic<bool> is_over{false};
+  const auto write = [&](control::checkpoints& of, std::uint64_t n) {
+    // Two parts and a bit of one letter.
+    const std::string state((std::size_t{8} << 20U) + 10, static_cast<char>('a' + n % 20));
+    auto batches = of.write({1, n, at(1s)}, state);
+    if (!batches) return false;
+    for (batch& one : *std::move(batches)) {
+      if (!commit(*s, std::move(one))) return false;
+    }
+    return true;
+  };
+  control::checkpoints of(actor);
+  REQUIRE(write(of, 1));
+  std::atomic<int> wrong{0};
+  std::thread writer([&] {
+    for (std::uint64_t n = 2; !is_over; ++n) wrong += write(of, n) ? 0 : 1;
+  });
+  std::uint64_t last = 0;
+  for (int i = 0; i < manta_test::scaled(40); ++i) {
+    const auto found = control::read_checkpoint(*s, actor);
+    if (!found || !*found || (*found)->what.execution < last ||
+        (*found)->state.find_first_not_of((*found)->state[0]) != std::string::npos) {
+      ++wrong;
+      break;
+    }
+    last = (*found)->what.execution;
+  }
+  is_over = true;
+  writer.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("a checkpoint that lacks a part is damaged, not short", "[control]") {
