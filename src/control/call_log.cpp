@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/call_log.hpp"
 
-#include <charconv>
 #include <utility>
 
 #include "control/ask.hpp"
@@ -12,6 +11,7 @@ namespace manta::inline v0::control {
 
 namespace {
 
+constexpr std::size_t most_call_bytes = limits::value_bytes / 2;
 constexpr std::size_t bytes_of_a_row = 64;  // beside its request
 constexpr std::size_t bytes_of_a_value = std::size_t{4} << 20U;
 
@@ -26,7 +26,7 @@ std::string to_bytes(const std::vector<call_row>& rows, std::size_t from, std::s
     all[i].setCallerLow(row.caller.low);
     all[i].setNumber(row.number);
     all[i].setExecution(row.execution);
-    all[i].setRequest({reinterpret_cast<const kj::byte*>(row.request.data()), row.request.size()});
+    all[i].setRequest(data(row.request));
   }
   return flat(message);
 }
@@ -36,11 +36,10 @@ result<std::vector<call_row>> read_calls(const std::string& key, const std::stri
     std::vector<call_row> rows;
     rows.reserve(from.getAll().size());
     for (const auto one : from.getAll()) {
-      const auto request = one.getRequest();
       rows.push_back({{one.getCallerHigh(), one.getCallerLow()},
                       one.getNumber(),
                       one.getExecution(),
-                      std::string(reinterpret_cast<const char*>(request.begin()), request.size())});
+                      data(one.getRequest())});
     }
     return rows;
   });
@@ -61,8 +60,7 @@ result<std::vector<call_row>> call_log::load(store& in) {
     if (!read) return read.error();
     std::vector<call_row> rows = *std::move(read);
     value is;
-    const std::string_view number = std::string_view(one.key).substr(prefix_.size());
-    std::from_chars(number.data(), number.data() + number.size(), is.number, 16);
+    is.number = number_of(own_part(one.key, prefix_));
     for (call_row& row : rows) {
       is.last = row.execution;
       is.bytes += bytes_of(row);
@@ -87,7 +85,13 @@ result<void> call_log::add(call_row row) {
                              row.execution, last_));
   }
   const std::size_t more = bytes_of(row);
-  if (more > limits::value_bytes / 2 || bytes_ + more > most_bytes_) {
+  if (more > most_call_bytes) {
+    return error(errc::store_full,
+                 fmt::format("control: asked to log a call of {} bytes, at most {}; put what is "
+                             "large as an object and give its future",
+                             more, most_call_bytes));
+  }
+  if (bytes_ + more > most_bytes_) {
     return error(errc::store_full,
                  fmt::format("control: no room in the log of an actor's calls: asked {} bytes, {} "
                              "of {} are in use until its next checkpoint",

@@ -2,7 +2,6 @@
 #include "control/checkpoints.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "control/ask.hpp"
@@ -105,9 +104,7 @@ result<void> checkpoints::load(store& in) {
   unfinished_.clear();
   next_ = 0;
   if (keys.empty()) return {};
-  const std::string_view last =
-      std::string_view(keys.back()).substr(prefix_.size(), digits(0).size());
-  std::from_chars(last.data(), last.data() + last.size(), next_, 16);
+  next_ = number_of(own_part(keys.back(), prefix_));
   ++next_;
   const auto row = std::find_if(keys.rbegin(), keys.rend(),
                                 [this](const std::string& key) { return is_row(key, prefix_); });

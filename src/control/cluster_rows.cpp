@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/cluster_rows.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,13 +11,10 @@ namespace manta::inline v0::control {
 
 namespace {
 
-// Digits at the front of `from`, which they leave; 0 when there are none.
+// Digits at the front of `from`, which they leave.
 std::uint64_t take_number(std::string_view& from) {
-  std::uint64_t n = 0;
-  const std::string_view all = from.substr(0, 16);
-  const auto [end, wrong] = std::from_chars(all.data(), all.data() + all.size(), n, 16);
-  if (wrong != std::errc()) n = 0;
-  from.remove_prefix(static_cast<std::size_t>(end - all.data()));
+  const std::uint64_t n = number_of(from);
+  from.remove_prefix(std::min(from.size(), digits(n).size()));
   return n;
 }
 
@@ -37,21 +34,9 @@ owner_id take_owner(std::string_view& from) {
   return out;
 }
 
-std::string_view after(std::string_view key, std::string_view table) {
-  key.remove_prefix(std::min(key.size(), table.size()));
-  return key;
-}
-
 std::uint64_t from_end(const std::optional<wall_time>& at) { return at ? micros(*at) : 0; }
 std::optional<wall_time> to_end(std::uint64_t us) {
   return us == 0 ? std::nullopt : std::optional(to_time(us));
-}
-
-kj::ArrayPtr<const kj::byte> data(const std::string& from) {
-  return {reinterpret_cast<const kj::byte*>(from.data()), from.size()};
-}
-std::string data(capnp::Data::Reader from) {
-  return {reinterpret_cast<const char*>(from.begin()), from.size()};
 }
 
 // An enumerator that this version does not know is its last one: an end.
@@ -130,7 +115,7 @@ template <>
 result<node_row> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Node>(key, bytes, [key](schema::Node::Reader from) {
     node_row row;
-    row.name = after(key, keys::nodes);
+    row.name = own_part(key, keys::nodes);
     row.epoch = from.getEpoch();
     row.is = to_enum(from.getState(), node_row::state::ended);
     row.address = text(from.getAddress());
@@ -172,7 +157,7 @@ template <>
 result<actor_row> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Actor>(key, bytes, [key](schema::Actor::Reader from) {
     actor_row row;
-    std::string_view own = after(key, keys::actors);
+    std::string_view own = own_part(key, keys::actors);
     row.id = take_id(own);
     row.name = text(from.getName());
     row.name_space = text(from.getNameSpace());
@@ -208,7 +193,7 @@ template <>
 result<group_row> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Group>(key, bytes, [key](schema::Group::Reader from) {
     group_row row;
-    std::string_view own = after(key, keys::groups);
+    std::string_view own = own_part(key, keys::groups);
     row.id = take_number(own);
     row.job = text(from.getJob());
     row.how = to_enum(from.getStrategy(), strategy::strict_spread);
@@ -235,7 +220,7 @@ template <>
 result<owner_row> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Owner>(key, bytes, [key](schema::Owner::Reader from) {
     owner_row row;
-    std::string_view own = after(key, keys::owners);
+    std::string_view own = own_part(key, keys::owners);
     row.id = take_owner(own);
     row.job = text(from.getJob());
     row.adopter = text(from.getAdopter());
@@ -259,7 +244,7 @@ template <>
 result<place_row> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Place>(key, bytes, [key](schema::Place::Reader from) {
     place_row row;
-    std::string_view own = after(key, keys::places);
+    std::string_view own = own_part(key, keys::places);
     row.owner = take_owner(own);
     own.remove_prefix(std::min<std::size_t>(1, own.size()));
     row.object = take_id(own);

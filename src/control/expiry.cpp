@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -29,11 +28,9 @@ constexpr std::int64_t parts_of_a_life = 16;
 
 static_assert(longest_ending_key + own_bytes == limits::key_bytes);
 
-std::uint64_t number_of(std::string_view text, std::size_t at, std::size_t digits) {
-  std::uint64_t n = 0;
-  text = text.substr(std::min(at, text.size()), digits);
-  std::from_chars(text.data(), text.data() + text.size(), n, 16);
-  return n;
+// The number from place `at` on.
+std::uint64_t number_at(std::string_view text, std::size_t at, std::size_t digits) {
+  return number_of(text.substr(std::min(at, text.size())), digits);
 }
 
 wall_time to_time(std::uint64_t ms) {
@@ -50,8 +47,8 @@ struct ending {
       : row(from.key),
         row_at(from.at),
         key(from.key.substr(std::min(own_bytes, from.key.size()))),
-        at(number_of(from.value, time_digits, revision_digits)),
-        end(number_of(from.value, 0, time_digits)) {
+        at(number_at(from.value, time_digits, revision_digits)),
+        end(number_at(from.value, 0, time_digits)) {
     if (at == 0) at = row_at;  // the batch that wrote the key wrote the row
   }
 
@@ -137,7 +134,7 @@ result<swept> sweep(store& in, wall_time now, std::size_t most) {
     if (!found) return found.error();
     std::vector<ending> due;
     for (const record& one : found->records) {
-      const wall_time at = to_time(number_of(one.key, keys::ends.size(), time_digits));
+      const wall_time at = to_time(number_at(one.key, keys::ends.size(), time_digits));
       if (at > now || rows == most) {
         out.next = std::min(out.next.value_or(at), at);
         is_done = true;

@@ -68,9 +68,16 @@ auto with_message(std::string_view key, std::string_view bytes, Read read)
   }
 }
 
+inline kj::ArrayPtr<const kj::byte> data(const std::string& from) {
+  return {reinterpret_cast<const kj::byte*>(from.data()), from.size()};
+}
+inline std::string data(capnp::Data::Reader from) {
+  return {reinterpret_cast<const char*>(from.begin()), from.size()};
+}
+
 // The part of a key after its table's name.
-inline std::string own_part(std::string_view key, std::string_view table) {
-  return std::string(key.substr(std::min(key.size(), table.size())));
+inline std::string_view own_part(std::string_view key, std::string_view table) {
+  return key.substr(std::min(key.size(), table.size()));
 }
 
 // Adds a change to the last of some batches, or to a new one when that would be too large. `bytes`

@@ -2,6 +2,7 @@
 #include "control/rows.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <unordered_map>
 
@@ -10,6 +11,13 @@
 namespace manta::inline v0::control {
 
 std::string digits(std::uint64_t n) { return fmt::format("{:016x}", n); }
+
+std::uint64_t number_of(std::string_view text, std::size_t most_digits) noexcept {
+  std::uint64_t n = 0;
+  text = text.substr(0, most_digits);
+  std::from_chars(text.data(), text.data() + text.size(), n, 16);
+  return n;
+}
 
 std::string events_of(std::string_view job) { return fmt::format("{}{}/", keys::events, job); }
 
@@ -86,7 +94,7 @@ template <>
 result<actor_record> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Name>(key, bytes, [key](schema::Name::Reader from) {
     actor_record row;
-    const std::string own = own_part(key, keys::names);
+    const std::string_view own = own_part(key, keys::names);
     const std::size_t between = std::min(own.find('\0'), own.size());
     row.name_space = own.substr(0, between);
     row.name = own.substr(std::min(between + 1, own.size()));

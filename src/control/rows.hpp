@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -69,8 +70,9 @@ inline constexpr std::string_view calls = "call/";
 inline constexpr std::string_view checkpoints = "checkpoint/";
 }  // namespace keys
 
-/// `n` as 16 digits.
+/// `n` as 16 digits, and the number that digits at the front of a text are: 0 when there are none.
 std::string digits(std::uint64_t n);
+std::uint64_t number_of(std::string_view text, std::size_t most_digits = 16) noexcept;
 /// events/<job>/, and that with a number.
 std::string events_of(std::string_view job);
 std::string name_key(std::string_view name_space, std::string_view name);

@@ -29,7 +29,7 @@ std::string to_bytes(std::span<const task_row> rows) {
     to.setLow(row.id.low);
     to.setParentHigh(row.parent.high);
     to.setParentLow(row.parent.low);
-    to.setRecipe({reinterpret_cast<const kj::byte*>(row.recipe.data()), row.recipe.size()});
+    to.setRecipe(data(row.recipe));
   }
   return flat(message);
 }
@@ -50,8 +50,16 @@ result<task_table::ticket> task_table::add(task_row row, ticket parent) {
   if (row.id == base::id{}) {
     return error(errc::invalid_argument, "control: asked a task record without an id");
   }
+  if (row.recipe.size() > most_recipe_bytes) {
+    ++refused_;
+    return error(errc::store_full,
+                 fmt::format("control: asked a task record of {} bytes, at most {}; put what is "
+                             "large as an object; what the task makes can't be made again when it "
+                             "is lost",
+                             row.recipe.size(), most_recipe_bytes));
+  }
   const std::size_t more = row.recipe.size() + bytes_of_a_row;
-  if (row.recipe.size() > most_recipe_bytes || bytes_ + more > most_bytes_) {
+  if (bytes_ + more > most_bytes_) {
     ++refused_;
     return error(errc::store_full,
                  fmt::format("control: no room for the record of a task: asked {} bytes, {} of {} "
@@ -238,10 +246,9 @@ result<std::vector<task_row>> read_tasks(std::string_view key, std::string_view 
     std::vector<task_row> rows;
     rows.reserve(from.getAll().size());
     for (const auto one : from.getAll()) {
-      const auto recipe = one.getRecipe();
       rows.push_back({{one.getHigh(), one.getLow()},
                       {one.getParentHigh(), one.getParentLow()},
-                      std::string(reinterpret_cast<const char*>(recipe.begin()), recipe.size())});
+                      data(one.getRecipe())});
     }
     return rows;
   });

@@ -319,6 +319,15 @@ TEST_CASE("the log of an actor's calls has a cap", "[control]") {
   CHECK(log.add(call(2)));
 }
 
+TEST_CASE("a call that no value could hold is refused", "[control]") {
+  control::call_log log(actor);
+  const auto large = log.add(call(1, std::string(control::limits::value_bytes / 2, 'r')));
+  REQUIRE_FALSE(large);
+  CHECK(large.error().code() == errc::store_full);
+  CHECK_THAT(large.error().message(), Catch::Matchers::Contains("put what is large as an object"));
+  CHECK(log.add(call(1)));
+}
+
 TEST_CASE("large calls are written in several batches", "[control]") {
   const auto s = control::make_memory_store();
   control::call_log log(actor);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "control/ask.hpp"
 #include "control/task_table.hpp"
@@ -145,6 +146,19 @@ TEST_CASE("task records have a cap, and no record that lives makes room", "[cont
   t.release(all[4]);
   CHECK(t.add({task(11), {}, recipe}));
   CHECK(t.add({{}, {}, "no id"}).error().code() == errc::invalid_argument);
+}
+
+TEST_CASE("a task record that no value could hold is refused", "[control]") {
+  constexpr std::size_t most = control::limits::value_bytes / 2;
+  task_table t(owner);
+  const auto large = t.add({task(1), {}, std::string(most + 1, 'r')});
+  REQUIRE_FALSE(large);
+  CHECK(large.error().code() == errc::store_full);
+  CHECK_THAT(large.error().message(),
+             Catch::Matchers::Contains(fmt::format("of {} bytes, at most {};", most + 1, most)));
+  CHECK(t.refused() == 1);
+  CHECK(t.size() == 0);
+  CHECK(t.add({task(1), {}, std::string(most, 'r')}));
 }
 
 TEST_CASE("task records do what a map with parents would do", "[control]") {
