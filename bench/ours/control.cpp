@@ -102,11 +102,12 @@ contestant packs(const char* row, control::durability durable) {
   return c;
 }
 
-contestant gets(const kind& who) {
-  contestant c{get_one, who.name, side::ours};
-  c.start = [who](const plan& how) -> body {
+contestant gets(const read_row& of, const kind& who) {
+  contestant c{of.key, who.name, side::ours};
+  c.start = [of, who](const plan& how) -> body {
     auto s = who.open();
-    fill(*s->store, s->all);
+    const std::size_t keys = how.count(of.records);
+    fill(*s->store, s->all, keys, 16);
     if (who.open == on_disk) {
       s->store.reset();  // what is in the log goes to tables when it is opened again
       s->store = open_store(s->where.file("store"));
@@ -115,10 +116,9 @@ contestant gets(const kind& who) {
     return [=](const turn&) {
       return latency(unit::nanoseconds, count, [&](std::size_t i) {
         bool is_there = false;
-        s->store->read({key_of(scatter(i) % control_keys)},
-                       [&](const manta::result<control::found>& got) {
-                         is_there = got && got->records[0]->value.size() == value_bytes;
-                       });
+        s->store->read({key_of(scatter(i) % keys)}, [&](const manta::result<control::found>& got) {
+          is_there = got && got->records[0]->value.size() == value_bytes;
+        });
         check(is_there, "a record is read");
       });
     };
@@ -195,9 +195,10 @@ void add_our_control(suite& s) {
   for (const kind& who : kinds) {
     for (const batch_row& of : batch_rows) s.add(batches(of, who));
     s.add(tasks(packed, control::durability::buffered, who));
-    s.add(gets(who));
+    s.add(gets(read_rows[0], who));
     s.add(watches(who));
   }
+  s.add(gets(read_rows[1], kinds[0]));
   s.add(packs(packed, control::durability::buffered));
   s.add(tasks(packed_durable, control::durability::durable, kinds[0]));
   s.add(packs(packed_durable, control::durability::durable));

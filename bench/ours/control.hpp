@@ -89,10 +89,15 @@ inline void commit(control::store& to, in_flight& all, control::batch what) {
   });
 }
 
-// All keys once, each as a batch of its own.
-inline void fill(control::store& to, in_flight& all) {
-  for (std::size_t n = 0; n < control_keys; ++n) {
-    commit(to, all, {.changes = {put(key_of(n), value_of(n))}});
+// So many keys once, `size` in a batch.
+inline void fill(control::store& to, in_flight& all, std::size_t keys, std::size_t size) {
+  for (std::size_t n = 0; n < keys;) {
+    control::batch next;
+    next.changes.reserve(size);
+    for (; n < keys && next.changes.size() < size; ++n) {
+      next.changes.push_back(put(key_of(n), value_of(n)));
+    }
+    commit(to, all, std::move(next));
   }
   all.wait();
 }

@@ -159,7 +159,7 @@ int fill_and_die(const char* path) {
   auto opened = control::open_rocks_store({.path = path, .memory_bytes = std::size_t{512} << 20U});
   check(opened.has_value(), "the store opens");
   in_flight all;
-  fill(**opened, all);
+  fill(**opened, all, control_keys, 1);
   raise(SIGKILL);
   return 1;
 }

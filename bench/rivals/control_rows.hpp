@@ -117,6 +117,13 @@ inline constexpr const char* long_store = "long_store";  // 50 M packed records
 inline constexpr const char* reopened = "reopened";      // after kill -9
 inline constexpr const char* events_cost = "events";
 
+struct read_row {
+  const char* key;
+  std::size_t records;  // of the store
+};
+// The second does not fit into a store's cache: what a read costs then is its filters and indexes.
+inline constexpr read_row read_rows[] = {{get_one, control_keys}, {"get_of_4m", 4'000'000}};
+
 // The program as the process that fills a store and is killed.
 inline constexpr const char* fill_option = "--fill-and-die";
 int fill_and_die(const char* path);

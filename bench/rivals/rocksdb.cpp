@@ -100,14 +100,15 @@ contestant one_durable() {
 }
 
 // The files are made by our store, so that they are the same.
-contestant gets() {
-  contestant c{get_one, "RocksDB", side::rival};
-  c.start = [](const plan& how) -> body {
+contestant gets(const read_row& of) {
+  contestant c{of.key, "RocksDB", side::rival};
+  c.start = [of](const plan& how) -> body {
     auto s = std::make_shared<raw_store>();
+    const std::size_t keys = how.count(of.records);
     {
       in_flight all;
       const auto filled = open_store(s->where.file("store"));
-      fill(*filled, all);
+      fill(*filled, all, keys, 16);
       check(filled->close().has_value(), "the store closes");
     }
     s->open();
@@ -115,7 +116,7 @@ contestant gets() {
     return [=](const turn&) {
       std::string found;
       return latency(unit::nanoseconds, count, [&](std::size_t i) {
-        const std::string key = key_of(scatter(i) % control_keys);
+        const std::string key = key_of(scatter(i) % keys);
         check(s->files->db->Get({}, s->files->records, key, &found).ok() &&
                   found.size() == value_bytes + control::revision_bytes,
               "a record is read");
@@ -131,7 +132,7 @@ void add_raw_rocksdb(suite& s) {
   for (const batch_row& of : batch_rows) s.add(batches(of));
   s.add(packs());
   s.add(one_durable());
-  s.add(gets());
+  for (const read_row& of : read_rows) s.add(gets(of));
 }
 
 }  // namespace bench

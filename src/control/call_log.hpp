@@ -44,8 +44,8 @@ class call_log {
   /// Forgets what it knew, and gives what the store has, in the order of executions. Waits.
   result<std::vector<call_row>> load(store& in);
 
-  /// invalid_argument: its execution is not after the last one's. store_full: the log is, or a call of more
-  /// than 8 MiB.
+  /// invalid_argument: its execution is not after the last one's. store_full: the log is, or the
+  /// call has more than 8 MiB.
   result<void> add(call_row row);
   /// A checkpoint has what happened up to this execution.
   void cover(std::uint64_t execution);
