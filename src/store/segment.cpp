@@ -46,9 +46,10 @@ error failed(std::size_t bytes, const char* step, int why) {
 // Reserved here or not at all: a page that is missing later would be SIGBUS.
 result<void> reserve(int file, std::size_t bytes, std::int64_t (*available)()) {
   for (std::size_t at = 0; at < bytes;) {
-    const std::int64_t left = available() - left_to_others;
-    if (left < 0 || bytes - at > static_cast<std::size_t>(left)) {
-      return no_room(bytes, fmt::format("{} are available", std::max<std::int64_t>(left, 0) + at),
+    const auto left =
+        static_cast<std::size_t>(std::max<std::int64_t>(available() - left_to_others, 0));
+    if (bytes - at > left) {
+      return no_room(bytes, fmt::format("{} are available", left + at),
                      "free memory, or give the store less");
     }
     const std::size_t some = std::min(piece, bytes - at);
@@ -96,10 +97,10 @@ result<segment> segment::make(std::size_t bytes, std::int64_t (*available)()) {
 void segment::populate(std::size_t from, std::size_t bytes) const noexcept {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::span<std::byte> all = map_.bytes();
-  from = from / page * page;
   if (from >= all.size()) return;
-  bytes = bytes < all.size() - from ? bytes : all.size() - from;
-  static_cast<void>(madvise(all.data() + from, bytes, populate_write));  // a help, no need
+  const std::size_t before = from % page;
+  const std::size_t some = std::min(bytes, all.size() - from) + before;
+  static_cast<void>(madvise(all.data() + from - before, some, populate_write));  // a help, no need
 }
 
 result<segment_view> segment_view::map(descriptor file) {
