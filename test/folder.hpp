@@ -9,14 +9,14 @@
 
 #include <catch2/catch.hpp>
 
-namespace test_control {
+namespace manta_test {
 
 /// A folder of its own for a test, gone with it.
 class folder {
  public:
   folder() : folder(std::filesystem::temp_directory_path()) {}
   explicit folder(const std::filesystem::path& below) {
-    std::string name = (below / "manta_control_XXXXXX").string();
+    std::string name = (below / "manta_test_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) FAIL("no folder for the test: " << name);
     path_ = name;
   }
@@ -34,4 +34,4 @@ class folder {
   std::filesystem::path path_;
 };
 
-}  // namespace test_control
+}  // namespace manta_test

@@ -14,9 +14,9 @@
 #include <catch2/catch.hpp>
 
 #include "control/ask.hpp"
-#include "control/folder.hpp"
 #include "control/rows.hpp"
 #include "control/store.hpp"
+#include "folder.hpp"
 #include "node/journal.hpp"
 
 namespace {
@@ -137,7 +137,7 @@ TEST_CASE("history: events can be left out", "[history]") {
 }
 
 TEST_CASE("history: actors with names, as long as they live", "[history]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   {
     const manta::runtime rt(with(manta::event_mode::rare, where.store()));
     manta::actor_options named;
@@ -164,7 +164,7 @@ TEST_CASE("history: actors with names, as long as they live", "[history]") {
 }
 
 TEST_CASE("history: a later run lists what earlier ones did", "[history]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   std::vector<std::string> ids;
   for (int run = 0; run < 3; ++run) {
     const manta::runtime rt(with(manta::event_mode::rare, where.store()));
@@ -188,7 +188,7 @@ TEST_CASE("history: a later run lists what earlier ones did", "[history]") {
 }
 
 TEST_CASE("history: what is kept of a job is bounded, and what went is counted", "[history]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   constexpr std::size_t tasks = 150000;
   std::string id;
   {
@@ -211,7 +211,7 @@ TEST_CASE("history: what is kept of a job is bounded, and what went is counted",
 
 TEST_CASE("history: events that a busy journal did not take are counted", "[history]") {
   // A thread's list drops its older half when it is full, of starts with their ends, too.
-  const test_control::folder where;
+  const manta_test::folder where;
   constexpr std::size_t tasks = 200000;
   {
     const manta::runtime rt(with(manta::event_mode::all, where.store()));
@@ -234,7 +234,7 @@ TEST_CASE("history: events that a busy journal did not take are counted", "[hist
 
 TEST_CASE("history: only the last thousand jobs are kept, with their events", "[history]") {
   namespace control = manta::control;
-  const test_control::folder where;
+  const manta_test::folder where;
   {
     const auto store = *control::open_rocks_store({.path = where.store()});
     control::batch old;

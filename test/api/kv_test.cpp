@@ -13,8 +13,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "control/folder.hpp"
 #include "exec/support.hpp"
+#include "folder.hpp"
 
 namespace {
 
@@ -29,7 +29,7 @@ struct settings {
   bool operator==(const settings&) const = default;
 };
 
-manta::config in_folder(const test_control::folder& where) {
+manta::config in_folder(const manta_test::folder& where) {
   manta::config with;
   with.workers = 2;
   with.control = where.store();
@@ -46,7 +46,7 @@ int count_up(std::string key) {
 }  // namespace
 
 TEST_CASE("kv: a value is found as it was written, and gone when it is erased", "[kv]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   manta::config with = in_folder(where);
   if (GENERATE(true, false)) with.control = "memory";
   const manta::runtime rt(with);
@@ -113,7 +113,7 @@ TEST_CASE("kv: what is wrong is said before anything is written", "[kv]") {
 }
 
 TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   manta::config with = in_folder(where);
   if (GENERATE(true, false)) with.control = "memory";
   const manta::runtime rt(with);
@@ -141,7 +141,7 @@ TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
 }
 
 TEST_CASE("kv: what ended between two runs is not there in the second", "[kv]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   const auto begin = std::chrono::system_clock::now();
   {
     const manta::runtime rt(in_folder(where));
@@ -231,7 +231,7 @@ TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
 }
 
 TEST_CASE("kv: a later run finds what an earlier one wrote to a folder", "[kv]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   kv::revision last = 0;
   {
     const manta::runtime rt(in_folder(where));

@@ -12,6 +12,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "folder.hpp"
+
 namespace {
 
 using manta::base::count_gpus;
@@ -21,17 +23,6 @@ using manta::base::quota_cores;
 // A folder that looks like /sys/fs/cgroup.
 class cgroup_tree {
  public:
-  cgroup_tree() {
-    std::string name = (std::filesystem::temp_directory_path() / "manta_cgroup_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~cgroup_tree() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
-  }
-  cgroup_tree(const cgroup_tree&) = delete;
-  cgroup_tree& operator=(const cgroup_tree&) = delete;
-
   void write(const std::string& file, const std::string& text) const {
     const std::filesystem::path path = root_ + file;
     std::filesystem::create_directories(path.parent_path());
@@ -45,7 +36,8 @@ class cgroup_tree {
   int gpus(const char* visible) const { return count_gpus(visible, root_); }
 
  private:
-  std::string root_;
+  manta_test::folder where_;
+  std::string root_ = where_.path().string();
 };
 
 }  // namespace

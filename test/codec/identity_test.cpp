@@ -2,7 +2,6 @@
 #include <manta/codec/identity.hpp>
 
 #include <dlfcn.h>
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX
 
 #include <array>
 #include <atomic>
@@ -21,6 +20,7 @@
 #include "codec/modules.hpp"
 #include "codec/plugin.hpp"
 #include "exec/support.hpp"
+#include "folder.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -73,21 +73,10 @@ bool is_loaded(const std::string& path) {
   return handle != nullptr;
 }
 
-// A folder that goes when this goes.
-struct folder {
-  std::filesystem::path path = [] {
-    std::string name = (std::filesystem::temp_directory_path() / "manta-XXXXXX").string();
-    return std::filesystem::path(mkdtemp(name.data()));
-  }();
-  folder() = default;
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  ~folder() { std::filesystem::remove_all(path); }
-  std::string copy(const std::string& file, const char* name) const {
-    std::filesystem::copy_file(file, path / name);
-    return (path / name).string();
-  }
-};
+std::string copy_into(const manta_test::folder& where, const std::string& file, const char* name) {
+  std::filesystem::copy_file(file, where.path() / name);
+  return (where.path() / name).string();
+}
 
 errc code_of(const function_id& id) {
   const auto found = codec::find(id);
@@ -317,7 +306,7 @@ TEST_CASE("a template that program and library instantiate has an entry in each"
 }
 
 TEST_CASE("a library without a build id is known by its file's content", "[identity]") {
-  const folder place;
+  const manta_test::folder place;
   function_id id;
   {
     const library plugin(without_build_id);
@@ -329,11 +318,11 @@ TEST_CASE("a library without a build id is known by its file's content", "[ident
   }
   {
     // Elsewhere and under another name, but the same bytes.
-    const library copy(place.copy(without_build_id, "copy.so"));
+    const library copy(copy_into(place, without_build_id, "copy.so"));
     CHECK(codec::id_of(copy.entry("plugin_alone")) == id);
   }
   // One byte more makes another build.
-  const std::string longer = place.copy(without_build_id, "longer.so");
+  const std::string longer = copy_into(place, without_build_id, "longer.so");
   std::filesystem::resize_file(longer, std::filesystem::file_size(longer) + 1);
   const library other(longer);
   CHECK(codec::id_of(other.entry("plugin_alone")).offset == id.offset);
@@ -341,8 +330,8 @@ TEST_CASE("a library without a build id is known by its file's content", "[ident
 }
 
 TEST_CASE("a library whose file is gone is known by its memory", "[identity]") {
-  const folder place;
-  const std::string path = place.copy(without_build_id, "gone.so");
+  const manta_test::folder place;
+  const std::string path = copy_into(place, without_build_id, "gone.so");
   std::uint64_t first = 0;
   {
     const library plugin(path);
@@ -353,7 +342,7 @@ TEST_CASE("a library whose file is gone is known by its memory", "[identity]") {
     CHECK(leads_to(codec::id_of(e), e));
   }
   // Wherever it lies.
-  place.copy(without_build_id, "gone.so");
+  copy_into(place, without_build_id, "gone.so");
   const library elsewhere(with_build_id);
   const library plugin(path);
   std::filesystem::remove(path);
@@ -361,11 +350,11 @@ TEST_CASE("a library whose file is gone is known by its memory", "[identity]") {
 }
 
 TEST_CASE("a file loaded twice is one build, and either copy serves", "[identity]") {
-  const folder place;
+  const manta_test::folder place;
   auto one = std::make_unique<library>(with_build_id);
   const std::uint64_t hash = codec::table_hash();
   const std::size_t count = codec::describe_table().functions.size();
-  const library two(place.copy(with_build_id, "copy.so"));
+  const library two(copy_into(place, with_build_id, "copy.so"));
   const codec::entry& first = one->entry("plugin_alone");
   const codec::entry& second = two.entry("plugin_alone");
   const function_id id = codec::id_of(second);

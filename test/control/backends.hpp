@@ -12,13 +12,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "control/folder.hpp"
 #include "control/store.hpp"
 #include "exec/support.hpp"
+#include "folder.hpp"
 
 // What the tests of control/ share: the backends, and calls that wait for their answer.
 
 namespace test_control {
+
+using manta_test::folder;
 
 namespace control = manta::control;
 

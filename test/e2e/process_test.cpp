@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "api/support.hpp"
-#include "control/folder.hpp"
+#include "folder.hpp"
 
 namespace {
 
@@ -298,7 +298,7 @@ int last_said(const std::string& text) {
 }  // namespace
 
 TEST_CASE("what a killed process had made durable is found by the next one", "[process]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   int said = 0;
   constexpr std::size_t kills = 3;
   for (std::size_t round = 0; round < kills; ++round) {
@@ -330,7 +330,7 @@ TEST_CASE("what a killed process had made durable is found by the next one", "[p
 }
 
 TEST_CASE("a control folder that another process has is refused in one line", "[process]") {
-  const test_control::folder where;
+  const manta_test::folder where;
   const std::string setting = "--manta-control=" + where.store();
   child first({"count", setting, "--manta-workers=1"}, beside_rocksdb);
   REQUIRE(first.says("2.\n"));

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "control/folder.hpp"
+#include "folder.hpp"
 
 // What is kept: facts under keys, and what runs did.
 
@@ -71,7 +71,7 @@ TEST_CASE("kv: topics") {
 }
 
 TEST_CASE("kv: on a disk, for the next run") {
-  const test_control::folder where;
+  const manta_test::folder where;
   manta::config settings;
   settings.control = where.store();  // or MANTA_CONTROL=/var/lib/app, --manta-control=...
   {
