@@ -80,6 +80,7 @@ set(manta_sources
   src/spec/error.cpp
   src/spec/options.cpp
   src/spec/resources.cpp
+  src/store/allocator.cpp
   src/store/segment.cpp
   src/this_task.cpp
   src/wire/check.cpp
