@@ -54,6 +54,15 @@ if(rocksdb_problem)
   message(FATAL_ERROR "manta: ${rocksdb_problem}")
 endif()
 
+# xxHash: checksums of objects that are spilled to a disk (src/store), at the speed of memory. Its one
+# header is compiled into libmanta; nothing of it is linked or asked of users.
+find_path(manta_xxhash_include xxhash.h)
+mark_as_advanced(manta_xxhash_include)
+if(NOT manta_xxhash_include)
+  message(FATAL_ERROR "manta: the header xxhash.h was looked for and not found; install it "
+    "(Debian: apt-get install libxxhash-dev) or name its prefix in CMAKE_PREFIX_PATH")
+endif()
+
 # CLI11: the command line of the program `manta` (src/tool): verbs within verbs, help and messages for
 # wrong use, which getopt leaves to its user. Headers only and private; libmanta never includes it.
 if(MANTA_BUILD_TOOL AND NOT TARGET CLI11::CLI11)

@@ -82,6 +82,7 @@ set(manta_sources
   src/spec/resources.cpp
   src/store/allocator.cpp
   src/store/segment.cpp
+  src/store/spill_file.cpp
   src/this_task.cpp
   src/wire/check.cpp
   src/wire/error_record.cpp
