@@ -14,6 +14,16 @@
 #include "control/fault_files.hpp"
 #include "control/rocks_files.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+// RocksDB 7.8 loses a memtable now and then when its files fail and it is closed while it flushes:
+// about one of 30 runs of these tests. All else that leaks is still found, a store that is not
+// closed, too.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizer's name
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:rocksdb::DBImpl::SwitchMemtable\n";
+}
+#endif
+
 namespace {
 
 using namespace test_control;  // NOLINT: the calls are the subject here
