@@ -81,6 +81,8 @@ set(manta_sources
   src/spec/options.cpp
   src/spec/resources.cpp
   src/store/allocator.cpp
+  src/store/object_room.cpp
+  src/store/object_table.cpp
   src/store/segment.cpp
   src/store/spill_file.cpp
   src/this_task.cpp

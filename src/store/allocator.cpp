@@ -10,8 +10,6 @@ namespace manta::inline v0::store {
 
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
-
 std::uint64_t up(std::uint64_t bytes, std::uint64_t to) noexcept {
   return (bytes + to - 1) / to * to;
 }
@@ -19,8 +17,9 @@ std::uint64_t up(std::uint64_t bytes, std::uint64_t to) noexcept {
 }  // namespace
 
 std::uint64_t allocator::segment_for(std::uint64_t bytes) const noexcept {
-  if (bytes > most_shared) return up(bytes, unit);
-  return up(std::clamp(std::max(shared_reserved_, 4 * bytes), first_segment, full_segment), mib);
+  if (bytes > most_shared()) return up(bytes, unit);
+  const std::uint64_t grown = std::max(shared_reserved_, 4 * bytes);
+  return std::clamp(grown, full_segment_ / 8, full_segment_);
 }
 
 void allocator::add(std::uint32_t segment, std::uint64_t bytes, std::uint64_t for_object) {
@@ -28,7 +27,7 @@ void allocator::add(std::uint32_t segment, std::uint64_t bytes, std::uint64_t fo
   MANTA_CHECK_VALUE(is_new, segment);
   state& of = made->second;
   of.bytes = bytes;
-  of.is_own = for_object > most_shared;
+  of.is_own = for_object > most_shared();
   of.emptied = ++turn_;
   reserved_ += bytes;
   empty_.emplace(of.emptied, segment);
@@ -44,7 +43,7 @@ std::optional<place> allocator::allocate(std::uint64_t bytes, std::uint64_t tag)
   if (bytes == 0 || bytes > most_bytes) return std::nullopt;
   bytes = up(bytes, unit);
   std::optional<place> got;
-  if (bytes > most_shared) {
+  if (bytes > most_shared()) {
     got = take_own(bytes, tag);
   } else {
     got = take_free(bytes, tag);
@@ -170,7 +169,7 @@ void allocator::unpin(std::uint32_t segment) noexcept {
 // Not the one with the largest tail, which takes what is moved; else two would change places for
 // ever.
 std::optional<std::uint32_t> allocator::sparse() const {
-  if (shared_reserved_ <= 2 * shared_live_ + full_segment || tails_.empty()) return std::nullopt;
+  if (shared_reserved_ <= 2 * shared_live_ + full_segment_ || tails_.empty()) return std::nullopt;
   const std::uint32_t target = tails_.rbegin()->second;
   std::optional<std::uint32_t> best;
   std::uint64_t least = 0;

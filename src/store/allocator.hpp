@@ -28,9 +28,9 @@
 //
 // Invariants. Blocks of a segment lie one after the other without a gap, no two free ones beside
 // each other, the last one is live. As long as sparse() is followed until it has nothing more, and
-// empty segments are dropped, shared ones have at most 2 x (bytes that live) + 64 MiB + those with
-// something pinned; a segment of its own is at most an eighth larger than its object. Bytes are
-// counted in whole units of 64.
+// empty segments are dropped, shared ones have at most 2 x (bytes that live) + one full segment +
+// those with something pinned; a segment of its own is at most an eighth larger than its object.
+// Bytes are counted in whole units of 64.
 //
 // Pure: it knows numbers only; whoever uses it has the segments. Threads: one at a time. Cost: a
 // few searches in trees of what is there, about 100 bytes of memory for each object and free block.
@@ -48,10 +48,7 @@ struct place {
 class allocator {
  public:
   static constexpr std::uint64_t unit = 64;  ///< a cache line
-  static constexpr std::uint64_t first_segment = std::uint64_t{8} << 20U;
-  static constexpr std::uint64_t full_segment = std::uint64_t{64} << 20U;
-  /// What is larger has a segment of its own.
-  static constexpr std::uint64_t most_shared = full_segment / 4;
+  static constexpr std::uint64_t usual_segment = std::uint64_t{64} << 20U;
   /// So that sizes can be rounded and added.
   static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60U;
 
@@ -60,6 +57,12 @@ class allocator {
     std::uint64_t tag = 0;
     place at;
   };
+
+  /// `full_segment`: how large a shared one becomes, in whole MiB. The first has an eighth of that;
+  /// what is larger than a quarter has a segment of its own.
+  explicit allocator(std::uint64_t full_segment = usual_segment) noexcept
+      : full_segment_(full_segment) {}
+  std::uint64_t most_shared() const noexcept { return full_segment_ / 4; }
 
   /// What has to be added so that allocate(bytes) has room, in whole MiB if it is shared. Shared
   /// segments grow with what is there, so that a small program keeps little.
@@ -129,6 +132,7 @@ class allocator {
   void list_tail(std::uint32_t segment, const state& of);
   void unlist_tail(std::uint32_t segment, const state& of);
 
+  std::uint64_t full_segment_;
   std::map<std::uint32_t, state> segments_;
   std::set<free_block> free_;   // in shared segments that are open
   std::set<sized> tails_;       // of those, whole

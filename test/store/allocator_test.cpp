@@ -168,7 +168,7 @@ TEST_CASE("shared segments have at most twice what lives and one segment", "[sto
   user u;
   std::vector<std::uint64_t> live;
   std::uint64_t made_bytes = 0;
-  for (std::uint64_t size = 4 * kib; size <= allocator::most_shared; size *= 2) {
+  for (std::uint64_t size = 4 * kib; size <= allocator().most_shared(); size *= 2) {
     for (std::uint64_t bytes = 0; bytes < 400 * mib; bytes += size) {
       live.push_back(u.make(size - roll.below(size / 3)));
     }
@@ -183,7 +183,7 @@ TEST_CASE("shared segments have at most twice what lives and one segment", "[sto
     u.compact();
     u.drop_empty();
     INFO("after objects of " << size << " bytes, " << u.all.live_bytes() << " live");
-    CHECK(u.all.reserved_bytes() <= 2 * u.all.live_bytes() + allocator::full_segment);
+    CHECK(u.all.reserved_bytes() <= 2 * u.all.live_bytes() + allocator::usual_segment);
     CHECK(u.is_right());
   }
   CHECK(u.moved_bytes > 0);
@@ -206,10 +206,10 @@ TEST_CASE("what is pinned is not moved, and nothing else is held by it", "[store
   u.compact();
   CHECK(u.objects.at(one_in.at(pinned)) == before);
   CHECK(u.all.reserved_bytes() <=
-        2 * u.all.live_bytes() + allocator::full_segment + u.segments.at(pinned));
+        2 * u.all.live_bytes() + allocator::usual_segment + u.segments.at(pinned));
   u.all.unpin(pinned);
   u.compact();
-  CHECK(u.all.reserved_bytes() <= 2 * u.all.live_bytes() + allocator::full_segment);
+  CHECK(u.all.reserved_bytes() <= 2 * u.all.live_bytes() + allocator::usual_segment);
 }
 
 TEST_CASE("pages that were written are taken first", "[store]") {
@@ -252,7 +252,7 @@ TEST_CASE("a large object takes the segment of one that ended, if it is of about
 TEST_CASE("a small program keeps a small segment", "[store]") {
   user u;
   u.make(150 * kib);
-  CHECK(u.all.reserved_bytes() == allocator::first_segment);
+  CHECK(u.all.reserved_bytes() == allocator::usual_segment / 8);
   for (int i = 0; i < 4000; ++i) u.make(150 * kib);
   CHECK(u.segments.size() < 16);  // of 586 MiB
   CHECK_FALSE(u.all.allocate(0, 1));

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/object_table.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <manta/base/check.hpp>
+
+namespace manta::inline v0::store {
+
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+constexpr std::uint64_t page = 4096;
+
+std::uint64_t up(std::uint64_t bytes, std::uint64_t to) noexcept {
+  return (bytes + to - 1) / to * to;
+}
+
+error more_than_all(std::uint64_t bytes, std::uint64_t budget) {
+  return {errc::store_full, fmt::format("store: asked {} bytes, the whole store has {}; raise "
+                                        "store_bytes or make smaller objects",
+                                        bytes, budget)};
+}
+
+error unknown(object_id id) {
+  return {errc::object_lost,
+          fmt::format("store: asked to read object {}, which is not here, or could not be "
+                      "read back from the disk",
+                      id)};
+}
+
+}  // namespace
+
+object_table::object_table(std::uint64_t budget)
+    : budget_(budget),
+      limit_(budget),
+      ours_(std::clamp(budget / 16 / mib * mib, mib, allocator::usual_segment)) {}
+
+// Requests.
+
+void object_table::create(request_id asked, object_id id, std::uint64_t bytes, holder who) {
+  MANTA_CHECK_VALUE(!objects_.contains(id) && bytes != 0, id);
+  if (bytes > budget_) {
+    actions_.emplace_back(act::refused{asked, more_than_all(bytes, budget_)});
+    return;
+  }
+  makers_.push_back({asked, who, id, bytes, false, {}, 0});
+  step();
+}
+
+void object_table::create_segment(request_id asked, std::uint64_t bytes, holder worker) {
+  if (bytes == 0 || bytes > budget_) {
+    actions_.emplace_back(act::refused{asked, more_than_all(bytes, budget_)});
+    return;
+  }
+  makers_.push_back({asked, worker, 0, up(bytes, page), true, {}, 0});
+  step();
+}
+
+void object_table::pin(request_id asked, std::vector<object_id> objects, holder who) {
+  readers_.push_back({asked, who, 0, 0, false, std::move(objects), 0});
+  step();
+}
+
+std::optional<error> object_table::give_up(request_id asked) {
+  const auto is_it = [&](const auto& one) { return one.id == asked; };
+  if (const auto maker = std::ranges::find_if(makers_, is_it); maker != makers_.end()) {
+    error why = full(*maker);
+    makers_.erase(maker);
+    step();
+    return why;
+  }
+  const auto reader = std::ranges::find_if(readers_, is_it);
+  if (reader == readers_.end()) return std::nullopt;
+  error why = full(*reader);
+  const auto gone = std::move(*reader);
+  readers_.erase(reader);
+  leave(gone);
+  step();
+  return why;
+}
+
+// What it has pinned so far.
+void object_table::leave(const asking& of) {
+  for (std::size_t i = 0; i < of.begun; ++i) unpin_one(of.all[i], of.who);
+}
+
+// Each line's first has its turn for room. When there is none for it and nothing is under way that
+// would make some, the other line's may take what it finds: what it waits for may be that.
+void object_table::step() {
+  for (;;) {
+    answer_readers();
+    asking* const reader = first_reader();
+    if (reader == nullptr && makers_.empty()) break;
+    const bool is_maker = !makers_.empty() && (is_makers_turn_ || reader == nullptr);
+    outcome got = is_maker ? serve_maker() : serve_reader(*reader);
+    if (got == outcome::served) is_makers_turn_ = !is_maker;
+    if (got == outcome::stuck && reader != nullptr && !makers_.empty()) {
+      got = is_maker ? serve_reader(*reader) : serve_maker();
+    }
+    if (got == outcome::waiting || got == outcome::stuck) return;
+  }
+  has_asked_back_ = false;
+}
+
+// The first that lacks room; others only wait for the disk.
+object_table::asking* object_table::first_reader() {
+  const auto found =
+      std::ranges::find_if(readers_, [](const auto& one) { return one.begun != one.all.size(); });
+  return found == readers_.end() ? nullptr : &*found;
+}
+
+// One reader at a time holds some while it waits for room for others: two could wait for each
+// other.
+void object_table::answer_readers() {
+  bool is_first = true;
+  std::erase_if(readers_, [&](asking& of) {
+    if (const auto absent =
+            std::ranges::find_if(of.all, [this](object_id id) { return !is_readable(id); });
+        absent != of.all.end()) {
+      actions_.emplace_back(act::refused{of.id, unknown(*absent)});
+      leave(of);
+      return true;
+    }
+    const bool are_here =
+        std::ranges::all_of(of.all, [this](object_id id) { return objects_.at(id).is_here; });
+    for (; (is_first || are_here) && of.begun < of.all.size(); ++of.begun) {
+      entry& one = objects_.at(of.all[of.begun]);
+      if (!one.is_here && one.is != doing::restoring) break;
+      pin_one(one, of.who);
+    }
+    if (of.begun < of.all.size()) is_first = false;
+    if (!are_here) return false;
+    act::granted answer{of.id, {}};
+    for (const object_id id : of.all) answer.at.push_back(objects_.at(id).at);
+    actions_.emplace_back(std::move(answer));
+    return true;
+  });
+}
+
+bool object_table::is_readable(object_id id) const {
+  const auto found = objects_.find(id);
+  return found != objects_.end() && !found->second.is_erased && found->second.is != doing::making;
+}
+
+object_table::outcome object_table::serve_reader(asking& of) {
+  const object_id id = of.all[of.begun];
+  entry& one = objects_.at(id);
+  place at;
+  if (const outcome got = take_place(one.bytes, id, false, at); got != outcome::served) return got;
+  one.at = at;
+  one.is = doing::restoring;
+  live_ += at.bytes;
+  actions_.emplace_back(act::restore{id, *one.on_disk, at});
+  pin_one(one, of.who);
+  ++of.begun;
+  return outcome::served;
+}
+
+object_table::outcome object_table::serve_maker() {
+  asking& of = makers_.front();
+  if (of.is_segment) {
+    if (of.bytes > room()) return make_room(of.bytes);
+    const segment_id made = next_segment_++;
+    segments_.emplace(made, foreign{of.bytes, 0, of.who, false});
+    others_ += of.bytes;
+    has_asked_back_ = false;
+    actions_.emplace_back(act::granted{of.id, {{made, 0, of.bytes}}});
+  } else {
+    place at;
+    const outcome got = take_place(of.bytes, of.object, true, at);
+    if (got != outcome::served) return got;
+    live_ += at.bytes;
+    entry& made = objects_[of.object];
+    made.bytes = of.bytes;
+    made.is = doing::making;
+    made.at = at;
+    made.made_by = of.who;
+    actions_.emplace_back(act::granted{of.id, {at}});
+  }
+  makers_.pop_front();
+  return outcome::served;
+}
+
+void object_table::restored(object_id id, bool is_right) {
+  entry& of = objects_.at(id);
+  MANTA_CHECK_VALUE(of.is == doing::restoring, id);
+  of.is = doing::nothing;
+  of.is_here = true;
+  if (!is_right) {
+    // Who waits for it is refused by the next step, and with the last of them it ends.
+    if (!of.is_erased) actions_.emplace_back(act::lost{id});
+    of.is_erased = true;
+  }
+  settle(id, of);
+  step();
+}
+
+// Objects.
+
+void object_table::seal(object_id id) {
+  entry& of = objects_.at(id);
+  MANTA_CHECK_VALUE(of.is == doing::making, id);
+  of.is = doing::nothing;
+  of.is_here = true;
+  settle(id, of);
+  step();
+}
+
+bool object_table::add(object_id id, const place& at, holder worker) {
+  const auto in = segments_.find(at.segment);
+  if (in == segments_.end() || in->second.of != worker || in->second.is_orphan) return false;
+  if (at.bytes == 0 || at.bytes > in->second.bytes || at.at > in->second.bytes - at.bytes) {
+    return false;
+  }
+  MANTA_CHECK_VALUE(!objects_.contains(id), id);
+  in->second.live += at.bytes;
+  live_ += at.bytes;
+  entry& of = objects_[id];
+  of.bytes = at.bytes;
+  of.is_here = true;
+  of.at = at;
+  of.made_by = worker;
+  settle(id, of);
+  step();
+  return true;
+}
+
+void object_table::unpin(object_id id, holder who) {
+  unpin_one(id, who);
+  step();
+}
+
+void object_table::keep_as_cache(object_id id) {
+  if (is_known(id)) value_is(id, false);
+  step();
+}
+
+bool object_table::need(object_id id) {
+  if (!is_known(id)) return false;
+  value_is(id, true);
+  return true;
+}
+
+void object_table::value_is(object_id id, bool is_needed) {
+  entry& of = objects_.at(id);
+  disturb(of);
+  of.is_needed = is_needed;
+  settle(id, of);
+}
+
+void object_table::erase(object_id id) {
+  const auto found = objects_.find(id);
+  if (found == objects_.end()) return;
+  disturb(found->second);
+  found->second.is_erased = true;
+  settle(id, found->second);
+  step();
+}
+
+void object_table::holder_gone(holder who) {
+  std::erase_if(makers_, [&](const asking& of) { return of.who == who; });
+  // With the requests go the pins that they had.
+  std::erase_if(readers_, [&](const asking& of) { return of.who == who; });
+  std::vector<object_id> touched;
+  for (auto& [id, of] : objects_) {
+    if (of.pins.erase(who) != 0) touched.push_back(id);
+    if (of.is == doing::making && of.made_by == who) {
+      of.is = doing::nothing;
+      of.is_erased = true;
+      touched.push_back(id);
+    }
+  }
+  for (const object_id id : touched) {
+    if (const auto found = objects_.find(id); found != objects_.end()) settle(id, found->second);
+  }
+  std::vector<segment_id> its;
+  for (auto& [number, of] : segments_) {
+    if (of.of == who && who != 0) its.push_back(number);
+  }
+  for (const segment_id one : its) segment_gone(one);
+  step();
+}
+
+void object_table::segment_gone(segment_id number) {
+  const auto found = segments_.find(number);
+  if (found == segments_.end()) return;
+  found->second.is_orphan = true;
+  drop_foreign(number);
+  step();
+}
+
+void object_table::drop_foreign(segment_id number) {
+  const auto found = segments_.find(number);
+  if (!found->second.is_orphan || found->second.live != 0) return;
+  others_ -= found->second.bytes;
+  segments_.erase(found);
+  actions_.emplace_back(act::drop{number});
+}
+
+void object_table::pin_one(entry& of, holder who) {
+  disturb(of);
+  ++of.pins[who];
+}
+
+void object_table::unpin_one(object_id id, holder who) {
+  const auto found = objects_.find(id);
+  if (found == objects_.end()) return;
+  entry& of = found->second;
+  const auto pins = of.pins.find(who);
+  if (pins == of.pins.end()) return;
+  if (--pins->second == 0) of.pins.erase(pins);
+  settle(id, of);
+}
+
+object_table::kind object_table::kind_of(const entry& of) const {
+  if (segments_.contains(of.at.segment)) return in_workers;
+  return of.at.bytes > ours_.most_shared() ? in_own : in_shared;
+}
+
+// Where it may leave memory, or move, from now on; or ends.
+void object_table::settle(object_id id, entry& of) {
+  if (of.is_idle || !of.pins.empty() || of.is != doing::nothing) return;
+  if (of.is_erased) return end(id);
+  if (!of.is_here) return;
+  of.used = ++turn_;
+  of.is_idle = true;
+  idle_[of.is_needed ? 1 : 0][kind_of(of)].emplace(of.used, id);
+  ours_.unpin(of.at.segment);
+}
+
+void object_table::disturb(entry& of) {
+  if (!of.is_idle) return;
+  of.is_idle = false;
+  idle_[of.is_needed ? 1 : 0][kind_of(of)].erase(of.used);
+  ours_.pin(of.at.segment);
+}
+
+void object_table::drop_from_memory(entry& of) {
+  ours_.unpin(of.at.segment);
+  give_back(of.at);
+  of.is_here = false;
+  of.at = {};
+}
+
+void object_table::give_back(const place& at) {
+  live_ -= at.bytes;
+  const auto in = segments_.find(at.segment);
+  if (in == segments_.end()) {
+    ours_.release(at);
+    actions_.emplace_back(act::freed{0, at});
+    return;
+  }
+  in->second.live -= at.bytes;
+  actions_.emplace_back(act::freed{in->second.of, at});
+  has_asked_back_ = false;
+  drop_foreign(at.segment);
+}
+
+void object_table::end(object_id id) {
+  const auto found = objects_.find(id);
+  entry& of = found->second;
+  disturb(of);
+  if (of.at.bytes != 0) drop_from_memory(of);
+  if (of.on_disk) {
+    actions_.emplace_back(act::forget{*of.on_disk});
+    is_disk_full_ = false;
+  }
+  objects_.erase(found);
+}
+
+error object_table::full(const asking& of) const {
+  std::map<holder, std::uint64_t> pinned;
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t making_bytes = 0;
+  for (const auto& [id, one] : objects_) {
+    if (one.is == doing::making) making_bytes += one.at.bytes;
+    if (!one.pins.empty()) pinned_bytes += one.at.bytes;
+    for (const auto& [who, count] : one.pins) pinned[who] += one.at.bytes;
+  }
+  std::vector<std::pair<std::uint64_t, holder>> most;
+  most.reserve(pinned.size());
+  for (const auto& [who, bytes] : pinned) most.emplace_back(bytes, who);
+  std::ranges::sort(most, std::greater<>());
+  if (most.size() > 3) most.resize(3);
+  std::string by;
+  for (const auto& [bytes, who] : most) {
+    by += fmt::format("{}{} by {}", by.empty() ? ": " : ", ", bytes,
+                      who == 0 ? "this process" : fmt::format("worker {}", who));
+  }
+  std::uint64_t asked = of.bytes;
+  for (const object_id id : of.all) {
+    if (const auto one = objects_.find(id); one != objects_.end()) asked += one->second.bytes;
+  }
+  return {errc::store_full,
+          fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
+                      "being made{}{}; raise store_bytes or drop references",
+                      asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by,
+                      making_bytes, has_spill_failed_ ? "; spilling failed" : "",
+                      has_reserve_failed_ ? "; the machine has no more memory" : "")};
+}
+
+bool object_table::is_sound() const {
+  std::uint64_t live = 0;
+  std::uint64_t others = 0;
+  std::uint64_t spilling = 0;
+  std::size_t idle = 0;
+  std::size_t moving = 0;
+  std::map<segment_id, std::uint64_t> live_in;
+  for (const auto& [id, of] : objects_) {
+    const bool has_place = of.at.bytes != 0;
+    if (has_place != (of.is_here || of.is == doing::making || of.is == doing::restoring)) {
+      return false;
+    }
+    if (!has_place && (!of.on_disk || !of.pins.empty())) return false;
+    const bool may_leave = of.is_here && of.pins.empty() && of.is == doing::nothing;
+    if (of.is_idle != may_leave || (may_leave && of.is_erased)) return false;
+    if (of.is_idle) {
+      const line& in = idle_[of.is_needed ? 1 : 0][kind_of(of)];
+      const auto found = in.find(of.used);
+      if (found == in.end() || found->second != id) return false;
+      ++idle;
+    }
+    live += of.at.bytes;
+    live_in[of.at.segment] += of.at.bytes;
+    if (of.is == doing::spilling) spilling += of.at.bytes;
+    if (of.is == doing::moving) ++moving;
+  }
+  for (const auto& [number, of] : segments_) {
+    others += of.bytes;
+    if (live_in[number] != of.live || (of.is_orphan && of.live == 0)) return false;
+  }
+  std::size_t listed = 0;
+  for (const auto& needed : idle_) {
+    for (const line& one : needed) listed += one.size();
+  }
+  return live == live_ && others == others_ && spilling == spilling_ && idle == listed &&
+         moving == moving_ && reserved_bytes() <= budget_ && ours_.is_sound();
+}
+
+}  // namespace manta::inline v0::store
