@@ -82,6 +82,7 @@ set(manta_sources
   src/spec/resources.cpp
   src/store/allocator.cpp
   src/store/object_room.cpp
+  src/store/object_store.cpp
   src/store/object_table.cpp
   src/store/segment.cpp
   src/store/spill_file.cpp
