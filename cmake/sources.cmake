@@ -84,6 +84,7 @@ set(manta_sources
   src/store/object_room.cpp
   src/store/object_store.cpp
   src/store/object_table.cpp
+  src/store/quota.cpp
   src/store/segment.cpp
   src/store/spill_file.cpp
   src/this_task.cpp

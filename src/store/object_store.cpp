@@ -65,11 +65,22 @@ result<std::unique_ptr<object_store>> object_store::open(settings with) {
     if (!opened) return opened.error();
     disk = *std::move(opened);
   }
-  return std::unique_ptr<object_store>(new object_store(std::move(with), std::move(disk)));
+  std::optional<quota> shared;
+  if (!with.quota_folder.empty()) {
+    auto opened = quota::open(with.quota_folder, with.bytes);
+    if (!opened) return opened.error();
+    shared.emplace(*std::move(opened));
+  }
+  return std::unique_ptr<object_store>(
+      new object_store(std::move(with), std::move(disk), std::move(shared)));
 }
 
-object_store::object_store(settings with, std::unique_ptr<spill_files> disk)
-    : with_(std::move(with)), disk_(std::move(disk)), table_(with_.bytes) {}
+object_store::object_store(settings with, std::unique_ptr<spill_files> disk,
+                           std::optional<quota> shared)
+    : with_(std::move(with)),
+      disk_(std::move(disk)),
+      shared_(std::move(shared)),
+      table_(with_.bytes) {}
 
 object_store::~object_store() {
   {
@@ -224,9 +235,18 @@ void object_store::perform(const act::refused& is) {
   found->second->rung.notify_one();
 }
 
+result<segment> object_store::reserve(std::uint64_t bytes) const {
+  if (shared_ && !shared_->take(bytes)) {
+    return error(errc::store_full, "store: the other stores of this machine have the rest");
+  }
+  auto made = segment::make(bytes);
+  if (!made && shared_) shared_->give(bytes);
+  return made;
+}
+
 void object_store::perform(const act::reserve& is) {
   memory_.push([this, is] {
-    auto made = segment::make(is.bytes);
+    auto made = reserve(is.bytes);
     const bool is_there = made.has_value();
     const locked lock(mutex_);
     if (is_there) {
@@ -243,7 +263,11 @@ void object_store::perform(const act::drop& is) {
   if (found == segments_.end()) return;
   unpoison(found->second->bytes());
   // Its pages go back elsewhere: that takes a while.
-  memory_.push([gone = std::move(found->second)]() mutable { gone.reset(); });
+  memory_.push([this, gone = std::move(found->second)]() mutable {
+    const std::uint64_t bytes = gone->bytes().size();
+    gone.reset();
+    if (shared_) shared_->give(bytes);
+  });
   segments_.erase(found);
 }
 

@@ -19,6 +19,7 @@
 
 #include "store/lane.hpp"
 #include "store/object_table.hpp"
+#include "store/quota.hpp"
 #include "store/segment.hpp"
 #include "store/spill_file.hpp"
 
@@ -96,6 +97,8 @@ class object_store {
     std::uint64_t bytes = std::uint64_t{1} << 30U;  ///< of memory; at least a MiB
     std::string spill_folder{};                     ///< empty: nothing is spilled
     std::uint64_t spill_bytes = std::uint64_t{1} << 40U;
+    /// Where the stores of this user on this machine share `bytes`; empty: this one shares nothing.
+    std::string quota_folder{};
     std::chrono::milliseconds wait{10'000};              ///< for room, at most
     std::uint64_t warm_bytes = std::uint64_t{8} << 20U;  ///< populated ahead
     /// Of an object that left without erase(): evicted (a cache), or object_lost. By any thread,
@@ -148,7 +151,8 @@ class object_store {
   };
   using locked = std::unique_lock<std::mutex>;
 
-  object_store(settings with, std::unique_ptr<spill_files> disk);
+  object_store(settings with, std::unique_ptr<spill_files> disk, std::optional<quota> shared);
+  result<segment> reserve(std::uint64_t bytes) const;
 
   request_id begin(waiter& who);
   std::optional<error> wait_for(locked& lock, request_id asked, waiter& who);
@@ -175,6 +179,7 @@ class object_store {
 
   const settings with_;
   const std::unique_ptr<spill_files> disk_;
+  const std::optional<quota> shared_;
   mutable std::mutex mutex_;  // of all that follows but the lanes
   object_table table_;
   std::unordered_map<segment_id, std::shared_ptr<const segment>> segments_;

@@ -399,7 +399,7 @@ error object_table::full(const asking& of) const {
                       "being made{}{}; raise store_bytes or drop references",
                       asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by,
                       making_bytes, has_spill_failed_ ? "; spilling failed" : "",
-                      has_reserve_failed_ ? "; the machine has no more memory" : "")};
+                      has_reserve_failed_ ? "; this machine has no more memory for it" : "")};
 }
 
 bool object_table::is_sound() const {

@@ -245,6 +245,28 @@ TEST_CASE("caches leave before anything is written to the disk", "[store]") {
   CHECK(is_there(*s, needed, 10 * mib, 2));
 }
 
+TEST_CASE("two stores share what a user has on a machine", "[store]") {
+  const manta_test::folder where;
+  const std::string shared = where.path().string() + "/mine";
+  const auto a = opened({.bytes = 64 * mib, .quota_folder = shared, .wait = 200ms});
+  const auto b = opened({.bytes = 64 * mib, .quota_folder = shared, .wait = 60s});
+  const auto large = put(*a, 40 * mib, 1);
+  REQUIRE(large);
+  const auto more = a->make(40 * mib);
+  CHECK_FALSE(more);
+  std::thread frees([&] {
+    manta_test::happens([&] { return b->measure().waiting == 1; });
+    a->erase(*large);
+    a->tidy();
+  });
+  const bool is_made = put(*b, 40 * mib, 2).has_value();
+  frees.join();
+  CHECK(is_made);
+  const auto full = a->make(40 * mib);
+  REQUIRE_FALSE(full);
+  CHECK_THAT(full.error().message(), Contains("this machine has no more memory for it"));
+}
+
 TEST_CASE("makers and readers of several threads share a small store", "[store]") {
   const manta_test::folder where;
   const auto s = opened({.bytes = 24 * mib, .spill_folder = where.path().string(), .wait = 60s});

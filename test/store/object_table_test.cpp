@@ -111,7 +111,7 @@ TEST_CASE("a disk or a machine without room is waited for", "[store]") {
   const request_id second = m.ask(2, 10 * mib);
   const auto why = m.table.give_up(second);
   REQUIRE(why);
-  CHECK_THAT(why->message(), Contains("the machine has no more memory"));
+  CHECK_THAT(why->message(), Contains("this machine has no more memory for it"));
   m.is_memory_short = false;
   m.table.retry();
   m.take();
