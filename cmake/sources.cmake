@@ -93,4 +93,5 @@ set(manta_sources
   src/wire/frame.cpp
   src/wire/message_reader.cpp
   src/wire/message_writer.cpp
+  src/wire/ring.cpp
 )

@@ -11,6 +11,8 @@
 #include <climits>
 #include <ctime>
 
+#include <manta/base/pause.hpp>
+
 namespace manta::inline v0::exec {
 
 namespace {
@@ -38,12 +40,7 @@ bool register_membarrier() noexcept {
 
 std::atomic<bool> detail::has_membarrier{register_membarrier()};
 
-void detail::full_barrier() noexcept {
-  // A read-modify-write on a line of this thread's own: a full barrier that the thread sanitizer
-  // understands as well.
-  thread_local std::atomic<int> own{0};
-  own.fetch_add(1, std::memory_order_seq_cst);
-}
+void detail::full_barrier() noexcept { base::full_barrier(); }
 
 void heavy_barrier() noexcept {
   if (detail::has_membarrier.load(std::memory_order_relaxed)) {
