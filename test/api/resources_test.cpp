@@ -439,13 +439,15 @@ TEST_CASE("what waits for resources at the end of the runtime is cancelled", "[r
   test::scoped_gate open;
   shared_gate = &open;
   manta::future<int> holder;
+  std::thread opens;
   {
     const manta::runtime rt(machine(2, 1));
     holder = manta::remote<wait_for_gate>.with({.gpus = 1})(0);
     for (int i = 0; i < 100; ++i) waiting.push_back(manta::remote<identity>.with({.gpus = 1})(i));
     REQUIRE(rt.unmet_demand().size() == 1);
-    std::thread([&open] { open.open(); }).detach();
+    opens = std::thread([&open] { open.open(); });
   }
+  opens.join();
   int ended = 0;
   for (const auto& f : waiting) {
     const auto outcome = f.try_get(0ns);
