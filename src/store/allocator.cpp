@@ -8,16 +8,8 @@
 
 namespace manta::inline v0::store {
 
-namespace {
-
-std::uint64_t up(std::uint64_t bytes, std::uint64_t to) noexcept {
-  return (bytes + to - 1) / to * to;
-}
-
-}  // namespace
-
 std::uint64_t allocator::segment_for(std::uint64_t bytes) const noexcept {
-  if (bytes > most_shared()) return up(bytes, unit);
+  if (bytes > most_shared()) return round_up(bytes, unit);
   const std::uint64_t grown = std::max(shared_reserved_, 4 * bytes);
   return std::clamp(grown, full_segment_ / 8, full_segment_);
 }
@@ -41,7 +33,7 @@ void allocator::add(std::uint32_t segment, std::uint64_t bytes, std::uint64_t fo
 
 std::optional<place> allocator::allocate(std::uint64_t bytes, std::uint64_t tag) {
   if (bytes == 0 || bytes > most_bytes) return std::nullopt;
-  bytes = up(bytes, unit);
+  bytes = round_up(bytes, unit);
   std::optional<place> got;
   if (bytes > most_shared()) {
     got = take_own(bytes, tag);

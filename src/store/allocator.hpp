@@ -37,6 +37,11 @@
 
 namespace manta::inline v0::store {
 
+/// The next multiple of `to`. Sizes are at most allocator::most_bytes here.
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) noexcept {
+  return (bytes + to - 1) / to * to;
+}
+
 /// Part of a segment.
 struct place {
   std::uint32_t segment = 0;

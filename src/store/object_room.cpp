@@ -13,10 +13,6 @@ namespace {
 constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t compact_step = std::uint64_t{4} << 20U;
 
-std::uint64_t up(std::uint64_t bytes, std::uint64_t to) noexcept {
-  return (bytes + to - 1) / to * to;
-}
-
 }  // namespace
 
 std::uint64_t object_table::room() const noexcept {
@@ -34,8 +30,9 @@ object_table::outcome object_table::take_place(std::uint64_t bytes, object_id id
   }
   if (reserving_ != 0) return outcome::waiting;
   // Near the budget a smaller segment than usual will do.
-  const std::uint64_t size = std::min(up(ours_.segment_for(bytes), page), room() / page * page);
-  if (size < up(bytes, page)) return make_room(up(bytes, page));
+  const std::uint64_t size =
+      std::min(round_up(ours_.segment_for(bytes), page), room() / page * page);
+  if (size < round_up(bytes, page)) return make_room(round_up(bytes, page));
   reserving_ = next_segment_++;
   reserving_bytes_ = size;
   reserving_for_ = bytes;
@@ -45,11 +42,7 @@ object_table::outcome object_table::take_place(std::uint64_t bytes, object_id id
 }
 
 object_table::outcome object_table::make_room(std::uint64_t bytes) {
-  if (const auto empty = ours_.longest_empty()) {
-    ours_.drop(*empty);
-    actions_.emplace_back(act::drop{*empty});
-    return outcome::progress;
-  }
+  if (drop_longest_empty()) return outcome::progress;
   if (closed_ != 0 || reserving_ != 0) return outcome::waiting;
   if (const outcome got = compact(); got != outcome::stuck) return got;
   // Room for a large object comes from large ones, if it can. What a worker's segment loses is room
@@ -64,6 +57,14 @@ object_table::outcome object_table::make_room(std::uint64_t bytes) {
     actions_.emplace_back(act::ask_back{});
   }
   return outcome::stuck;
+}
+
+bool object_table::drop_longest_empty() {
+  const auto empty = ours_.longest_empty();
+  if (!empty) return false;
+  ours_.drop(*empty);
+  actions_.emplace_back(act::drop{*empty});
+  return true;
 }
 
 // Closes the sparsest segment, when all in it fits elsewhere.
@@ -116,9 +117,7 @@ void object_table::moved(object_id id) {
 void object_table::end_compaction() {
   ours_.reopen(closed_);
   closed_ = 0;
-  while (const auto empty = ours_.longest_empty()) {
-    ours_.drop(*empty);
-    actions_.emplace_back(act::drop{*empty});
+  while (drop_longest_empty()) {
   }
 }
 
@@ -200,9 +199,7 @@ void object_table::retry() {
 }
 
 void object_table::tidy() {
-  while (const auto empty = ours_.longest_empty()) {
-    ours_.drop(*empty);
-    actions_.emplace_back(act::drop{*empty});
+  while (drop_longest_empty()) {
   }
   if (closed_ == 0 && reserving_ == 0) static_cast<void>(compact());
 }

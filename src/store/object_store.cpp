@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#include <manta/base/sanitizers.hpp>
+
+#if MANTA_HAS_ASAN
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -23,13 +25,13 @@ constexpr std::uint64_t warm_piece = std::uint64_t{2} << 20U;
 constexpr auto retry_after = 100ms;
 
 void poison([[maybe_unused]] std::span<std::byte> free) noexcept {
-#if defined(__SANITIZE_ADDRESS__)
+#if MANTA_HAS_ASAN
   __asan_poison_memory_region(free.data(), free.size());
 #endif
 }
 
 void unpoison([[maybe_unused]] std::span<std::byte> used) noexcept {
-#if defined(__SANITIZE_ADDRESS__)
+#if MANTA_HAS_ASAN
   __asan_unpoison_memory_region(used.data(), used.size());
 #endif
 }
@@ -153,6 +155,7 @@ result<std::vector<reading>> object_store::read(std::vector<object_id> objects, 
 
 void object_store::seal(object_id id) {
   const locked lock(mutex_);
+  if (!table_.is_known(id)) return;  // its maker died meanwhile
   table_.seal(id);
   perform();
 }

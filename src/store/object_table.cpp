@@ -14,10 +14,6 @@ namespace {
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 constexpr std::uint64_t page = 4096;
 
-std::uint64_t up(std::uint64_t bytes, std::uint64_t to) noexcept {
-  return (bytes + to - 1) / to * to;
-}
-
 error more_than_all(std::uint64_t bytes, std::uint64_t budget) {
   return {errc::store_full, fmt::format("store: asked {} bytes, the whole store has {}; raise "
                                         "store_bytes or make smaller objects",
@@ -34,8 +30,8 @@ error unknown(object_id id) {
 }  // namespace
 
 object_table::object_table(std::uint64_t budget)
-    : budget_(budget),
-      limit_(budget),
+    : budget_(budget / page * page),
+      limit_(budget_),
       ours_(std::clamp(budget / 16 / mib * mib, mib, allocator::usual_segment)) {}
 
 // Requests.
@@ -55,7 +51,7 @@ void object_table::create_segment(request_id asked, std::uint64_t bytes, holder 
     actions_.emplace_back(act::refused{asked, more_than_all(bytes, budget_)});
     return;
   }
-  makers_.push_back({asked, worker, 0, up(bytes, page), true, {}, 0});
+  makers_.push_back({asked, worker, 0, round_up(bytes, page), true, {}, 0});
   step();
 }
 

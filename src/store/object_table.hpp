@@ -220,6 +220,7 @@ class object_table {
   outcome serve_maker();
   outcome serve_reader(asking& of);
   outcome make_room(std::uint64_t bytes);
+  bool drop_longest_empty();
   outcome compact();
   bool evict(const kind (&order)[kinds]);
   outcome spill_some(std::uint64_t bytes, const kind (&order)[kinds]);

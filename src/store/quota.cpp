@@ -115,7 +115,10 @@ result<quota> quota::open(const std::string& folder, std::uint64_t most_bytes) {
       ::open((folder + "/store").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file.number() < 0) return unusable(folder, std::strerror(errno));
   for (std::size_t place = 0; place < most_stores; ++place) {
-    if (!lock(file.number(), F_OFD_SETLK, F_WRLCK, offset_of(place))) continue;
+    if (!lock(file.number(), F_OFD_SETLK, F_WRLCK, offset_of(place))) {
+      if (errno == EAGAIN || errno == EACCES) continue;
+      return unusable(folder, std::strerror(errno));  // a file system without locks
+    }
     const step one_step(file.number());
     write_one(file.number(), place, 0);
     return quota(std::move(file), place, most_bytes);

@@ -23,11 +23,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <manta/base/sanitizers.hpp>
+
 #include "exec/support.hpp"
 #include "folder.hpp"
 #include "store/object_store.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if MANTA_HAS_ASAN
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -302,7 +304,7 @@ TEST_CASE("makers and readers of several threads share a small store", "[store]"
   CHECK(s->measure().reserved == 0);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if MANTA_HAS_ASAN
 TEST_CASE("a sanitizer sees who reads an object that is gone", "[store]") {
   const auto s = opened({.bytes = 32 * mib});
   put(*s, 100, 1);
