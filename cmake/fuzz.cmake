@@ -4,7 +4,7 @@
 # schema's generated files are known.
 set(fuzzed_sources ${manta_sources})
 list(FILTER fuzzed_sources INCLUDE REGEX "^src/(base|codec|spec|wire)/")
-add_library(manta_fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed_sources} ${schema_files})
+add_library(manta_fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed_sources} ${all_schema_files})
 target_compile_features(manta_fuzzed PUBLIC cxx_std_20)
 target_include_directories(manta_fuzzed
   PUBLIC include src

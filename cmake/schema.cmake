@@ -3,7 +3,8 @@
 # not ours: no warnings, no tidy, no format; and it is not installed, since no public header shows it.
 set(schema_dir "${CMAKE_CURRENT_BINARY_DIR}/generated")
 file(MAKE_DIRECTORY "${schema_dir}")
-foreach(schema IN ITEMS control/records wire/protocol)
+set(all_schema_files)
+foreach(schema IN ITEMS control/records wire/mailbox wire/protocol)
   set(schema_files "${schema_dir}/${schema}.capnp.c++" "${schema_dir}/${schema}.capnp.h")
   add_custom_command(
     OUTPUT ${schema_files}
@@ -17,6 +18,7 @@ foreach(schema IN ITEMS control/records wire/protocol)
     VERBATIM)
   set_source_files_properties(${schema_files} PROPERTIES COMPILE_OPTIONS "-w" SKIP_LINTING ON)
   target_sources(manta PRIVATE ${schema_files})
+  list(APPEND all_schema_files ${schema_files})
 endforeach()
 target_include_directories(manta SYSTEM PRIVATE "${schema_dir}")
 target_link_libraries(manta PRIVATE manta::capnp)

@@ -228,4 +228,28 @@ result<void> check(side who, const changes_view& changes) {
   return std::move(check).done();
 }
 
+result<void> check(side who, const spawn_view& spawn) {
+  checker check(who);
+  check.named("actor id", spawn.actor);
+  check.text("type's name", spawn.type_name, 1, limits::name_bytes);
+  if (spawn.options != nullptr) check_options(check, *spawn.options);
+  check.text("namespace", spawn.name_space, 0, limits::name_bytes);
+  check.count("groups", spawn.groups.size(), limits::groups);
+  check.within<std::uint32_t>("max_restarts", spawn.max_restarts, 0, limits::count);
+  if (!check.is_clean()) return std::move(check).done();
+  for (const group_view& group : spawn.groups) {
+    check.text("group's name", group.name, 0, limits::name_bytes);
+    check.within<std::uint32_t>("group's limit", group.limit, 1, limits::group_limit);
+  }
+  check_payload(check, spawn.arguments);
+  return std::move(check).done();
+}
+
+result<void> check(side who, const actor_end_view& end) {
+  checker check(who);
+  check.named("actor id", end.actor);
+  check.one_of("reason of an end", end.reason, end_reason::process_lost);
+  return std::move(check).done();
+}
+
 }  // namespace manta::inline v0::wire

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <manta/spec/error.hpp>
@@ -33,6 +36,49 @@ inline constexpr std::size_t default_frame_limit = std::size_t{64} << 20U;
 
 /// Where large ranges begin, counted from the frame's begin.
 inline constexpr std::size_t segment_alignment = 64;
+
+/// Memory for one frame, used again and again; begins at a multiple of segment_alignment.
+class frame_buffer {
+ public:
+  frame_buffer() = default;
+  frame_buffer(frame_buffer&& other) noexcept
+      : memory_(std::move(other.memory_)),
+        room_(std::exchange(other.room_, 0)),
+        size_(std::exchange(other.size_, 0)) {}
+  frame_buffer& operator=(frame_buffer&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    room_ = std::exchange(other.room_, 0);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  /// Room for a frame of so many bytes, whose content is undefined. Throws std::bad_alloc.
+  std::span<std::byte> reset(std::size_t bytes) {
+    if (bytes > room_) {
+      memory_.reset(static_cast<std::byte*>(::operator new(bytes, align)));
+      room_ = bytes;
+    }
+    size_ = bytes;
+    return {memory_.get(), bytes};
+  }
+  std::span<const std::byte> bytes() const noexcept { return {memory_.get(), size_}; }
+  /// Gives memory back that only a large frame needed.
+  void trim() noexcept {
+    if (room_ <= kept) return;
+    memory_.reset();
+    room_ = size_ = 0;
+  }
+
+ private:
+  static constexpr std::align_val_t align{segment_alignment};
+  static constexpr std::size_t kept = std::size_t{1} << 20U;
+  struct free_aligned {
+    void operator()(std::byte* p) const noexcept { ::operator delete(p, align); }
+  };
+  std::unique_ptr<std::byte, free_aligned> memory_;
+  std::size_t room_ = 0;
+  std::size_t size_ = 0;
+};
 
 /// Bytes of the table for so many segments.
 constexpr std::size_t table_bytes(std::size_t segments) noexcept {

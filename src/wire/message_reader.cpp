@@ -120,6 +120,8 @@ struct message_reader::state {
   void take(schema::ActorCall::Reader from, call_view& to);
   void take(schema::Put::Reader from, put_view& to);
   void take(capnp::List<schema::ReferenceChange>::Reader from, changes_view& to);
+  void take(schema::Spawn::Reader from, spawn_view& to);
+  void take(schema::ActorEnd::Reader from, actor_end_view& to);
 
   void breach(std::string_view field, std::string_view what, std::string_view allowed) {
     if (found) found = refusal(side::reader, field, what, allowed);
@@ -136,6 +138,7 @@ struct message_reader::state {
   std::vector<spec::segment_view> segments;
   std::vector<spec::reference> references;
   std::vector<cause_view> causes;
+  std::vector<group_view> groups;
   std::vector<reference_change> changes;
 };
 
@@ -280,6 +283,7 @@ void message_reader::state::take(schema::Result::Reader from, result_view& to) {
   to.attempt = from.getAttempt();
   to.execution = from.getExecution();
   to.ran = duration(from.getRanNs());
+  to.may_repeat = from.getMayRepeat();
   switch (from.which()) {
     case schema::Result::VALUE:
       to.outcome = payload(from.getValue());
@@ -310,6 +314,37 @@ void message_reader::state::take(schema::ActorCall::Reader from, call_view& to) 
   to.group = text(from.getGroup(), "group", limits::name_bytes);
   to.name = text(from.getName(), "call's name", limits::name_bytes);
   to.arguments = payload(from.getArguments());
+  to.parent = get_id(from.getParent());
+  to.call_index = from.getCallIndex();
+}
+
+void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
+  to.actor = get_id(from.getActor());
+  to.parent = get_id(from.getParent());
+  to.call_index = from.getCallIndex();
+  to.function = get_function(from.getFunction());
+  to.type_name = text(from.getTypeName(), "type's name", limits::name_bytes);
+  if (from.hasOptions()) to.options = take_options(from.getOptions());
+  to.name_space = text(from.getNameSpace(), "namespace", limits::name_bytes);
+  groups.clear();
+  const auto list = from.getGroups();
+  if (is_few("groups", list.size(), limits::groups)) {
+    for (const auto one : list) {
+      groups.push_back({text(one.getName(), "group's name", limits::name_bytes), one.getLimit()});
+    }
+  }
+  to.groups = groups;
+  to.mailbox_cap = from.getMailboxCap();
+  to.refuses_when_full = from.getRefusesWhenFull();
+  to.max_restarts = from.getMaxRestarts();
+  to.arguments = payload(from.getArguments());
+}
+
+void message_reader::state::take(schema::ActorEnd::Reader from, actor_end_view& to) {
+  to.actor = get_id(from.getActor());
+  to.reason = one_of(static_cast<std::uint16_t>(from.getReason()), "reason of an end",
+                     end_reason::process_lost);
+  to.message = text(from.getMessage(), "end's message", limits::error_text_bytes);
 }
 
 void message_reader::state::take(schema::Put::Reader from, put_view& to) {
@@ -345,8 +380,12 @@ void message_reader::state::take(schema::Message::Reader from) {
       return take(from.getPut(), message.body.emplace<put_view>());
     case schema::Message::REFERENCES:
       return take(from.getReferences(), message.body.emplace<changes_view>());
+    case schema::Message::SPAWN:
+      return take(from.getSpawn(), message.body.emplace<spawn_view>());
+    case schema::Message::ACTOR_END:
+      return take(from.getActorEnd(), message.body.emplace<actor_end_view>());
   }
-  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 4");
+  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 6");
 }
 
 result<void> message_reader::state::read(bytes_view frame) {

@@ -139,6 +139,8 @@ struct message_writer::state {
   void put(schema::Message::Builder message, const call_view& call);
   void put(schema::Message::Builder message, const put_view& object);
   void put(schema::Message::Builder message, const changes_view& changes);
+  void put(schema::Message::Builder message, const spawn_view& spawn);
+  void put(schema::Message::Builder message, const actor_end_view& end);
 
   std::size_t scratch_words;
   std::unique_ptr<std::uint64_t[]> scratch;
@@ -288,6 +290,7 @@ void message_writer::state::put(schema::Message::Builder message, const result_v
   to.setAttempt(done.attempt);
   to.setExecution(done.execution);
   to.setRanNs(done.ran.count());
+  to.setMayRepeat(done.may_repeat);
   if (const auto* value = std::get_if<spec::parcel_view>(&done.outcome)) {
     put_payload(to.initValue(), *value);
   } else if (const auto* failed = std::get_if<error_view>(&done.outcome)) {
@@ -314,6 +317,41 @@ void message_writer::state::put(schema::Message::Builder message, const call_vie
            [&](std::size_t n) { return to.initGroup(kj::uint(n)); });
   put_text(call.name, limits::name_bytes, [&](std::size_t n) { return to.initName(kj::uint(n)); });
   put_payload(to.initArguments(), call.arguments);
+  put_id(to.getParent(), call.parent);
+  to.setCallIndex(call.call_index);
+}
+
+void message_writer::state::put(schema::Message::Builder message, const spawn_view& spawn) {
+  auto to = message.initSpawn();
+  put_id(to.getActor(), spawn.actor);
+  put_id(to.getParent(), spawn.parent);
+  to.setCallIndex(spawn.call_index);
+  put_function(to.getFunction(), spawn.function);
+  put_text(spawn.type_name, limits::name_bytes,
+           [&](std::size_t n) { return to.initTypeName(kj::uint(n)); });
+  if (spawn.options != nullptr) put_options(to.initOptions(), *spawn.options);
+  put_text(spawn.name_space, limits::name_bytes,
+           [&](std::size_t n) { return to.initNameSpace(kj::uint(n)); });
+  if (!spawn.groups.empty()) {
+    auto list = to.initGroups(static_cast<kj::uint>(spawn.groups.size()));
+    for (kj::uint i = 0; i < list.size(); ++i) {
+      put_text(spawn.groups[i].name, limits::name_bytes,
+               [&](std::size_t n) { return list[i].initName(kj::uint(n)); });
+      list[i].setLimit(spawn.groups[i].limit);
+    }
+  }
+  to.setMailboxCap(spawn.mailbox_cap);
+  to.setRefusesWhenFull(spawn.refuses_when_full);
+  to.setMaxRestarts(spawn.max_restarts);
+  put_payload(to.initArguments(), spawn.arguments);
+}
+
+void message_writer::state::put(schema::Message::Builder message, const actor_end_view& end) {
+  auto to = message.initActorEnd();
+  put_id(to.getActor(), end.actor);
+  to.setReason(static_cast<schema::ActorEnd::Reason>(end.reason));
+  put_text(end.message, limits::error_text_bytes,
+           [&](std::size_t n) { return to.initMessage(kj::uint(n)); });
 }
 
 void message_writer::state::put(schema::Message::Builder message, const put_view& object) {
@@ -418,6 +456,12 @@ result<void> message_writer::write(const envelope& head, const put_view& body) {
   return make(head, body);
 }
 result<void> message_writer::write(const envelope& head, const changes_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const spawn_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const actor_end_view& body) {
   return make(head, body);
 }
 

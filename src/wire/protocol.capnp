@@ -45,6 +45,8 @@ struct Message {
     # Lost connection: nothing; the sender keeps the batch until it is acknowledged and sends it
     # again on the next connection. When the sender is dead the owner frees nothing it lent to it
     # until every live node has said that nothing from that sender is under way.
+    spawn @9 :Spawn;
+    actorEnd @10 :ActorEnd;
   }
 }
 
@@ -151,6 +153,9 @@ struct Result {
   ranNs @4 :Int64;
   # How long it ran; 0 or more. Feeds the estimate of waiting times.
 
+  mayRepeat @10 :Bool;
+  # It failed with an exception that the task's retry filter matches: the owner may have it run again.
+
   union {
     value @5 :Payload;
     error @6 :Error;
@@ -192,6 +197,70 @@ struct ActorCall {
   name @11 :Text;
   # As in Options.
   arguments @12 :Payload;
+  parent :group { high @13 :UInt64; low @14 :UInt64; }
+  callIndex @15 :UInt64;
+  # As in Task: what names the call, and by that its children.
+}
+
+struct Spawn {
+  # Sent by the node that decided where an actor is to live, to the process that is to have it; by
+  # a worker, to its node, to have one made. Answered by a Result without a value, or the error
+  # that the constructor ended with.
+  # Twice: the actor is made once in an incarnation; the second copy is answered with the first's
+  # result.
+  # Lost connection: the sender keeps it and sends it again; when the receiver is dead, the actor
+  # is lost before it began, and restarts as it was asked to.
+
+  actor :group { high @0 :UInt64; low @1 :UInt64; }
+  # Named by the sender; not zero.
+  parent :group { high @2 :UInt64; low @3 :UInt64; }
+  callIndex @4 :UInt64;
+  # As in Task.
+  function :group { module @5 :UInt64; offset @6 :UInt64; }
+  # The constructor.
+  typeName @7 :Text;
+  # The compiler's spelling of the object's type; at most 1,024 bytes.
+  options @8 :Options;
+  # What it asks for, and the actor's name. Absent: nothing.
+  nameSpace @9 :Text;
+  # At most 1,024 bytes.
+  groups @10 :List(ConcurrencyGroup);
+  # The first is the default group, whose name is empty; absent: one call at a time. At most 256.
+  mailboxCap @11 :UInt32;
+  # 0: none.
+  refusesWhenFull @12 :Bool;
+  maxRestarts @13 :UInt32;
+  # Below 2^31.
+  arguments @14 :Payload;
+}
+
+struct ConcurrencyGroup {
+  name @0 :Text;
+  # At most 1,024 bytes.
+  limit @1 :UInt32;
+  # 1 to 65,536.
+}
+
+struct ActorEnd {
+  # Sent by the process that has an actor, to the one that named it: the object is gone. Sent the
+  # other way: the object is to end after the calls before this.
+  # Twice: the second one is about an actor that nobody knows any more, and dropped.
+  # Lost connection: the end of the process that had the actor says the same.
+
+  actor :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  reason @2 :Reason;
+  message @3 :Text;
+  # The reason in words; cut at 4,096 bytes.
+
+  enum Reason {
+    ended @0;
+    killed @1;
+    exited @2;
+    constructorFailed @3;
+    runtimeEnded @4;
+    processLost @5;
+  }
 }
 
 struct Put {

@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t word_bytes = 8;
+constexpr unsigned tag_shift = 32;  // in the word in front of a message, above its size
 constexpr std::chrono::nanoseconds longest_sleep = std::chrono::hours(1);
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 static_assert(sizeof(ring_control) <= page);
@@ -166,11 +167,11 @@ std::span<std::byte> ring_writer::reserve(std::size_t bytes) noexcept {
   return {bytes_.data() + ((tail_ + word_bytes) & (bytes_.size() - 1)), bytes};
 }
 
-void ring_writer::publish() noexcept {
+void ring_writer::publish(std::uint8_t tag) noexcept {
   MANTA_CHECK(next_ != tail_);
   word_at(bytes_, next_).store(0, std::memory_order_relaxed);
   // Release: with the size come the message and the zero behind it.
-  word_at(bytes_, tail_).store(size_, std::memory_order_release);
+  word_at(bytes_, tail_).store(size_ | std::uint64_t{tag} << tag_shift, std::memory_order_release);
   tail_ = next_;
 }
 
@@ -188,30 +189,58 @@ ring_reader::ring_reader(const ring_memory& in) noexcept
     : control_(in.control()), bytes_(in.bytes()) {}
 
 std::uint64_t ring_reader::word() const noexcept {
-  return word_at(bytes_, head_).load(std::memory_order_acquire);
+  return word_at(bytes_, head_.load(std::memory_order_relaxed)).load(std::memory_order_acquire);
 }
 
-ring_reader::got ring_reader::take(std::vector<std::byte>& to) {
+ring_reader::got ring_reader::next_size(std::size_t& size) noexcept {
   if (is_broken_) return got::broken;
-  const std::uint64_t size = word();
-  if (size == 0) return got::nothing;
-  if (size > bytes_.size() / 4) {
-    is_broken_ = true;
-    return got::broken;
-  }
-  const std::byte* const from = bytes_.data() + ((head_ + word_bytes) & (bytes_.size() - 1));
-  to.assign(from, from + size);
-  head_ += word_bytes + up(size);
+  const std::uint64_t found = word();
+  if (found == 0) return got::nothing;
+  size = found & 0xffffffffU;
+  tag_ = static_cast<std::uint8_t>(found >> tag_shift);
+  is_broken_ = size == 0 || size > bytes_.size() / 4 || found >> (tag_shift + 8U) != 0;
+  return is_broken_ ? got::broken : got::message;
+}
+
+void ring_reader::copy(std::byte* to, std::size_t size) noexcept {
+  const std::uint64_t at = head_.load(std::memory_order_relaxed);
+  std::memcpy(to, bytes_.data() + ((at + word_bytes) & (bytes_.size() - 1)), size);
+  const std::uint64_t next = at + word_bytes + up(size);
+  head_.store(next, std::memory_order_relaxed);
   // Release: the copy above is over.
-  control_.head.store(head_, std::memory_order_release);
+  control_.head.store(next, std::memory_order_release);
   // A writer sleeps only when a message of at most a quarter has no room, so when more than half is
   // unread: being told after each eighth it hears of its room before all is taken.
-  if (head_ - told_ > bytes_.size() / 8) {
-    told_ = head_;
+  if (next - told_ > bytes_.size() / 8) {
+    told_ = next;
     base::full_barrier();
     wake(control_.writer_sleeps);
   }
+}
+
+ring_reader::got ring_reader::take(frame_buffer& to) {
+  std::size_t size = 0;
+  const got is = next_size(size);
+  if (is == got::message) copy(to.reset(size).data(), size);
+  return is;
+}
+
+ring_reader::got ring_reader::append(std::span<std::byte> to, std::size_t& at) {
+  std::size_t size = 0;
+  const got is = next_size(size);
+  if (is != got::message) return is;
+  if (size > to.size() - at) {
+    is_broken_ = true;
+    return got::broken;
+  }
+  copy(to.data() + at, size);
+  at += size;
   return got::message;
+}
+
+void ring_reader::announce_sleep() noexcept {
+  control_.reader_sleeps.store(asleep, std::memory_order_relaxed);
+  base::full_barrier();
 }
 
 bool ring_reader::wait(int spins, std::chrono::nanoseconds time) noexcept {

@@ -6,9 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include <manta/spec/error.hpp>
+
+#include "wire/frame.hpp"
 
 // Messages from one process to another through memory that both have.
 //
@@ -84,8 +85,8 @@ class ring_writer {
   /// Memory for the next message, 8-aligned; empty when there is no room yet. 1 to most_bytes().
   std::span<std::byte> reserve(std::size_t bytes) noexcept;
   /// The reader may have it, when it looks: whoever sleeps is woken by bell() alone, so that many
-  /// messages need one.
-  void publish() noexcept;
+  /// messages need one. `tag` goes with it.
+  void publish(std::uint8_t tag = 0) noexcept;
   void bell() noexcept;
   /// Until there is room for a message of so many bytes. False: not within `time`, or an hour.
   bool wait(std::size_t bytes, std::chrono::nanoseconds time) noexcept;
@@ -110,19 +111,36 @@ class ring_reader {
 
   /// Copies the next message into `to`, whose memory is used again. broken: what is there can't be;
   /// nothing comes from this ring any more.
-  got take(std::vector<std::byte>& to);
+  got take(frame_buffer& to);
+  /// The same, appended at `at`, as far as there is room: broken when there is not.
+  got append(std::span<std::byte> to, std::size_t& at);
+  /// The tag of the last message.
+  std::uint8_t tag() const noexcept { return tag_; }
+  /// Whether take has something to say. Any thread.
+  bool has_message() const noexcept { return is_broken_ || word() != 0; }
   /// Until there is something to take, first looking `spins` times. False: not within `time`, or an
   /// hour.
   bool wait(int spins, std::chrono::nanoseconds time) noexcept;
 
+  // The parts of wait, for who sleeps on several words at a time: announce; if nothing is there,
+  // sleep while the word is `asleep` (it is shared between processes). It stays so when something
+  // else woke them, since others may sleep on it: that costs the writer one wake for nobody.
+  static constexpr std::uint32_t asleep = 1;
+  void announce_sleep() noexcept;
+  const std::atomic<std::uint32_t>& sleep_word() const noexcept { return control_.reader_sleeps; }
+
  private:
   std::uint64_t word() const noexcept;
+  got next_size(std::size_t& size) noexcept;
+  void copy(std::byte* to, std::size_t size) noexcept;
 
   ring_control& control_;
   const std::span<std::byte> bytes_;
-  std::uint64_t head_ = 0;
+  // Atomic for has_message(), which any thread may call: it may answer what was true a moment ago.
+  std::atomic<std::uint64_t> head_{0};
   std::uint64_t told_ = 0;  // the head when a sleeping writer was looked for
-  bool is_broken_ = false;
+  std::uint8_t tag_ = 0;
+  std::atomic<bool> is_broken_{false};
 };
 
 }  // namespace manta::inline v0::wire

@@ -10,6 +10,7 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/base/id.hpp>
+#include <manta/spec/actor_end.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/spec/parcel.hpp>
@@ -34,6 +35,8 @@ inline constexpr std::size_t amounts = 256;                ///< resources of one
 inline constexpr std::size_t labels = 256;                 ///< labels of one placement
 inline constexpr std::size_t segments = 1024;              ///< large ranges of one payload
 inline constexpr std::size_t references = 65536;           ///< handles in one payload
+inline constexpr std::size_t groups = 256;                 ///< of an actor's calls
+inline constexpr std::uint32_t group_limit = 65536;        ///< calls of a group at a time
 inline constexpr std::size_t changes = 65536;              ///< reference changes in one message
 inline constexpr std::size_t frame_segments = 2048;        ///< segments of a frame
 inline constexpr std::int64_t amount = 1'000'000'000'000;  ///< thousandths of any resource
@@ -135,6 +138,7 @@ struct result_view {
   std::uint32_t attempt = 0;
   std::uint64_t execution = 0;  ///< an actor's number of the run; 0 for tasks
   duration ran{0};              ///< how long
+  bool may_repeat = false;      ///< its retry filter matches what it threw
   std::variant<spec::parcel_view, error_view, held_view, alias_view> outcome = {};
 };
 
@@ -150,6 +154,38 @@ struct call_view {
   std::string_view group = {};  ///< empty is the actor's default
   std::string_view name = {};   ///< empty is the method's
   spec::parcel_view arguments = {};
+  base::id parent = {};
+  std::uint64_t call_index = 0;
+};
+
+/// Calls of an actor that share a limit.
+struct group_view {
+  std::string_view name = {};
+  std::uint32_t limit = 1;
+};
+
+/// An actor that another process is to make.
+struct spawn_view {
+  base::id actor = {};
+  base::id parent = {};
+  std::uint64_t call_index = 0;
+  spec::function_id function = {};  ///< the constructor
+  std::string_view type_name = {};  ///< the compiler's spelling
+  /// Borrowed as well; null is all defaults.
+  const options_view* options = nullptr;
+  std::string_view name_space = {};
+  std::span<const group_view> groups = {};  ///< the default one first; empty: one call at a time
+  std::uint32_t mailbox_cap = 0;
+  bool refuses_when_full = false;
+  std::uint32_t max_restarts = 0;
+  spec::parcel_view arguments = {};
+};
+
+/// An actor's object is gone, or is to go.
+struct actor_end_view {
+  base::id actor = {};
+  end_reason reason = end_reason::ended;
+  std::string_view message = {};
 };
 
 /// An object that travels to a node.
@@ -178,7 +214,8 @@ struct changes_view {
 };
 
 /// One of the messages.
-using body_view = std::variant<task_view, result_view, call_view, put_view, changes_view>;
+using body_view = std::variant<task_view, result_view, call_view, put_view, changes_view,
+                               spawn_view, actor_end_view>;
 
 /// A message that was read.
 struct message_view {

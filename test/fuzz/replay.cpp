@@ -24,7 +24,7 @@
 using run_one = int(const std::uint8_t* data, std::size_t size);
 // test/fuzz/CMakeLists.txt gives each source's function such a name.
 extern "C" run_one fuzz_classes, fuzz_containers, fuzz_errors, fuzz_frame, fuzz_pointers,
-    fuzz_scalars;
+    fuzz_scalars, fuzz_socket;
 
 namespace {
 
@@ -32,12 +32,13 @@ struct target {
   std::string_view name;
   run_one* run;
 };
-constexpr std::array<target, 6> targets = {{{"classes", fuzz_classes},
+constexpr std::array<target, 7> targets = {{{"classes", fuzz_classes},
                                             {"containers", fuzz_containers},
                                             {"errors", fuzz_errors},
                                             {"frame", fuzz_frame},
                                             {"pointers", fuzz_pointers},
-                                            {"scalars", fuzz_scalars}}};
+                                            {"scalars", fuzz_scalars},
+                                            {"socket", fuzz_socket}}};
 
 // Of the processor, for one file and all that is made of it: 1, and more where the build is
 // instrumented.

@@ -72,6 +72,9 @@ void check_sane(const wire::message_view& message, bytes_view bytes) {
   if (const auto* call = std::get_if<wire::call_view>(&message.body)) {
     if (!payload_is_sane(call->arguments)) FAIL_CHECK("a call's payload");
   }
+  if (const auto* spawn = std::get_if<wire::spawn_view>(&message.body)) {
+    if (!payload_is_sane(spawn->arguments)) FAIL_CHECK("an actor's payload");
+  }
   if (show(message).size() > (std::size_t{1} << 24U)) FAIL_CHECK("a message of 16 MiB");
 }
 
@@ -97,7 +100,7 @@ std::string said_to(const Body& body) {
   return said;
 }
 
-constexpr std::array<const char*, 37> all_words = {"kind is number 255, allowed: 0 to 4",
+constexpr std::array<const char*, 42> all_words = {"kind is number 255, allowed: 0 to 6",
                                                    "outcome is number 255, allowed: 0 to 3",
                                                    "request id is zero",
                                                    "task id is zero",
@@ -133,6 +136,11 @@ constexpr std::array<const char*, 37> all_words = {"kind is number 255, allowed:
                                                    "peer id is zero",
                                                    "count is 0, allowed",
                                                    "kind of a change is number 255",
+                                                   "group's limit is 0",
+                                                   "max_restarts is 4",
+                                                   "type's name is 0 bytes long",
+                                                   "group's name is 1031 bytes long",
+                                                   "reason of an end is number 255",
                                                    "is no message ("};
 
 }  // namespace
@@ -296,6 +304,12 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   collect(call);
   collect(put);
   collect(wire::changes_view{{&change, 1}});
+  wire::spawn_view spawn = small_spawn();
+  const std::string long_name(1024, 'g');
+  const wire::group_view group{long_name, 1};
+  spawn.groups = {&group, 1};
+  collect(spawn);
+  collect(wire::actor_end_view{{0, 1}, manta::end_reason::ended, "m"});
   for (const char* words : all_words) {
     CAPTURE(words);
     CHECK((said.find(words) != std::string::npos));

@@ -137,7 +137,25 @@ class maker {
   }
   wire::call_view call() {
     return {id(),      number(0, 9), id(),          number(1, 99), {random_(), random_()},
-            timeout(), credits(),    text(0, 1024), text(0, 1024), payload()};
+            timeout(), credits(),    text(0, 1024), text(0, 1024), payload(),
+            id(),      random_()};
+  }
+  wire::spawn_view spawn() {
+    auto& groups = groups_.emplace_back(number(0, 4));
+    for (auto& one : groups) {
+      one = {text(0, 1024), static_cast<std::uint32_t>(number(1, wire::limits::group_limit))};
+    }
+    wire::spawn_view out{id(), id(), random_(), {random_(), random_()}, text(1, 1024), options()};
+    out.name_space = text(0, 1024);
+    out.groups = groups;
+    out.mailbox_cap = number32();
+    out.refuses_when_full = coin();
+    out.max_restarts = static_cast<std::uint32_t>(number(0, wire::limits::count));
+    out.arguments = payload();
+    return out;
+  }
+  wire::actor_end_view actor_end() {
+    return {id(), static_cast<manta::end_reason>(number(0, 5)), text(0, 4096)};
   }
   wire::put_view put() { return {id(), id(), coin(), payload()}; }
 
@@ -163,6 +181,7 @@ class maker {
     out.attempt = number32();
     out.execution = random_();
     out.ran = manta::duration(number(0, INT64_MAX));
+    out.may_repeat = number(0, 1) == 1;
     const auto kind = number(0, 3);
     if (kind == 0) out.outcome = payload();
     if (kind == 1) out.outcome = failed();
@@ -182,11 +201,13 @@ class maker {
 
   wire::message_view message() {
     const wire::envelope head{id(), random_(), number32()};
-    const auto kind = number(0, 4);
+    const auto kind = number(0, 6);
     if (kind == 0) return {head, task()};
     if (kind == 1) return {head, done()};
     if (kind == 2) return {head, call()};
     if (kind == 3) return {head, put()};
+    if (kind == 4) return {head, spawn()};
+    if (kind == 5) return {head, actor_end()};
     return {head, changes()};
   }
 
@@ -202,6 +223,7 @@ class maker {
   std::deque<std::vector<wire::amount_view>> amounts_;
   std::deque<std::vector<wire::cause_view>> causes_;
   std::deque<std::vector<wire::reference_change>> changes_;
+  std::deque<std::vector<wire::group_view>> groups_;
   std::deque<wire::options_view> options_;
 };
 
@@ -264,13 +286,26 @@ inline std::string show(const wire::task_view& t) {
                      show(t.arguments));
 }
 inline std::string show(const wire::result_view& r) {
-  return fmt::format("result {} {} {} {} {}", show(r.task), r.attempt, r.execution, r.ran.count(),
+  return fmt::format("result {} {} {} {} {} {}", show(r.task), r.attempt, r.execution,
+                     r.ran.count(), r.may_repeat,
                      std::visit([](const auto& one) { return show(one); }, r.outcome));
 }
 inline std::string show(const wire::call_view& c) {
-  return fmt::format("call {} {} {} {} {} {} {} {} {}{}", show(c.actor), c.incarnation,
+  return fmt::format("call {} {} {} {} {} {} {} {} {} {} {}{}", show(c.actor), c.incarnation,
                      show(c.caller), c.call_number, show(c.method), show(c.timeout),
-                     c.stream_credits, c.group, c.name, show(c.arguments));
+                     c.stream_credits, c.group, c.name, show(c.parent), c.call_index,
+                     show(c.arguments));
+}
+inline std::string show(const wire::spawn_view& s) {
+  std::string groups;
+  for (const auto& one : s.groups) groups += fmt::format("\ngroup {} {}", one.name, one.limit);
+  return fmt::format("spawn {} {} {} {} {} {} {} {} {}{}{}{}", show(s.actor), show(s.parent),
+                     s.call_index, show(s.function), s.type_name, s.name_space, s.mailbox_cap,
+                     s.refuses_when_full, s.max_restarts, groups, show(s.options),
+                     show(s.arguments));
+}
+inline std::string show(const wire::actor_end_view& e) {
+  return fmt::format("end {} {} {}", show(e.actor), static_cast<int>(e.reason), e.message);
 }
 inline std::string show(const wire::put_view& p) {
   return fmt::format("put {} {} {}{}", show(p.object), show(p.owner), p.is_primary, show(p.value));
@@ -309,6 +344,13 @@ inline wire::call_view small_call() {
   call.caller = {7, 8};
   call.call_number = 1;
   return call;
+}
+
+inline wire::spawn_view small_spawn() {
+  wire::spawn_view spawn;
+  spawn.actor = {5, 6};
+  spawn.type_name = "t";
+  return spawn;
 }
 
 template <class Body>

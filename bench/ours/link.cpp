@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Both bodies of the wire's link between two processes on two cores.
+#include "wire/link.hpp"
+
+#include <sys/prctl.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/measure.hpp"
+#include "rivals/pinned.hpp"
+#include "wire/ring_link.hpp"
+#include "wire/socket_link.hpp"
+#include "wire/socket_listener.hpp"
+
+namespace bench {
+namespace {
+
+namespace wire = manta::wire;
+constexpr std::size_t message_bytes = 128;
+constexpr std::chrono::seconds long_time{10};
+
+void send_back_all(wire::link& over) {
+  wire::frame_buffer frame;
+  while (over.take(frame) == wire::link::got::message) {
+    const std::span<const std::byte> piece = frame.bytes();
+    (void)over.send({&piece, 1}, piece.size());
+  }
+}
+
+/// The end that sends and waits for what comes back.
+class asking_end {
+ public:
+  virtual ~asking_end() = default;
+  void round_trip(std::size_t messages) {
+    const std::span<const std::byte> piece(bytes_);
+    for (std::size_t i = 0; i < messages; ++i) {
+      check(static_cast<bool>(link_->send({&piece, 1}, piece.size())), "a message that leaves");
+    }
+    for (std::size_t left = messages; left > 0;) {
+      if (link_->take(frame_) == wire::link::got::message) {
+        --left;
+      } else {
+        check(link_->wait(long_time), "a message that comes back");
+      }
+    }
+    check(frame_.bytes().size() == message_bytes, "bytes that came back");
+  }
+
+ protected:
+  std::unique_ptr<wire::link> link_;
+
+ private:
+  std::array<std::byte, message_bytes> bytes_{};
+  wire::frame_buffer frame_;
+};
+
+class over_rings final : public asking_end {
+ public:
+  over_rings() : pid_(fork()) {
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      pin_to(1);
+      wire::ring_link mine(there_, back_, -1);
+      for (;;) {
+        mine.wait(long_time);
+        send_back_all(mine);
+      }
+    }
+    pin_to(0);
+    link_ = std::make_unique<wire::ring_link>(back_, there_, -1);
+  }
+  ~over_rings() override {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    link_.reset();
+  }
+
+ private:
+  wire::ring_memory there_{*wire::ring_memory::make(std::size_t{1} << 20U)};
+  wire::ring_memory back_{*wire::ring_memory::make(std::size_t{1} << 20U)};
+  pid_t pid_;
+};
+
+wire::greeting somebody(std::uint64_t who) {
+  wire::greeting out;
+  out.cluster = {1, 1};
+  out.sender = {who, 1};
+  return out;
+}
+
+class over_sockets final : public asking_end {
+ public:
+  over_sockets() {
+    check(mkdtemp(folder_) != nullptr, "a folder for the socket");
+    path_ = std::string(folder_) + "/a";
+    int ready[2] = {-1, -1};
+    check(pipe(ready) == 0, "a pipe");
+    pid_ = fork();
+    if (pid_ == 0) serve(ready[1]);
+    char one = 0;
+    check(read(ready[0], &one, 1) == 1, "the other process");
+    for (const int file : ready) close(file);
+    pin_to(0);
+    loop_ = *wire::loop::start();
+    link_ = *wire::connect(*loop_, path_, somebody(1));
+  }
+  ~over_sockets() override {
+    link_.reset();
+    loop_.reset();
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    unlink(path_.c_str());
+    rmdir(folder_);
+  }
+
+ private:
+  [[noreturn]] void serve(int ready) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pin_to(1);
+    const auto at = *wire::loop::start();
+    std::vector<std::unique_ptr<wire::link>> links;
+    const auto listener = *wire::socket_listener::open(
+        *at, path_, somebody(2), [&](std::unique_ptr<wire::link> one, const wire::greeting&) {
+          wire::link* const end = one.get();
+          links.push_back(std::move(one));
+          end->on_arrival([end] { send_back_all(*end); });
+        });
+    check(write(ready, "", 1) == 1, "who waits for this process");
+    for (;;) pause();
+  }
+
+  char folder_[32] = "/tmp/bench_link_XXXXXX";
+  std::string path_;
+  pid_t pid_ = 0;
+  std::unique_ptr<wire::loop> loop_;
+};
+
+}  // namespace
+
+void add_our_links(suite& s) {
+  add_round_trips(s, "manta, sockets", side::ours, [] { return std::make_shared<over_sockets>(); });
+  add_round_trips(s, "manta, rings", side::ours, [] { return std::make_shared<over_rings>(); });
+}
+
+}  // namespace bench

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/courier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/base/check.hpp>
+
+namespace manta::inline v0::wire {
+
+namespace {
+
+enum class kind : std::uint32_t { request = 1, answer = 2, fenced = 3 };
+
+constexpr std::chrono::nanoseconds first_dial_wait = std::chrono::milliseconds(10);
+constexpr std::chrono::nanoseconds longest_dial_wait = std::chrono::seconds(1);
+constexpr base::id no_id{};
+
+}  // namespace
+
+// As it lies in a message.
+struct courier::head {
+  kind is = kind::request;
+  std::uint32_t sending = 0;
+  std::uint64_t epoch = 0;
+  base::id sender = {};
+  base::id request = {};
+  std::uint64_t number = 0;
+  std::uint64_t acknowledged = 0;
+};
+
+courier::courier(settings how, visitor& with)
+    : how_(std::move(how)), visitor_(with), out_(how_.out), in_(how_.in) {
+  static_assert(sizeof(head) == segment_alignment);
+}
+
+courier::~courier() {
+  link_ptr last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = std::move(link_);
+  }
+  // A pump of the loop's thread may hold it still, but is not running any more after this.
+  if (last != nullptr) last->on_arrival(nullptr);
+}
+
+result<void> courier::request(const base::id& id,
+                              std::span<const std::span<const std::byte>> pieces,
+                              std::size_t size) {
+  MANTA_CHECK(id != no_id);
+  std::vector<std::byte> bytes(size);
+  std::byte* to = bytes.data();
+  for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
+  const std::lock_guard lock(mutex_);
+  if (fenced_.has_value()) return *fenced_;
+  const result<std::uint64_t> number = out_.add(id, std::move(bytes));
+  if (!number) return number.error();
+  if (link_ != nullptr) send_due(*link_, base::now());
+  return {};
+}
+
+void courier::answer(const arrival& to, std::vector<std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!in_.answer(to.head.epoch, to.number, std::move(bytes)) || link_ == nullptr) return;
+  const head of{kind::answer, 0, to.head.epoch, how_.peer, to.head.request, to.number, 0};
+  // What does not leave is asked for again.
+  send(*link_, of, in_.answer_of(to.number));
+}
+
+void courier::attach(std::unique_ptr<link> next) {
+  use(std::move(next));
+  pump(base::now());
+}
+
+void courier::use(link_ptr next) {
+  next->on_arrival([this] { pump(base::now()); });
+  link_ptr before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = std::exchange(link_, std::move(next));
+    out_.restart();
+  }
+  // Not under the lock, which what it tells would take.
+  if (before != nullptr) before->on_arrival(nullptr);
+}
+
+// Who asks while one is at it leaves a note; that one looks again.
+void courier::pump(base::time_point now) {
+  if (asked_.fetch_add(1) > 0) return;
+  std::uint32_t seen = 0;
+  do {
+    seen = asked_.load();
+    work(now);
+  } while (!asked_.compare_exchange_strong(seen, 0));
+}
+
+courier::link_ptr courier::usable_link(base::time_point now) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_over = link_ == nullptr || link_->state().ended.has_value();
+    if (!is_over || how_.dial == nullptr || now < dial_at_ || fenced_.has_value()) return link_;
+    dial_wait_ = std::clamp(2 * dial_wait_, first_dial_wait, longest_dial_wait);
+    dial_at_ = now + dial_wait_;
+  }
+  if (link_ptr next = how_.dial(); next != nullptr) use(std::move(next));
+  const std::lock_guard lock(mutex_);
+  return link_;
+}
+
+void courier::work(base::time_point now) {
+  const link_ptr at = usable_link(now);
+  if (at == nullptr) return;
+  frame_buffer message;
+  while (at->take(message) == link::got::message) {
+    if (handle(*at, message.bytes(), now)) continue;
+    at->close();
+    const std::lock_guard lock(mutex_);
+    ++nonsense_;
+    break;
+  }
+  const std::lock_guard lock(mutex_);
+  out_.on_time(now);
+  if (at == link_) send_due(*at, now);
+}
+
+// False: no courier sends that.
+bool courier::handle(link& from, std::span<const std::byte> message, base::time_point now) {
+  head of;
+  if (message.size() < sizeof of) return false;
+  std::memcpy(&of, message.data(), sizeof of);
+  message = message.subspan(sizeof of);
+  switch (of.is) {
+    case kind::request:
+      return take_request(from, of, message);
+    case kind::answer:
+      return take_answer(of, message, now);
+    case kind::fenced: {
+      if (of.sender != how_.self || of.epoch != how_.epoch) return true;  // of a life before
+      const std::lock_guard lock(mutex_);
+      fenced_ = error(errc::node_lost,
+                      fmt::format("wire: the other process has heard of a later epoch of this one "
+                                  "than {}, and takes nothing more from it; end this process",
+                                  how_.epoch));
+      return true;
+    }
+  }
+  return false;
+}
+
+bool courier::take_request(link& from, const head& of, std::span<const std::byte> message) {
+  if (of.sender != how_.peer || of.request == no_id) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    dial_wait_ = {};
+    switch (in_.look({of.request, of.epoch, of.number, of.acknowledged})) {
+      case dedup::verdict::fresh:
+        break;
+      case dedup::verdict::answered: {
+        const head back{kind::answer, 0, of.epoch, of.sender, of.request, of.number, 0};
+        send(from, back, in_.answer_of(of.number));
+        return true;
+      }
+      case dedup::verdict::stale:
+        send(from, {kind::fenced, 0, of.epoch, of.sender, of.request, of.number, 0}, {});
+        return true;
+      case dedup::verdict::wrong:
+        return false;
+      default:
+        return true;
+    }
+  }
+  visitor_.on_request({{of.request, of.epoch, of.sending}, of.number, message});
+  return true;
+}
+
+bool courier::take_answer(const head& of, std::span<const std::byte> message,
+                          base::time_point now) {
+  if (of.sender != how_.self) return false;
+  if (of.epoch != how_.epoch) return true;  // to a life before
+  {
+    const std::lock_guard lock(mutex_);
+    dial_wait_ = {};
+    if (!out_.on_answer(of.number, of.request, now)) return true;  // one more of them
+  }
+  visitor_.on_answer(of.request, message);
+  return true;
+}
+
+void courier::send_due(link& to, base::time_point now) {
+  while (const outbox::letter* const letter = out_.next()) {
+    const head of{kind::request,   letter->sending, how_.epoch,         how_.self,
+                  letter->request, letter->number,  out_.acknowledged()};
+    if (!send(to, of, letter->bytes)) return;  // full: when something is answered, or in time
+    out_.sent(now);
+  }
+}
+
+bool courier::send(link& to, const head& of, std::span<const std::byte> message) const {
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(&of, 1)), message};
+  return static_cast<bool>(to.send(pieces, sizeof of + message.size()));
+}
+
+base::deadline courier::due() const {
+  const std::lock_guard lock(mutex_);
+  const bool is_over = link_ == nullptr || link_->state().ended.has_value();
+  if (is_over) return how_.dial == nullptr ? std::nullopt : base::deadline(dial_at_);
+  return out_.due();
+}
+
+std::size_t courier::unanswered() const {
+  const std::lock_guard lock(mutex_);
+  return out_.unanswered();
+}
+
+std::uint64_t courier::nonsense() const {
+  const std::lock_guard lock(mutex_);
+  return nonsense_;
+}
+
+}  // namespace manta::inline v0::wire

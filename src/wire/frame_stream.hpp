@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <capnp/serialize-async.h>
+#include <kj/async-unix.h>
+#include <kj/io.h>
+
+#include <manta/spec/error.hpp>
+
+#include "wire/loop_core.hpp"
+#include "wire/rpc_gate.hpp"
+
+// A socket as the stream of messages that Cap'n Proto's RPC runs on.
+//
+// Problem: version 0.9.2 believes the table at the begin of a frame; and it makes two system calls
+// for each message that it reads and one for each that it writes.
+// Idea: frames are read by our own code (frame.hpp) out of a buffer that takes whatever has come,
+// and go on as segments whose sizes are checked. Short ones are written into a buffer that leaves
+// when the loop's turn is over.
+// Limits: a frame has at most `frame_limit` bytes; what waits because the peer reads nothing, at
+// most 1 MiB of short frames and one long one.
+// Threads: the loop's only.
+
+namespace manta::inline v0::wire {
+
+/// A socket that is watched. Closed with this.
+struct watched_socket {
+  watched_socket(kj::UnixEventPort& at, kj::AutoCloseFd socket)
+      : port(at),
+        file(kj::mv(socket)),
+        observer(port, file, kj::UnixEventPort::FdObserver::OBSERVE_READ) {}
+  /// When it has room again; any number may ask. Watched for that only while somebody waits: else
+  /// each message that the peer reads would wake this loop.
+  kj::Promise<void> has_room();
+
+  kj::UnixEventPort& port;
+  kj::AutoCloseFd file;
+  kj::UnixEventPort::FdObserver observer;
+};
+
+class frame_stream final : private capnp::MessageStream, private flushed {
+ public:
+  frame_stream(loop_core& at, kj::Own<watched_socket> socket, std::size_t frame_limit);
+  virtual ~frame_stream() noexcept(false);
+
+  /// For the RPC; as long as this.
+  capnp::MessageStream& messages() noexcept { return *this; }
+  /// Why it ended, when that was a peer's doing that is worth a word.
+  const std::optional<error>& fault() const noexcept { return fault_; }
+
+ private:
+  kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(
+      kj::ArrayPtr<kj::AutoCloseFd> files, capnp::ReaderOptions options,
+      kj::ArrayPtr<capnp::word> scratch) override;
+  kj::Promise<void> writeMessage(
+      kj::ArrayPtr<const int> files,
+      kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) override;
+  kj::Promise<void> writeMessages(
+      kj::ArrayPtr<kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>>> messages) override;
+  kj::Maybe<int> getSendBufferSize() override { return nullptr; }
+  kj::Promise<void> end() override;
+
+  using found = kj::Maybe<capnp::MessageReaderAndFds>;
+  enum class filled { some, later, closed };
+
+  bool next_frame(capnp::ReaderOptions options, found& to);
+  found message_of(kj::Array<capnp::word> frame, capnp::ReaderOptions options);
+  filled fill();
+  void flush() override;
+  kj::Promise<void> write_all(std::vector<std::span<const std::byte>> pieces);
+  bool write_some(std::span<std::span<const std::byte>>& left);
+  void fail(error why);
+
+  loop_core& at_;
+  kj::Own<watched_socket> socket_;
+  const std::size_t frame_limit_;
+  rpc_gate gate_;
+  std::optional<error> fault_;
+
+  // Read: bytes of short frames, and one long frame that is being filled.
+  kj::Array<capnp::word> in_;
+  std::size_t in_begin_ = 0;
+  std::size_t in_end_ = 0;
+  kj::Array<capnp::word> long_;
+  std::size_t long_done_ = 0;
+  std::vector<std::span<const std::byte>> segments_;
+
+  // Written, and not yet sent.
+  std::vector<std::byte> out_;
+  std::size_t out_done_ = 0;
+  bool is_to_flush_ = false;
+  bool is_blocked_ = false;  // flush() waits for room in the socket
+  kj::Promise<void> room_ = nullptr;
+};
+
+}  // namespace manta::inline v0::wire

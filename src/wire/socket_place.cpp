@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/socket_place.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace manta::inline v0::wire {
+
+namespace {
+
+error refused(const std::string& path, std::string_view found, std::string_view remedy) {
+  return error(
+      errc::storage_failed,
+      fmt::format("wire: asked a place for sockets at {}, found {}; {}", path, found, remedy));
+}
+
+// Whether somebody listens there: a socket's file outlives its listener.
+bool is_listened_at(const sockaddr_un& at) {
+  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (file < 0) return true;
+  const int is = ::connect(file, reinterpret_cast<const sockaddr*>(&at), sizeof at);
+  const int why = errno;
+  ::close(file);
+  return is == 0 || why != ECONNREFUSED;
+}
+
+bool remove_dead(const std::string& path, const sockaddr_un& at) {
+  struct stat is {};
+  if (lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode) || is_listened_at(at)) return false;
+  return unlink(path.c_str()) == 0;
+}
+
+}  // namespace
+
+result<void> prepare_folder(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return refused(path, std::strerror(errno), "make the folder above it, or name another place");
+  }
+  struct stat is {};
+  if (lstat(path.c_str(), &is) != 0) {
+    return refused(path, std::strerror(errno), "name another place");
+  }
+  if (!S_ISDIR(is.st_mode)) return refused(path, "something else than a folder", "remove it");
+  if (is.st_uid != geteuid()) {
+    return refused(path, fmt::format("a folder of user {}", is.st_uid), "name another place");
+  }
+  if ((is.st_mode & 077U) != 0) {
+    return refused(path, fmt::format("the mode {:03o}", is.st_mode & 0777U),
+                   "others must not enter it: set its mode to 700");
+  }
+  return {};
+}
+
+result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof at.sun_path) {
+    return error(
+        errc::invalid_argument,
+        fmt::format("wire: asked a socket at {}, whose name has {} bytes, allowed are 1 to "
+                    "{}; take a shorter folder",
+                    path, path.size(), sizeof at.sun_path - 1));
+  }
+  std::memcpy(at.sun_path, path.data(), path.size());
+  return at;
+}
+
+result<socket_place> socket_place::bind(const std::string& path) {
+  const result<sockaddr_un> at = address_of(path);
+  if (!at) return at.error();
+  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (file < 0) return refused(path, std::strerror(errno), "raise the limit of open files");
+  socket_place made({}, file);
+  const auto* const address = reinterpret_cast<const sockaddr*>(&*at);
+  int is = ::bind(file, address, sizeof *at);
+  if (is != 0 && errno == EADDRINUSE) {
+    if (!remove_dead(path, *at)) {
+      return error(errc::name_taken,
+                   fmt::format("wire: asked a socket at {}, found another one's; end the process "
+                               "that listens there, or name another place",
+                               path));
+    }
+    is = ::bind(file, address, sizeof *at);
+  }
+  if (is != 0) return refused(path, std::strerror(errno), "name another place");
+  made.path_ = path;
+  struct stat found {};
+  if (lstat(path.c_str(), &found) == 0) {
+    made.device_ = found.st_dev;
+    made.inode_ = found.st_ino;
+  }
+  if (listen(file, SOMAXCONN) != 0)
+    return refused(path, std::strerror(errno), "name another place");
+  return made;
+}
+
+socket_place::socket_place(socket_place&& other) noexcept
+    : path_(std::exchange(other.path_, {})),
+      file_(std::exchange(other.file_, -1)),
+      device_(other.device_),
+      inode_(other.inode_) {}
+
+socket_place::~socket_place() {
+  struct stat is {};
+  if (!path_.empty() && lstat(path_.c_str(), &is) == 0 && is.st_dev == device_ &&
+      is.st_ino == inode_) {
+    unlink(path_.c_str());
+  }
+  if (file_ >= 0) ::close(file_);
+}
+
+}  // namespace manta::inline v0::wire

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <sys/un.h>
+
+#include <manta/spec/error.hpp>
+
+// Where the unix sockets of a user lie: in a folder that nobody else may enter, so that the name is
+// no race and the socket's own mode does not matter.
+// Threads: any; the files are the machine's.
+
+namespace manta::inline v0::wire {
+
+/// Makes the folder with mode 0700, or finds it so. storage_failed: it can't be made, is a link or
+/// a file, belongs to another user, or others may enter it.
+result<void> prepare_folder(const std::string& path);
+
+/// The address of a socket's file. invalid_argument: the path has more bytes than fit (107).
+result<sockaddr_un> address_of(const std::string& path);
+
+/// A listening unix socket with its file, which is removed with it. What lies at `path` is replaced
+/// when it is a socket that nobody listens at any more, as the dead leave it.
+class socket_place {
+ public:
+  /// storage_failed: something else lies there, or the kernel refuses. name_taken: somebody
+  /// listens.
+  static result<socket_place> bind(const std::string& path);
+  socket_place(socket_place&& other) noexcept;
+  socket_place& operator=(socket_place&&) = delete;
+  ~socket_place();
+
+  int file() const noexcept { return file_; }
+
+ private:
+  socket_place(std::string path, int file) noexcept : path_(std::move(path)), file_(file) {}
+
+  std::string path_;
+  int file_;
+  // The file's own name for it: another one's is not removed.
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+};
+
+}  // namespace manta::inline v0::wire
