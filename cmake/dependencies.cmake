@@ -30,9 +30,10 @@ if(NOT TARGET fmt::fmt-header-only)
 endif()
 
 # Cap'n Proto and KJ: the schema of what processes say to each other (src/wire), which old and new
-# builds read, and whose reading costs no copy. Shared libraries: Debian's archives are not position
-# independent, and libmanta may end in a plugin. Private, and nothing of them is in include/; but who
-# links a static libmanta has to find them again, so the search is a file that is installed, too.
+# builds read, and whose reading costs no copy; its RPC and KJ's event loop carry them over sockets.
+# Shared libraries: Debian's archives are not position independent, and libmanta may end in a plugin.
+# Private, and nothing of them is in include/; but who links a static libmanta has to find them again,
+# so the search is a file that is installed, too.
 include("${CMAKE_CURRENT_LIST_DIR}/find-linked.cmake")
 manta_find_linked(capnp_problem capnp)
 find_program(capnp_compiler capnp)

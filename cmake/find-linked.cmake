@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # manta_find_linked(problem name [version]): makes the target manta::NAME (headers and shared libraries
-# of capnp, with KJ, or of rocksdb) and sets manta_NAME_version, or sets `problem` to a sentence that
-# says what is missing. Used by manta's own build and by the package of a static libmanta, which asks
-# for the version that it was compiled with: names and C++ interfaces change with each.
+# of capnp, with its RPC and KJ, or of rocksdb) and sets manta_NAME_version and manta_NAME_libraries, or
+# sets `problem` to a sentence that says what is missing. Used by manta's own build and by the package of
+# a static libmanta, which asks for the version that it was compiled with: names and C++ interfaces
+# change with each.
 #
 # find_package is not used. Cap'n Proto's stops a project of C++ alone ("libatomic not found") where
 # the compiler is GCC, and a package must not ask its users for another language; Debian's
@@ -16,7 +17,7 @@ function(manta_find_linked problem name)
   if(name STREQUAL "capnp")
     set(product "Cap'n Proto")
     set(header capnp/message.h)
-    set(libraries capnp kj)
+    set(libraries capnp-rpc capnp kj-async kj)
     set(version_header capnp/common.h)
     set(version_lines "define CAPNP_VERSION_M")
     set(package libcapnp-dev)
@@ -53,6 +54,7 @@ install them (Debian: apt-get install ${package}) or name their prefix in CMAKE_
   string(REGEX REPLACE "[^0-9]+" "." version "${lines}")
   string(REGEX MATCH "[0-9]+[.][0-9]+[.][0-9]+" version "${version}")
   set(manta_${name}_version "${version}" PARENT_SCOPE)
+  set(manta_${name}_libraries "${libraries}" PARENT_SCOPE)
   if(ARGC GREATER 2 AND NOT ARGV2 VERSION_EQUAL version)
     set(${problem}
       "${product} ${ARGV2} was looked for, with which libmanta was compiled, and ${version} found in \

@@ -33,7 +33,9 @@ endforeach()
 ]=])
   string(CONFIGURE "${config_needs}" config_needs @ONLY)
   # The version is exact: the library's name and its C++ interface change with each.
-  set(pc_needs "Requires: capnp = ${manta_capnp_version}, kj = ${manta_capnp_version}, rocksdb = ${manta_rocksdb_version}\n")
+  list(TRANSFORM manta_capnp_libraries APPEND " = ${manta_capnp_version}" OUTPUT_VARIABLE pc_needs)
+  list(JOIN pc_needs ", " pc_needs)
+  set(pc_needs "Requires: ${pc_needs}, rocksdb = ${manta_rocksdb_version}\n")
   install(FILES cmake/find-linked.cmake DESTINATION "${package_dir}")
 endif()
 configure_package_config_file(cmake/manta-config.cmake.in manta-config.cmake

@@ -34,8 +34,10 @@ set(manta_sources
   src/control/task_table.cpp
   src/exec/actor_cap.cpp
   src/exec/actor_core.cpp
+  src/exec/actor_elsewhere.cpp
   src/exec/actor_lanes.cpp
   src/exec/actor_life.cpp
+  src/exec/actor_registry.cpp
   src/exec/await_telling.cpp
   src/exec/block_pool.cpp
   src/exec/call_extra.cpp
@@ -59,14 +61,28 @@ set(manta_sources
   src/front.cpp
   src/history_front.cpp
   src/map_reduce.cpp
+  src/node/actor_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
   src/node/desk.cpp
+  src/node/guest_actor.cpp
+  src/node/isolated_worker.cpp
+  src/node/isolated_worker_actor.cpp
   src/node/journal.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
+  src/node/passed_job.cpp
   src/node/recorder.cpp
+  src/node/ring_sleep.cpp
   src/node/runtime.cpp
+  src/node/trip.cpp
+  src/node/workbench.cpp
+  src/node/worker_pool.cpp
+  src/node/worker_pool_actor_ends.cpp
+  src/node/worker_pool_actors.cpp
+  src/node/worker_pool_life.cpp
+  src/node/worker_pool_wait.cpp
+  src/node/zygote.cpp
   src/parallel.cpp
   src/placement.cpp
   src/progress.cpp
@@ -74,6 +90,7 @@ set(manta_sources
   src/sched/ledger.cpp
   src/sched/line.cpp
   src/sched/pool.cpp
+  src/sched/roster.cpp
   src/semaphore.cpp
   src/spec/actor_end.cpp
   src/spec/config.cpp
@@ -89,9 +106,25 @@ set(manta_sources
   src/store/spill_file.cpp
   src/this_task.cpp
   src/wire/check.cpp
+  src/wire/courier.cpp
+  src/wire/dedup.cpp
   src/wire/error_record.cpp
   src/wire/frame.cpp
+  src/wire/frame_line.cpp
+  src/wire/frame_stream.cpp
+  src/wire/greeting.cpp
+  src/wire/loop.cpp
   src/wire/message_reader.cpp
   src/wire/message_writer.cpp
+  src/wire/outbox.cpp
   src/wire/ring.cpp
+  src/wire/ring_link.cpp
+  src/wire/rpc_gate.cpp
+  src/wire/socket_connection.cpp
+  src/wire/socket_greeter.cpp
+  src/wire/socket_link.cpp
+  src/wire/socket_listener.cpp
+  src/wire/socket_place.cpp
+  src/wire/socket_state.cpp
+  src/wire/worker_line.cpp
 )

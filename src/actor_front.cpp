@@ -77,11 +77,20 @@ exec::actor_core* running_actor(const char* what) {
                     what));
 }
 
+// The names are the node's.
+void refuse_names_elsewhere() {
+  if (!exec::asks_elsewhere()) return;
+  raise(errc::unsupported,
+        "what runs in an isolated worker can't name actors or find them by name yet; do that in "
+        "the driver and pass the handle, or use isolation = threads");
+}
+
 }  // namespace
 
 exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked) {
   exec::actor_core* living = nullptr;
   try {
+    if (asked.name) refuse_names_elsewhere();
     made->apply(asked);
     if (asked.name) living = made->take_name(asked.get_if_exists);
   } catch (...) {
@@ -95,6 +104,7 @@ exec::actor_core* apply_options(exec::actor_core* made, const actor_options& ask
 exec::actor_core* find_core(const std::string& name, const std::string& name_space,
                             const char* type) {
   exec::executor::require();
+  refuse_names_elsewhere();
   return exec::actor_core::find(name, name_space, type);
 }
 

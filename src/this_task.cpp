@@ -10,6 +10,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/outside.hpp>
 #include <manta/exec/resource_gate.hpp>
 #include <manta/spec/error.hpp>
 
@@ -96,12 +97,18 @@ void log(std::string_view text) {
 namespace detail {
 
 bool cancel_job(exec::job* j, const cancel_options& how) {
-  if (how.force) {
+  const exec::job_ref end(j->awaited());
+  const exec::call_extra* const with = end->extra();
+  exec::outside* const away = exec::elsewhere.load(std::memory_order_acquire);
+  const bool can_end = with != nullptr && with->is_outside && away != nullptr;
+  if (how.force && !can_end) {
     raise(errc::unsupported,
           "cancel: force was asked for, but a thread can't be ended from outside; leave it off and "
           "let the task look at this_task::check(), or use isolated workers");
   }
-  return exec::cancel_job(j, how.recursive);
+  const bool is_asked = exec::cancel_job(j, how.recursive);
+  if (how.force && is_asked) away->end(end.get());
+  return is_asked;
 }
 
 }  // namespace detail

@@ -33,6 +33,16 @@ inline constexpr const char* coded_doubles = "coded_doubles";  // out
 inline constexpr const char* read_doubles = "read_doubles";    // in
 inline constexpr const char* coded_texts = "coded_texts";
 inline constexpr const char* task_message = "task_message";
+inline constexpr const char* isolated_many = "isolated_many";
+inline constexpr const char* isolated_large = "isolated_large";
+inline constexpr const char* isolated_awake = "isolated_awake";
+inline constexpr const char* isolated_asleep = "isolated_asleep";
+inline constexpr const char* isolated_nested = "isolated_nested";
+inline constexpr const char* isolated_death = "isolated_death";
+inline constexpr const char* isolated_kills = "isolated_kills";
+inline constexpr const char* link_one = "link_one";
+inline constexpr const char* link_rest = "link_rest";
+inline constexpr const char* link_many = "link_many";
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
 // bench_actors
@@ -114,6 +124,10 @@ void add_our_actors(suite& s);
 void add_our_ray_rows(suite& s);
 void add_our_codec(suite& s);
 void add_our_messages(suite& s);
+void add_our_isolation(suite& s);
+void add_our_rings(suite& s);  // of libmanta's own build
+void add_our_links(suite& s);  // of libmanta's own build
+void add_epoll(suite& s);      // a unix socket between two processes
 void add_plain_codec(suite& s);
 void add_cereal(suite& s);
 void add_our_library(suite& s);

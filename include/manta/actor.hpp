@@ -11,6 +11,7 @@
 #include <manta/actor_jobs.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/handles.hpp>
+#include <manta/inbound_actor.hpp>
 #include <manta/signature.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/task.hpp>
@@ -311,7 +312,31 @@ inline constexpr spawn_function<T> spawn{};
 
 namespace manta::inline v0::codec {
 
+/// A handle goes as the actor's core.
 template <class T>
-struct custom<actor<T>> : detail::boxed_handle<actor<T>, spec::reference_kind::actor> {};
+struct custom<actor<T>> {
+  static void write(out_archive& out, const actor<T>& handle) {
+    exec::actor_core* const core = detail::actor_access::core_or_null(handle);
+    if (core != nullptr) core->add_handle();
+    detail::write_handle<actor<T>>(out, spec::reference_kind::actor,
+                                   {reinterpret_cast<std::uint64_t>(core), 1}, core,
+                                   [](const spec::reference& lent) noexcept {
+                                     reinterpret_cast<exec::actor_core*>(lent.local)->drop_handle();
+                                   });
+  }
+  static actor<T> read(in_archive& in) {
+    if (!in.flag(name_of<actor<T>>())) return {};
+    const spec::reference& found =
+        in.reference(spec::reference_kind::actor, type_hash<actor<T>>, name_of<actor<T>>());
+    if (found.local != 0) {
+      auto* const core = reinterpret_cast<exec::actor_core*>(found.local);
+      core->add_handle();
+      return detail::actor_access::make<T>(core);
+    }
+    exec::actor_core* const core = node::borrow_actor(found.what, &detail::mirror_ops<T>);
+    if (core == nullptr) in.refuse("nobody here knows that actor", name_of<actor<T>>());
+    return detail::actor_access::make<T>(core);
+  }
+};
 
 }  // namespace manta::inline v0::codec

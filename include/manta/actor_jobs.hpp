@@ -46,6 +46,18 @@ struct actor_block : exec::actor_core {
     std::destroy_at(&object_of(core));
     release_claim(core);
   }
+  /// A construction is finished, here or elsewhere; its last hold is ours.
+  static void settle(exec::actor_core* core, exec::job* construction) noexcept {
+    if ((construction->word() & exec::job_bits::failed) == 0) {
+      construction->drop();
+      core->begin(nullptr);
+      return;
+    }
+    release_claim(core);
+    const error reason = construction->failure();
+    construction->drop();
+    core->begin(&reason);
+  }
 
   static const exec::actor_ops ops;
 };
@@ -54,6 +66,27 @@ template <class T>
 constexpr const char* constructor_name() noexcept {
   return base::spelled_type<T>();
 }
+
+/// Of a core that stands for an actor of another process.
+template <class T>
+inline constexpr exec::actor_ops mirror_ops{
+    .destroy = nullptr, .size = sizeof(exec::mirror_core), .type = base::spelled_type<T>()};
+
+/// How calls of F and constructions that come from another process become jobs of an actor that is
+/// a T; see inbound_actor.hpp.
+template <auto F, class T>
+struct inbound_method;
+template <class T, class... P>
+struct inbound_constructor;
+
+/// A method of actors of type T as codec/identity.hpp wants it.
+template <auto F, class T>
+struct described_method {
+  static constexpr codec::entry_kind kind = codec::entry_kind::method;
+  static constexpr const char* function() noexcept { return base::spelled_function<F>(); }
+  static constexpr const char* type() noexcept { return base::spelled_type<decltype(F)>(); }
+  static constexpr const void* ops() noexcept { return inbound_method<F, T>::ops(); }
+};
 
 /// Bytes before a method call's job: the mailbox's link, so that link, header and a small value
 /// share one cache line; more where the value's alignment asks for it.
@@ -143,8 +176,7 @@ const exec::job_ops method_call<F, R, T, Pack>::ops = {
     .in_place = false,
     .function = name(),
     .function_hash = base::hash_name(name()),
-    .carrier = &carrier_for<method_call, flat_t<R>,
-                            described_function<F, codec::entry_kind::method>>::value,
+    .carrier = &carrier_for<method_call, flat_t<R>, described_method<F, T>>::value,
 };
 
 /// A constructor as codec/identity.hpp wants it.
@@ -153,7 +185,7 @@ struct described_constructor {
   static constexpr codec::entry_kind kind = codec::entry_kind::constructor;
   static constexpr const char* function() noexcept { return ""; }
   static constexpr const char* type() noexcept { return base::spelled_type<T(P...)>(); }
-  static constexpr const void* ops() noexcept { return nullptr; }
+  static constexpr const void* ops() noexcept { return inbound_constructor<T, P...>::ops(); }
 };
 
 /// The job that constructs an actor's object from parameters P.
@@ -199,23 +231,18 @@ struct construction : cell<void> {
       return;
     }
     j->try_claim();
-    exec::run_actor_call(j, {.actor = of, .follows_caller = false});
-    const bool has_failed = (j->word() & exec::job_bits::failed) != 0;
-    if (has_failed) {
-      actor_block<T>::release_claim(of);
-      const error reason = j->failure();
-      j->drop();
-      of->begin(&reason);
-    } else {
-      j->drop();
-      of->begin(nullptr);
+    if (of->is_elsewhere()) [[unlikely]] {
+      exec::construct_elsewhere(of, j);
+      return;
     }
+    exec::run_actor_call(j, {.actor = of, .follows_caller = false});
+    actor_block<T>::settle(of, j);
   }
   // What the actor asks for comes last, as with tasks.
   static void ready(exec::job* j) noexcept {
     exec::resource_claim* const claim = actor_block<T>::claim_in(self(j)->core);
-    if (claim != nullptr && exec::executor::is_running() && !claim->is_settled() &&
-        !claim->request(j)) {
+    if (claim != nullptr && exec::executor::is_running() && !exec::asks_elsewhere() &&
+        !claim->is_settled() && !claim->request(j)) {
       return;
     }
     exec::executor::resume(j);
@@ -257,6 +284,8 @@ const exec::actor_ops actor_block<T>::ops = {
     .size = sizeof(actor_block),
     .type = constructor_name<T>(),
     .claim = &actor_block::claim_in,
+    .release = &actor_block::release_claim,
+    .settle = &actor_block::settle,
 };
 
 }  // namespace manta::inline v0::detail

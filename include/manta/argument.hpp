@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -12,6 +14,7 @@
 #include <manta/exec/job.hpp>
 #include <manta/future.hpp>
 #include <manta/node/carrier.hpp>
+#include <manta/parameter.hpp>
 #include <manta/signature.hpp>
 #include <manta/travel.hpp>
 
@@ -20,7 +23,8 @@
 //   link(job)     registers with what is not ready yet; each adds one to job.needs
 //   failure()     after all is ready: the error that the job inherits, or null
 //   pass()        the argument for the function's parameter P
-// and two for its way into another process, before it is linked: write(archive), renew(archive).
+// and for its way into another process: before it is linked write(archive), renew(archive); after
+// all is ready write_parameter(archive), which writes what the parameter gets.
 
 namespace manta::inline v0 {
 
@@ -148,6 +152,7 @@ struct value_argument {
   static constexpr bool is_kept = std::is_lvalue_reference_v<P> || std::is_scalar_v<stored>;
   static constexpr bool is_copyable = is_repeatable<stored>::value;
   void write(codec::out_archive& out) const { node::write(out, value); }
+  void write_parameter(codec::out_archive& out) const { node::write(out, value); }
   void renew(codec::in_archive& in) { node::renew(value, in); }
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
@@ -163,7 +168,8 @@ struct value_argument {
 /// A range of values for a parameter std::span<const E>: the job keeps a vector.
 template <class E>
 struct span_argument {
-  std::vector<E> values;
+  using stored = std::vector<E>;
+  stored values;
 
   template <class A>
   requires(!std::is_same_v<std::remove_cvref_t<A>, span_argument>) explicit span_argument(A&& a) {
@@ -177,6 +183,7 @@ struct span_argument {
   static constexpr bool is_kept = true;
   static constexpr bool is_copyable = true;
   void write(codec::out_archive& out) const { node::write(out, values); }
+  void write_parameter(codec::out_archive& out) const { node::write(out, values); }
   void renew(codec::in_archive& in) { node::renew(values, in); }
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
@@ -202,6 +209,15 @@ struct future_argument {
   static constexpr bool is_kept = reads_in_place<P, U>;
   static constexpr bool is_copyable = is_repeatable<U>::value;
   void write(codec::out_archive& out) const { node::write(out, from); }
+  void write_parameter(codec::out_archive& out) const {
+    const U& value = value_of<U>(access::job(from)->outcome());
+    if constexpr (is_const_span<P> && !std::is_same_v<parameter_t<P>, U>) {
+      write_elements_as<parameter_t<P>, std::remove_cv_t<span_element_t<P>>>(
+          out, static_cast<std::remove_cvref_t<P>>(value));
+    } else {
+      node::write_as<parameter_t<P>>(out, value);
+    }
+  }
   void renew(codec::in_archive& in) { node::renew(from, in); }
   void link(exec::job* j) {
     exec::job* const on = access::job(from);
@@ -265,6 +281,15 @@ struct gather_argument {
   static constexpr bool is_kept = false;
   static constexpr bool is_copyable = is_repeatable<U>::value;
   void write(codec::out_archive& out) const { node::write(out, from); }
+  void write_parameter(codec::out_archive& out) const {
+    // By a reference to each value: the elements are converted where they are not of one type.
+    std::vector<std::reference_wrapper<const U>> found;
+    found.reserve(from.size());
+    for (const future<U>& one : from) {
+      found.emplace_back(value_of<U>(access::job(one)->outcome()));
+    }
+    write_elements_as<parameter_t<P>, U>(out, found);
+  }
   void renew(codec::in_archive& in) { node::renew(from, in); }
   exec::job* const* begin() const noexcept {
     // A future is one pointer to its job.

@@ -23,6 +23,10 @@ struct carrier_for {
   static void renew_arguments(exec::job* j, codec::in_archive& in) {
     Job::self(j)->arguments.renew(in);
   }
+  static void write_parameters(exec::job* j, codec::out_archive& out) {
+    Job::self(j)->arguments.write_parameters(out);
+  }
+  static const error* failure(exec::job* j) noexcept { return Job::self(j)->arguments.failure(); }
 };
 
 /// The value in the slot of a job.
@@ -30,15 +34,18 @@ template <class T>
 struct value_carrier {
   static void write(exec::job* j, codec::out_archive& out) { node::write(out, value_of<T>(j)); }
   static void renew(exec::job* j, codec::in_archive& in) { node::renew(value_of<T>(j), in); }
+  static void read(exec::job* j, codec::in_archive& in) { node::read_at(&value_of<T>(j), in); }
   static const node::carrier value;
 };
 template <>
 struct value_carrier<void> {
   static constexpr void (*write)(exec::job*, codec::out_archive&) = nullptr;
   static constexpr void (*renew)(exec::job*, codec::in_archive&) = nullptr;
+  static constexpr void (*read)(exec::job*, codec::in_archive&) = nullptr;
 };
 template <class T>
-const node::carrier value_carrier<T>::value{.write_value = write, .renew_value = renew};
+const node::carrier value_carrier<T>::value{
+    .write_value = write, .renew_value = renew, .read_value = read};
 
 template <class Job, class T, class Described>
 const node::carrier carrier_for<Job, T, Described>::value{
@@ -46,7 +53,14 @@ const node::carrier carrier_for<Job, T, Described>::value{
     .write_arguments = write_arguments,
     .renew_arguments = renew_arguments,
     .write_value = value_carrier<T>::write,
-    .renew_value = value_carrier<T>::renew};
+    .renew_value = value_carrier<T>::renew,
+    .read_value = value_carrier<T>::read,
+    .write_parameters = write_parameters,
+    .failure = failure};
+
+/// How calls of F that come from another process become jobs; see inbound.hpp.
+template <auto F, codec::entry_kind Kind>
+struct inbound_call;
 
 /// A function, method or constructor as codec/identity.hpp wants it.
 template <auto F, codec::entry_kind Kind>
@@ -54,7 +68,7 @@ struct described_function {
   static constexpr codec::entry_kind kind = Kind;
   static constexpr const char* function() noexcept { return base::spelled_function<F>(); }
   static constexpr const char* type() noexcept { return base::spelled_type<decltype(F)>(); }
-  static constexpr const void* ops() noexcept { return nullptr; }
+  static constexpr const void* ops() noexcept { return inbound_call<F, Kind>::ops(); }
 };
 
 /// Null for a callable that never leaves its process.

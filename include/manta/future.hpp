@@ -306,12 +306,12 @@ class [[nodiscard]] future {
     exec::job* const j = job_->outcome();
     if ((j->word() & exec::job_bits::failed) != 0) return error(j->failure());
     if constexpr (std::is_void_v<T>) {
-      job_ = {};
+      job_ = exec::job_ref();  // Clang 14 never ends a {} that is assigned here
       return {};
     } else {
       if constexpr (!std::is_copy_constructible_v<T>) {
         if (!job_->is_unique() || !j->is_unique()) {
-          job_ = {};
+          job_ = exec::job_ref();
           return detail::not_unique_error(base::spelled_type<T>());
         }
       }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <manta/actor.hpp>
+#include <manta/inbound.hpp>
 #include <manta/signature.hpp>
 #include <manta/spec/options.hpp>
 #include <manta/task.hpp>

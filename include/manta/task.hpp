@@ -29,16 +29,34 @@ struct stop_argument {
   static constexpr bool is_kept = true;
   static constexpr bool is_copyable = true;
   void write(codec::out_archive& /*out*/) const {}
+  void write_parameter(codec::out_archive& /*out*/) const {}
   void renew(codec::in_archive& /*in*/) {}
   void link(exec::job* /*job*/) {}
   const error* failure() noexcept { return nullptr; }
   std::stop_token pass() { return exec::stop_token_of(*exec::this_thread.current); }
 };
 
+/// A parameter that came from another process.
+template <class Holder>
+Holder read_holder([[maybe_unused]] codec::in_archive& in) {
+  if constexpr (std::is_same_v<Holder, stop_argument>) {
+    return {};
+  } else {
+    return Holder(codec::read<typename Holder::stored>(in));
+  }
+}
+
 /// The arguments of a job, in its block until it has run.
 template <class... Holders>
 class argument_pack {
  public:
+  /// What came from another process, read in order.
+  struct arrived {
+    codec::in_archive& in;
+  };
+  explicit argument_pack([[maybe_unused]] arrived from) {
+    new (&holders_) std::tuple<Holders...>{read_holder<Holders>(from.in)...};
+  }
   template <class... A>
   explicit argument_pack(A&&... args) {
     if constexpr (sizeof...(A) < sizeof...(Holders)) {
@@ -59,6 +77,9 @@ class argument_pack {
   }
   void renew(codec::in_archive& in) {
     std::apply([&in](auto&... h) { (h.renew(in), ...); }, holders_);
+  }
+  void write_parameters(codec::out_archive& out) {
+    std::apply([&out](auto&... h) { (h.write_parameter(out), ...); }, holders_);
   }
   const error* failure() noexcept {
     const error* found = nullptr;

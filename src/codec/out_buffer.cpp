@@ -42,6 +42,7 @@ void out_buffer::clear() noexcept {
   segment_bytes_ = 0;
   charged_ = 0;
   depth_ = 0;
+  is_passing_ = false;
   identities_.reset();
   if (static_cast<std::size_t>(end_ - head_.get()) > kept_room) {
     head_.reset();
@@ -69,6 +70,10 @@ void out_buffer::long_count(std::uint64_t n) {
 void out_buffer::segment(const void* from, std::size_t count, std::size_t element_bytes,
                          std::uint64_t type) {
   const std::size_t size = count * element_bytes;
+  if (is_passing_ && sink_ == nullptr) {
+    this->count(std::uint64_t{count} * 2);
+    return bytes(from, size);
+  }
   this->count(std::uint64_t{count} * 2 + 1);
   const auto* begin = static_cast<const std::byte*>(from);
   if (sink_ != nullptr) {

@@ -65,8 +65,10 @@ bool leave_queue(rare_state& r, rare_state::place_waiter& me) noexcept {
 
 void actor_core::apply(const actor_options& asked) {
   const bool has_lanes = asked.max_concurrency > 1 || !asked.groups.empty();
-  if (!asked.name && !has_lanes && asked.mailbox_cap == 0) return;
+  const bool is_rare = asked.name || has_lanes || asked.mailbox_cap != 0;
+  if (!is_rare && asked.max_restarts == 0) return;
   rare_state& r = make_rare();
+  r.restarts = static_cast<std::uint32_t>(asked.max_restarts);
   if (asked.name) r.name = *asked.name;
   r.name_space = asked.name_space;
   r.cap = static_cast<std::uint32_t>(asked.mailbox_cap);

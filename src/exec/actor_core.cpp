@@ -10,6 +10,7 @@
 #include <manta/base/pause.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/outside.hpp>
 
 #include "actor_state.hpp"
 
@@ -38,13 +39,28 @@ error refusal(const job* call) noexcept {
   }
 }
 
+bool gives_turn_here(actor_core* a) noexcept {
+  outside* const feeds = elsewhere.load(std::memory_order_acquire);
+  return feeds != nullptr && feeds->gives_turn(a);
+}
+
 }  // namespace
 
 // False when the actor is closed.
 bool actor_core::push(job* mail) noexcept {
   const arrival how = insert(mail);
-  if (how == arrival::first) executor::resume(this);
+  if (how == arrival::first) schedule();
   return how != arrival::refused;
+}
+
+// Whoever got the turn has it taken: on a worker, or, where calls go on to another process or come
+// from there, by who looks after that.
+void actor_core::schedule() noexcept {
+  if (is_elsewhere_) {
+    forward_mails();
+  } else if (!is_fed_here_ || !gives_turn_here(this)) {
+    executor::resume(this);
+  }
 }
 
 // The one whose mail is the first in an idle actor has to schedule it.
@@ -141,7 +157,7 @@ void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   add_handle();
   const flushed sent = flush_held(caller);
   lock.unlock();
-  if (sent.has_first) executor::resume(this);
+  if (sent.has_first) schedule();
   refuse(sent.refused);
   drop_handle();
 }
@@ -153,7 +169,7 @@ void actor_core::arguments_ready(job* call, std::uint64_t caller) noexcept {
     call->needs.store(released, std::memory_order_relaxed);
     sent = flush_held(caller);
   }
-  if (sent.has_first) executor::resume(this);
+  if (sent.has_first) schedule();
   refuse(sent.refused);
   drop_handle();
 }
@@ -193,7 +209,7 @@ actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
 }
 
 void actor_core::begin(const error* reason) noexcept {
-  has_object_ = reason == nullptr;
+  has_object_ = reason == nullptr && !is_elsewhere_;
   if (reason != nullptr) construction_failed(*reason);
   unpin();  // never the last: the life has one
   drain();
@@ -307,11 +323,12 @@ job* actor_core::take_new(int& polls) noexcept {
 }
 
 job* actor_core::take_paced(int& hurried) noexcept {
-  const bool gathers = hurried >= hurried_takes;
+  const bool gathers = hurried >= hurried_takes && !is_fed_here_;
   for (int i = 0; gathers && i < pauses_to_gather; ++i) base::pause();
-  int polls = polls_before_idle;
+  const int most_polls = is_fed_here_ ? 1 : polls_before_idle;
+  int polls = most_polls;
   job* const list = take_new(polls);
-  const bool came_at_once = polls == polls_before_idle && list != nullptr && list != closed_mark();
+  const bool came_at_once = polls == most_polls && list != nullptr && list != closed_mark();
   if (!came_at_once) {
     hurried = 0;
   } else if (!gathers) {
@@ -324,6 +341,10 @@ job* actor_core::take_paced(int& hurried) noexcept {
 void actor_core::drain() noexcept {
   if (is_stopping()) {
     stopped(nullptr);
+    return;
+  }
+  if (is_elsewhere_) {
+    forward_mails();
     return;
   }
   if (has_lanes_) {
@@ -343,7 +364,7 @@ void actor_core::drain() noexcept {
     if (!run_mails(list, budget)) return;
     list = nullptr;
     if (budget == 0) {
-      executor::yield(this);
+      if (!is_fed_here_ || !gives_turn_here(this)) executor::yield(this);
       return;
     }
   }

@@ -14,6 +14,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/observer.hpp>
+#include <manta/exec/outside.hpp>
 #include <manta/exec/resource_gate.hpp>
 
 #include "actor_state.hpp"
@@ -70,38 +71,10 @@ std::string in_space(const std::string& name, const std::string& name_space) {
 
 }  // namespace
 
-actor_core::registry& actor_core::registry::global() {
-  static auto* const made = new registry;
-  return *made;
-}
-
-void actor_core::registry::add(actor_core* a) {
-  const std::lock_guard lock(mutex);
-  a->next_ = first;
-  if (first != nullptr) first->previous_ = a;
-  first = a;
-  ++count;
-}
-
-void actor_core::registry::remove(actor_core* a) {
-  const std::lock_guard lock(mutex);
-  if (first == a || a->previous_ != nullptr) unlink(a);
-}
-
-void actor_core::registry::unlink(actor_core* a) {
-  if (a->previous_ != nullptr) a->previous_->next_ = a->next_;
-  if (a->next_ != nullptr) a->next_->previous_ = a->previous_;
-  if (first == a) first = a->next_;
-  a->previous_ = a->next_ = nullptr;
-  --count;
-}
-
-std::size_t actor_core::alive() noexcept {
-  const std::lock_guard lock(registry::global().mutex);
-  return registry::global().count;
-}
-
-actor_core::actor_core(const actor_ops* kind) : job(&activation_ops, 1), kind_(kind) {
+actor_core::actor_core(const actor_ops* kind)
+    : job(&activation_ops, 1),
+      kind_(kind),
+      is_elsewhere_(elsewhere.load(std::memory_order_relaxed) != nullptr) {
   registry::global().add(this);
 }
 
@@ -229,25 +202,36 @@ bool actor_core::claim_start() noexcept {
   return life_.compare_exchange_strong(expected, phase::alive, std::memory_order_acq_rel);
 }
 
-void actor_core::construction_failed(const error& reason) noexcept {
+// An end that nobody asked for. False: one was asked for meanwhile.
+bool actor_core::lose(end_reason why, error told) noexcept {
   static const error no_memory = error::out_of_memory();
   const error* lost = &no_memory;
   std::unique_lock<std::mutex> lock;
   try {
     rare_state& r = make_rare();
-    error told(errc::actor_lost,
-               fmt::format("the constructor of {} failed: {}", shown_name(), reason.message()));
     lock = std::unique_lock(r.life_mutex);
-    if (is_stopping()) return;  // killed meanwhile
+    if (is_stopping()) return false;
     r.stopped.emplace(std::move(told));
     lost = &*r.stopped;
   } catch (const std::bad_alloc&) {
     // The calls fail with that instead.
   }
-  reason_ = end_reason::constructor_failed;
+  reason_ = why;
   lost_.store(lost, std::memory_order_release);
   gate_.fetch_or(gate_refusing, std::memory_order_acq_rel);
   stop_.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
+void actor_core::construction_failed(const error& reason) noexcept {
+  error told = error::out_of_memory();
+  try {
+    told = error(errc::actor_lost,
+                 fmt::format("the constructor of {} failed: {}", shown_name(), reason.message()));
+  } catch (const std::bad_alloc&) {
+    // That instead.
+  }
+  lose(end_reason::constructor_failed, std::move(told));
 }
 
 void actor_core::kill() { stop_now(end_reason::killed); }
@@ -280,6 +264,8 @@ void actor_core::stop_now(end_reason why) {
       why == end_reason::killed ? running_calls() : std::vector<job_ref>{};
   lock.unlock();
   for (const job_ref& j : running) request_stop(j.get(), true);
+  outside* const away = is_elsewhere_ ? elsewhere.load(std::memory_order_acquire) : nullptr;
+  if (away != nullptr) away->kill(this);
   running.clear();  // users that wait for them find nobody else in the way
   fail_lost(waiting);
   if (has_lanes_) fail_lost(r.lanes->take_waiting());
@@ -290,7 +276,7 @@ void actor_core::stop_now(end_reason why) {
     leave_line();
     dispose();
   } else if (newest == idle_mark()) {
-    executor::resume(this);
+    schedule();
   }
 }
 
@@ -312,7 +298,7 @@ void actor_core::retire() {
     lost_.store(&*r.retired, std::memory_order_release);
   }
   const std::uint32_t gate = gate_.fetch_or(gate_refusing, std::memory_order_acq_rel);
-  if ((gate & gate_held) == 0 && push_final()) executor::resume(this);
+  if ((gate & gate_held) == 0 && push_final()) schedule();
 }
 
 // Pushes the mail of a retired actor's end, unless the core is in the mailbox already: who finds
@@ -340,7 +326,7 @@ actor_core::verdict actor_core::at_end_mail() noexcept {
       static_cast<void>(insert(this));
       return verdict::goes_on;
     }
-    end_life();
+    come_to_rest(is_final ? leaving::retired : leaving::unneeded);
     return verdict::ended;
   }
   // Void: a method made a handle meanwhile. When that went, too, its dropper left the end to us.
@@ -380,6 +366,13 @@ void actor_core::stopped(job* current) noexcept {
     fail_lost(rare()->lanes->take_waiting());
     if (!are_lanes_over(lane_end::stopped)) return;  // the last lane comes back here
   }
+  come_to_rest(leaving::stopped);
+}
+
+// By who has the turn: the end, or what has to come before it.
+void actor_core::come_to_rest(leaving how) noexcept {
+  outside* const away = is_elsewhere_ ? elsewhere.load(std::memory_order_acquire) : nullptr;
+  if (away != nullptr && away->leave(this, how)) return;
   end_life();
 }
 
@@ -444,6 +437,7 @@ actor_end actor_core::how_it_ended() const {
       text = fmt::format("the actor {} has left (this_actor::exit)", shown_name());
       break;
     case end_reason::constructor_failed:
+    case end_reason::process_lost:
       if (lost != nullptr) text = lost->message();
       break;
     case end_reason::runtime_ended:
@@ -453,8 +447,6 @@ actor_end actor_core::how_it_ended() const {
   return {reason_, std::move(text)};
 }
 
-namespace {
-
 void tell_all(end_watcher* watchers, const actor_end& how) noexcept {
   while (watchers != nullptr) {
     end_watcher* const w = watchers;
@@ -463,11 +455,13 @@ void tell_all(end_watcher* watchers, const actor_end& how) noexcept {
   }
 }
 
-}  // namespace
-
 // The object goes, then who watches is told, then the life's pin.
 void actor_core::dispose() noexcept {
-  if (has_object_) kind_->destroy(this);
+  if (has_object_) {
+    kind_->destroy(this);
+  } else if (is_elsewhere_ && kind_->release != nullptr) {
+    kind_->release(this);
+  }
   has_object_ = false;
   // Before rare_ is read: who makes it later finds the actor gone.
   life_.store(phase::gone, std::memory_order_seq_cst);
@@ -532,56 +526,6 @@ bool actor_core::watch(end_watcher* w, actor_end& how) {
   }
   if (w != nullptr) how = how_it_ended();
   return w == nullptr;
-}
-
-// The end of the runtime.
-
-void actor_core::close(const error& reason) noexcept {
-  if (life_.exchange(phase::over, std::memory_order_acq_rel) >= phase::over) return;
-  job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
-  static_cast<void>(cancel_mails(backlog_.exchange(nullptr, std::memory_order_acq_rel), reason));
-  if (has_lanes_) static_cast<void>(cancel_mails(rare()->lanes->take_waiting(), reason));
-  if (newest != idle_mark() && newest != closed_mark()) {
-    static_cast<void>(cancel_mails(in_order(newest), reason));
-  }
-  if (!is_stopping()) reason_ = end_reason::runtime_ended;
-  dispose();
-}
-
-void actor_core::tell_of_end() noexcept {
-  registry& all = registry::global();
-  for (;;) {
-    end_watcher* watchers = nullptr;
-    {
-      const std::lock_guard lock(all.mutex);
-      for (actor_core* a = all.first; a != nullptr && watchers == nullptr; a = a->next_) {
-        rare_state* const r = a->rare();
-        if (r == nullptr) continue;
-        const std::lock_guard inner(r->life_mutex);
-        watchers = std::exchange(r->watchers, nullptr);
-      }
-    }
-    if (watchers == nullptr) return;
-    tell_all(watchers, {end_reason::runtime_ended, "the runtime ended before the actor did"});
-  }
-}
-
-void actor_core::close_all(const error& reason) noexcept {
-  registry& all = registry::global();
-  for (;;) {
-    actor_core* next = nullptr;
-    {
-      const std::lock_guard lock(all.mutex);
-      next = all.first;
-      if (next != nullptr) {
-        all.unlink(next);
-        next->pin();  // who ends it unlinks it first, and so comes behind us
-      }
-    }
-    if (next == nullptr) return;
-    next->close(reason);
-    next->unpin();
-  }
 }
 
 }  // namespace manta::inline v0::exec

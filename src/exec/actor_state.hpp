@@ -116,6 +116,9 @@ struct rare_state {
   std::uint32_t cap = 0;
   std::unique_ptr<actor_lanes> lanes;
 
+  std::uint32_t restarts = 0;
+  std::atomic<std::uint32_t> sent_on{0};  // calls to an object elsewhere that have not ended
+
   // The mailbox's places that are taken, and who waits for one. See actor_cap.cpp.
   std::atomic<std::uint32_t> taken{0};
   std::atomic<std::uint32_t> place_waiters{0};
@@ -134,6 +137,9 @@ struct rare_state {
   std::size_t watcher_count = 0;
   std::size_t prune_at = 16;
 };
+
+/// Tells each of a list.
+void tell_all(end_watcher* watchers, const actor_end& how) noexcept;
 
 /// Every actor that exists, and their names.
 struct actor_core::registry {

@@ -9,6 +9,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/observer.hpp>
+#include <manta/exec/outside.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -49,6 +50,7 @@ void fill(call_extra& with, const call_options& asked) {
 }  // namespace
 
 const extra_source inherited_extra{};
+constinit std::atomic<outside*> elsewhere{nullptr};
 
 void make_extra(char* at, const extra_source& from) {
   auto* const with = new (at) call_extra;
@@ -113,10 +115,13 @@ void ready_task(job* j) noexcept {
     return;
   }
   if (call_extra* const with = j->extra()) {
+    outside* const away = with->is_outside ? elsewhere.load(std::memory_order_acquire) : nullptr;
+    if (away != nullptr && away->asks_elsewhere) return away->take(j);
     resource_claim* const claim = with->claim.get();
     if (claim != nullptr && executor::is_running() && !claim->is_settled() && !claim->request(j)) {
       return;
     }
+    if (away != nullptr && executor::is_running()) return away->take(j);
   }
   executor::resume(j);
 }

@@ -14,6 +14,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/observer.hpp>
+#include <manta/exec/outside.hpp>
 #include <manta/exec/suspension.hpp>
 
 namespace manta::inline v0::exec {
@@ -223,6 +224,9 @@ void request_stop(job* j, bool with_children) noexcept {
     }
   }
   queue_interrupted(interrupted);
+  if (const call_extra* const with = j->extra(); with != nullptr && with->is_outside) {
+    if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->stop(j);
+  }
   for (std::stop_source& s : asked) s.request_stop();  // users' callbacks: without the lock
 }
 

@@ -367,6 +367,15 @@ work_queue* executor::queue_at(int i) noexcept {
   return s.queues[static_cast<std::size_t>(i)].load();
 }
 
+void executor::aim_at(int workers) noexcept {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->is_started) return;
+  const int more = workers - target(idle_word_.load());
+  state_->settings.workers = workers;
+  // Wraps where there are fewer: the sum of both is in range.
+  idle_word_.fetch_add(static_cast<std::uint64_t>(static_cast<std::int64_t>(more)) * one_target);
+}
+
 int executor::target() const noexcept {
   return is_running() ? target(idle_word_.load(std::memory_order_relaxed)) : 0;
 }

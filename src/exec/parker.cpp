@@ -22,14 +22,6 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
   return syscall(SYS_futex, word, operation, value, until, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-timespec to_timespec(base::time_point t) noexcept {
-  const auto ns = std::chrono::nanoseconds(t.time_since_epoch()).count();
-  timespec out{};
-  out.tv_sec = static_cast<time_t>(ns / 1'000'000'000);
-  out.tv_nsec = static_cast<long>(ns % 1'000'000'000);
-  return out;
-}
-
 bool register_membarrier() noexcept {
   const long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
   if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return false;
@@ -56,7 +48,7 @@ bool parker::park_until(const base::deadline& deadline) noexcept {
   std::uint32_t expected = idle;
   if (!state_.compare_exchange_strong(expected, sleeping, std::memory_order_acquire)) return true;
   timespec until{};
-  if (deadline) until = to_timespec(*deadline);
+  if (deadline) until = base::to_timespec(*deadline);
   // steady_clock is CLOCK_MONOTONIC, which FUTEX_WAIT_BITSET takes as an absolute time.
   while (state_.load(std::memory_order_acquire) != signalled) {
     const long status =

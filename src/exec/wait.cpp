@@ -12,6 +12,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/observer.hpp>
+#include <manta/exec/outside.hpp>
 #include <manta/exec/resource_gate.hpp>
 
 #include "executor_state.hpp"
@@ -221,7 +222,7 @@ namespace {
 
 // A waiter has a thread to give, no resources; and what may run again has to be in a queue.
 [[gnu::noinline, gnu::cold]] bool may_run_here(const call_extra& with) noexcept {
-  return with.claim == nullptr && !with.may_repeat();
+  return with.claim == nullptr && !with.may_repeat() && !with.is_outside;
 }
 
 }  // namespace
@@ -233,6 +234,8 @@ namespace {
   return &here >= self.stack_limit && self.depth < max_depth && self.generation != 0 &&
          self.generation == live_generation_.load(std::memory_order_relaxed);
 }
+
+bool executor::has_room_here() noexcept { return has_room(); }
 
 // Claims and runs `j` on this thread's stack. False: it has begun elsewhere, or can't run here.
 bool executor::run_here(job* j) {
@@ -308,10 +311,10 @@ bool executor::wait(job* j, const base::deadline& deadline) {
     if (deadline && base::now() >= *deadline) return false;  // who asks only does not wait
     raise_self_wait();
   }
-  if (spin_for(j, deadline)) return true;
+  if (elsewhere.load(std::memory_order_relaxed) == nullptr && spin_for(j, deadline)) return true;
   thread_waiter me;
   if (!j->add_waiter(&me)) return true;
-  if (sleep(me.sleep, deadline)) return true;
+  if (sleep(me.sleep, deadline, j)) return true;
   if (j->remove_waiter(&me)) return false;
   me.sleep.park();  // it is being fired: its last step is the signal
   return true;
@@ -349,14 +352,26 @@ bool executor::spin_for(job* j, const base::deadline& deadline) {
   return ready;
 }
 
-bool executor::sleep(parker& p, const base::deadline& deadline) {
+bool executor::sleep(parker& p, const base::deadline& deadline, job* awaited) {
   const lent_cores lent;
+  if (p.is_signalled()) return true;
+  if (outside* const away = elsewhere.load(std::memory_order_acquire)) [[unlikely]]
+    return sleep_outside(*away, p, deadline, awaited);
   if (!this_thread.is_worker) {
-    if (p.is_signalled()) return true;
     trim_blocks();
     return p.park_until(deadline);
   }
   return global().lend_until(p, deadline);
+}
+
+bool executor::sleep_outside(outside& away, parker& p, const base::deadline& deadline,
+                             job* awaited) {
+  if (!this_thread.is_worker) return away.sleep(p, deadline, awaited);
+  executor& e = global();
+  e.begin_block();
+  const bool is_signalled = away.sleep(p, deadline, awaited);
+  e.end_block();
+  return is_signalled;
 }
 
 void executor::begin_block() noexcept {

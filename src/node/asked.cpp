@@ -61,6 +61,12 @@ std::optional<duration> time_left(const exec::call_extra& with) noexcept {
   return std::max<duration>(with.deadline - base::now(), least_left);
 }
 
+asked_options::asked_options(const exec::resource_claim* claim, std::string_view name) {
+  view_.name = name;
+  if (claim != nullptr) add_claim(*claim);
+  is_default_ = claim == nullptr && name.empty();
+}
+
 asked_options::asked_options(const exec::call_extra& with) {
   view_.timeout = time_left(with);
   if (with.name != nullptr) view_.name = *with.name;
@@ -68,11 +74,12 @@ asked_options::asked_options(const exec::call_extra& with) {
   view_.priority = with.level;
   if (with.may_repeat()) {
     view_.retry_filter = id_of_filter(with.retry);
-    view_.max_retries = with.retries_left;
   }
+  const bool has_retries = with.retries_left != wire::options_view{}.max_retries;
+  view_.max_retries = with.retries_left;
   if (with.claim != nullptr) add_claim(*with.claim);
   is_default_ = !view_.timeout && view_.name.empty() && !view_.losable && !with.may_repeat() &&
-                view_.priority == priority::normal && with.claim == nullptr;
+                !has_retries && view_.priority == priority::normal && with.claim == nullptr;
 }
 
 void asked_options::add_claim(const exec::resource_claim& claim) {
@@ -108,6 +115,30 @@ void take_over(exec::call_extra& with, const wire::options_view& arrived) {
   if (!found) found.error().raise();
   with.retry = codec::filter_of(**found);
   with.retries_left = arrived.max_retries;
+}
+
+namespace {
+
+double amount_of(std::int64_t thousandths) noexcept {
+  return static_cast<double>(thousandths) / 1000;
+}
+
+}  // namespace
+
+options to_options(const wire::options_view& asked) {
+  options out;
+  if (asked.cpus != 0) out.cpus = amount_of(asked.cpus);
+  out.gpus = amount_of(asked.gpus);
+  if (asked.memory_bytes != 0) out.memory_bytes = static_cast<std::size_t>(asked.memory_bytes);
+  for (const wire::amount_view& one : asked.resources) {
+    out.resources.emplace_back(std::string(one.key), amount_of(one.amount));
+  }
+  out.max_retries = static_cast<int>(asked.max_retries);
+  out.losable = asked.losable;
+  if (asked.timeout) out.timeout = *asked.timeout;
+  out.priority = asked.priority;
+  if (!asked.name.empty()) out.name = std::string(asked.name);
+  return out;
 }
 
 }  // namespace manta::inline v0::node

@@ -7,6 +7,7 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/exec/call_extra.hpp>
+#include <manta/spec/options.hpp>
 
 #include "wire/views.hpp"
 
@@ -19,6 +20,8 @@ class asked_options {
  public:
   /// Throws encode_failed for a retry filter that other processes don't know, std::bad_alloc.
   explicit asked_options(const exec::call_extra& with);
+  /// Of an actor: what it asked for (null: nothing) and its name.
+  asked_options(const exec::resource_claim* claim, std::string_view name);
   /// Null: all defaults.
   const wire::options_view* view() const noexcept { return is_default_ ? nullptr : &view_; }
 
@@ -33,6 +36,9 @@ class asked_options {
 
 /// What is left until the call's deadline; none when it has none.
 std::optional<duration> time_left(const exec::call_extra& with) noexcept;
+
+/// The same as the options of a task, its retry filter left out. Throws std::bad_alloc.
+options to_options(const wire::options_view& asked);
 
 /// Puts what arrived in the place of what was sent. Throws decode_failed when it can't be this
 /// call's, unknown_function, std::bad_alloc.

@@ -22,8 +22,9 @@
 #include <manta/spec/error.hpp>
 
 #include "node/asked.hpp"
+#include "node/trip.hpp"
+#include "node/workbench.hpp"
 #include "wire/error_record.hpp"
-#include "wire/message.hpp"
 
 // The check-copy mode: see node/carrier.hpp. One message at a time for each thread, on buffers that
 // are used again. A user's constructor may make calls while its value is read, so the buffers are
@@ -35,60 +36,6 @@ namespace {
 
 using body_view = wire::body_view;
 
-/// Memory that begins at a multiple of 64, as a frame has to.
-class frame_memory {
- public:
-  std::span<std::byte> of(std::size_t bytes) {
-    if (bytes > room_) {
-      memory_.reset(static_cast<std::byte*>(::operator new(bytes, align)));
-      room_ = bytes;
-    }
-    return {memory_.get(), bytes};
-  }
-  void trim() noexcept {
-    if (room_ <= kept) return;
-    memory_.reset();
-    room_ = 0;
-  }
-
- private:
-  static constexpr std::align_val_t align{64};
-  static constexpr std::size_t kept = std::size_t{1} << 20U;
-  struct free_aligned {
-    void operator()(std::byte* p) const noexcept { ::operator delete(p, align); }
-  };
-  std::unique_ptr<std::byte, free_aligned> memory_;
-  std::size_t room_ = 0;
-};
-
-struct workbench {
-  codec::out_archive out;
-  wire::message_writer writer;
-  wire::message_reader reader;
-  frame_memory frame;
-};
-
-thread_local std::unique_ptr<workbench> spare;
-
-/// A workbench for one message.
-class borrowed {
- public:
-  borrowed() : bench_(spare ? std::move(spare) : std::make_unique<workbench>()) {}
-  ~borrowed() {
-    bench_->out.clear();
-    bench_->writer.clear();
-    bench_->frame.trim();
-    spare = std::move(bench_);
-  }
-  borrowed(const borrowed&) = delete;
-  borrowed& operator=(const borrowed&) = delete;
-  workbench* operator->() const noexcept { return bench_.get(); }
-  workbench& operator*() const noexcept { return *bench_; }
-
- private:
-  std::unique_ptr<workbench> bench_;
-};
-
 wire::envelope envelope_of(const base::id& name) noexcept { return {name, 1, 0}; }
 
 /// Writes a message and reads it back.
@@ -97,7 +44,7 @@ const wire::message_view& through_wire(workbench& on, const wire::envelope& head
                                        const Body& body) {
   const result<void> written = on.writer.write(head, body);
   if (!written) raise(errc::encode_failed, written.error().message());
-  const std::span<std::byte> frame = on.frame.of(on.writer.size_bytes());
+  const std::span<std::byte> frame = on.frame.reset(on.writer.size_bytes());
   on.writer.flatten(frame);
   const result<const wire::message_view&> read = on.reader.read(frame);
   if (!read) read.error().raise();
@@ -196,7 +143,7 @@ void pass_call(workbench& on, exec::job* j, const carrier& by) {
 
 /// The result of a job, or an object, through its message.
 void pass_value(exec::job* j, const carrier& by) {
-  const borrowed on;
+  const borrowed_workbench on;
   by.write_value(j, on->out);
   on->out.finish();
   wire::result_view sent;
@@ -210,7 +157,7 @@ void pass_value(exec::job* j, const carrier& by) {
 }
 
 error passed(exec::job* j, const error& failure) {
-  const borrowed on;
+  const borrowed_workbench on;
   const wire::error_record record(failure);
   wire::result_view sent;
   sent.task = exec::id_of(*j);
@@ -279,10 +226,12 @@ std::uint64_t check_outcome(exec::job* j, std::uint64_t bits) noexcept {
 
 void check_arguments(exec::job* j) {
   const carrier* const by = carrier_of(j);
+  if (by != nullptr && exec::elsewhere.load(std::memory_order_relaxed) != nullptr)
+    send_away(j, *by);
   const exec::outcome_check check = exec::executor::check_of_outcomes();
   if (by == nullptr || check == nullptr) return;
   if (check == &check_outcome_slowly) delay();
-  const borrowed on;
+  const borrowed_workbench on;
   by->write_arguments(j, on->out);
   on->out.finish();
   if (j->ops->origin != nullptr) {

@@ -15,6 +15,8 @@
 #include "node/desk.hpp"
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
+#include "node/worker_pool.hpp"
+#include "node/zygote.hpp"
 
 namespace manta::inline v0 {
 
@@ -41,6 +43,8 @@ runtime::runtime(int argc, char** argv) {
     start(*settled);
   } catch (const storage_failed& wrong) {
     leave(wrong.as_error());  // of the setting `control`
+  } catch (const unsupported& wrong) {
+    leave(wrong.as_error());  // of the setting `isolation`
   }
 }
 
@@ -59,7 +63,15 @@ void runtime::start(const config& settings) {
   with.extra_threads = settings.extra_threads;
   if (settings.check == check_mode::copy) with.check_outcome = node::check_outcome;
   if (settings.check == check_mode::slow) with.check_outcome = node::check_outcome_slowly;
-  const auto prepare = [&settings] {
+  const bool is_isolated = settings.isolation == isolation_mode::processes;
+  // First, since it forks: nothing of this runtime has begun, and no lock is held.
+  if (is_isolated && !exec::executor::is_running()) {
+    if (const result<void> made = node::zygote::global().start(settings); !made) {
+      made.error().raise();
+    }
+  }
+  const auto prepare = [&settings, is_isolated] {
+    if (is_isolated) node::worker_pool::global().open(settings);
     node::desk::global().open(settings);
     node::journal::global().open(settings);
     node::kv_watches::global().open();
@@ -67,6 +79,7 @@ void runtime::start(const config& settings) {
   try {
     if (exec::executor::global().start(with, prepare)) return;
   } catch (...) {
+    node::worker_pool::global().close();
     node::journal::global().close(0);
     throw;
   }
@@ -77,6 +90,7 @@ void runtime::start(const config& settings) {
 runtime::~runtime() {
   exec::executor& e = exec::executor::global();
   node::kv_watches::global().close();  // a worker may wait for one
+  node::worker_pool::global().close();
   e.stop();
   node::journal::global().close(e.counts().run);
 }

@@ -15,6 +15,8 @@ const char* to_string(end_reason reason) noexcept {
       return "constructor_failed";
     case end_reason::runtime_ended:
       return "runtime_ended";
+    case end_reason::process_lost:
+      return "process_lost";
   }
   return "unknown";
 }

@@ -70,6 +70,13 @@ result<event_mode> parse_events(std::string_view text) {
                fmt::format("found \"{}\", allowed are none, rare and all", text));
 }
 
+result<isolation_mode> parse_isolation(std::string_view text) {
+  if (text == "threads") return isolation_mode::threads;
+  if (text == "processes") return isolation_mode::processes;
+  return error(errc::invalid_config,
+               fmt::format("found \"{}\", allowed are threads and processes", text));
+}
+
 result<std::string> parse_control(std::string_view text) {
   if (!text.empty()) return std::string(text);
   return error(errc::invalid_config, "found \"\", allowed are memory and the path of a folder");
@@ -107,6 +114,13 @@ constexpr text_key texts[] = {
      [](config& into, std::string_view text) { return keep(into.events, parse_events(text)); },
      [](config& into, config& from) {
        if (!into.events) into.events = from.events;
+     }},
+    {"isolation", "MANTA_ISOLATION",
+     [](config& into, std::string_view text) {
+       return keep(into.isolation, parse_isolation(text));
+     },
+     [](config& into, config& from) {
+       if (!into.isolation) into.isolation = from.isolation;
      }},
 };
 
@@ -241,6 +255,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.check) base.check = check_mode::none;
   if (!base.control) base.control = "memory";
   if (!base.events) base.events = event_mode::rare;
+  if (!base.isolation) base.isolation = isolation_mode::threads;
   return base;
 }
 

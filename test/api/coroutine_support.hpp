@@ -27,6 +27,13 @@ struct held_future {
     open_now = &gate;
     future = manta::remote<wait_for_gate>(x);
   }
+  held_future(const held_future&) = delete;
+  held_future& operator=(const held_future&) = delete;
+  // The task may not have come to the gate yet.
+  ~held_future() {
+    gate.open();
+    if (future.valid()) static_cast<void>(future.try_get());
+  }
 };
 
 template <class Condition>

@@ -313,9 +313,9 @@ TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves
 
 TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool]") {
   std::vector<manta::future<int>> calls;
+  test::scoped_gate go;  // some calls come to it while the runtime ends
   {
     const manta::runtime rt(test::workers(1));
-    test::scoped_gate go;
     adder::opened = &go;
     const manta::actor_pool<adder> pool(adders(2));
     for (int i = 0; i < 5000; ++i) calls.push_back(pool.submit<&adder::slow>(i));

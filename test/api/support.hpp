@@ -11,6 +11,7 @@
 #include <thread>
 #include <type_traits>
 
+#include <manta/base/sanitizers.hpp>
 #include <manta/manta.hpp>
 
 #include <catch2/catch.hpp>
@@ -23,17 +24,7 @@ namespace test {
 /// Longer than anything here takes on a busy machine under a sanitizer.
 inline constexpr std::chrono::seconds patience{60};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool is_sanitized = true;
-#else
-inline constexpr bool is_sanitized = false;
-#endif
-#else
-inline constexpr bool is_sanitized = false;
-#endif
+using manta::base::is_sanitized;
 
 /// Two workers, whatever the machine has.
 inline manta::config two_workers() {
@@ -58,6 +49,17 @@ inline manta::config workers(int n) {
 class gate {
  public:
   explicit gate(int arrivals = 1) : missing_(arrivals) {}
+  gate(const gate&) = delete;
+  gate& operator=(const gate&) = delete;
+  /// Lets those go who are at it: they look at it until they have left.
+  ~gate() {
+    std::unique_lock lock(mutex_);
+    missing_ = 0;
+    is_ending_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return inside_ == 0; });
+    is_ending_ = false;
+  }
   void open() { arrive(); }
   void arrive() {
     const std::lock_guard lock(mutex_);
@@ -67,13 +69,18 @@ class gate {
   /// False when it stayed shut.
   bool wait(std::chrono::nanoseconds limit = patience) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, limit, [this] { return missing_ <= 0; });
+    ++inside_;
+    const bool is_open = changed_.wait_for(lock, limit, [this] { return missing_ <= 0; });
+    if (--inside_ == 0 && is_ending_) changed_.notify_all();
+    return is_open;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   int missing_;
+  int inside_ = 0;
+  bool is_ending_ = false;
 };
 
 /// A gate that opens at the latest when the scope ends, so that a failed assertion does not hang.

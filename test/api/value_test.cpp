@@ -195,6 +195,7 @@ TEST_CASE("a function that takes a future gets the handle and not the value", "[
   });
   CHECK(manta::remote<sees_pending>(late).get());
   go.open();
+  CHECK(late.get() == 1);  // it looks at the gate as long as it runs
 }
 
 TEST_CASE("futures nested in structs and containers stay futures", "[value]") {

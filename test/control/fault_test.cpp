@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store on a disk that fills up, and on a machine that dies with what it had not synced.
+#include <manta/base/sanitizers.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,7 +16,7 @@
 #include "control/fault_files.hpp"
 #include "control/rocks_files.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if MANTA_HAS_ASAN
 // RocksDB 7.8 loses a memtable now and then when its files fail and it is closed while it flushes:
 // about one of 30 runs of these tests. All else that leaks is still found, a store that is not
 // closed, too.

@@ -13,6 +13,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <manta/base/sanitizers.hpp>
+
 #include "exec/slab_pool.hpp"
 #include "exec/support.hpp"
 
@@ -29,11 +31,7 @@ using manta_test::run_seed;
 using manta_test::scaled;
 
 // With AddressSanitizer every block comes from operator new and the pool holds nothing.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool has_slabs = false;
-#else
-constexpr bool has_slabs = true;
-#endif
+constexpr bool has_slabs = MANTA_HAS_ASAN == 0;
 
 struct owned_block {
   unsigned char* at = nullptr;

@@ -7,21 +7,13 @@
 #include <string>
 #include <thread>
 
+#include <manta/base/sanitizers.hpp>
+
 // What the tests of exec/ share: random numbers from a seed, and waiting for an event.
 
 namespace manta_test {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr bool is_sanitized = true;
-#else
-inline constexpr bool is_sanitized = false;
-#endif
-#else
-inline constexpr bool is_sanitized = false;
-#endif
+using manta::base::is_sanitized;
 
 /// `full` in a plain build, a part of it where everything is ten times as slow.
 constexpr int scaled(int full) { return is_sanitized ? full / 10 : full; }

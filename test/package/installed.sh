@@ -33,8 +33,8 @@ done
 # inline namespace that carries the ABI's number.
 if [ "$linkage" = shared ] && command -v nm >/dev/null; then
   nm -DC --defined-only "$libdir/libmanta.so" | sed 's/^[^ ]* . //' >"$work/names"
-  alien=$(grep -E '^(fmt|kj|capnp|rocksdb|manta_wire_schema|manta_control_schema)::' "$work/names" || true)
-  alien=$alien$(grep -E '^(typeinfo|vtable)[^:]* for (fmt|kj|capnp|rocksdb|manta_wire_schema|manta_control_schema)::' "$work/names" || true)
+  alien=$(grep -E '^(fmt|kj|capnp|rocksdb|manta_wire_schema|manta_mailbox_schema|manta_control_schema)::' "$work/names" || true)
+  alien=$alien$(grep -E '^(typeinfo|vtable)[^:]* for (fmt|kj|capnp|rocksdb|manta_wire_schema|manta_mailbox_schema|manta_control_schema)::' "$work/names" || true)
   [ -z "$alien" ] || fail "libmanta.so shows names of a private library: $alien"
   unversioned=$(grep -F 'manta::' "$work/names" | grep -vE 'manta::v[0-9]+::' || true)
   [ -z "$unversioned" ] || fail "libmanta.so shows names outside manta's inline namespace: $unversioned"

@@ -65,7 +65,7 @@ TEST_CASE("ends: who wants to know is told") {
   CHECK(told.get().reason == end_reason::exited);
   CHECK_FALSE(told.get().message.empty());
   for (const end_reason each : {end_reason::ended, end_reason::killed, end_reason::runtime_ended,
-                                end_reason::constructor_failed}) {
+                                end_reason::constructor_failed, end_reason::process_lost}) {
     CHECK_FALSE(std::string(manta::to_string(each)).empty());
   }
 }

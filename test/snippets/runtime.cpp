@@ -33,6 +33,18 @@ TEST_CASE("runtime: what a node has beside its cores") {
   CHECK(rt.workers() > 0);
 }
 
+namespace {
+int half(int x) { return x / 2; }
+}  // namespace
+
+TEST_CASE("runtime: tasks in processes of their own") {
+  manta::config settings;
+  settings.isolation = manta::isolation_mode::processes;  // or MANTA_ISOLATION=processes
+  CHECK(settings.isolation != manta::isolation_mode::threads);
+  const manta::runtime rt(settings);  // first of all, before the program starts threads
+  CHECK(manta::remote<half>(8).get() == 4);
+}
+
 TEST_CASE("runtime: a bad setting says which and what is allowed") {
   manta::config settings;
   settings.workers = 0;

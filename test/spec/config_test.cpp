@@ -163,7 +163,22 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   REQUIRE_FALSE(done);
   CHECK(done.error().message() ==
         "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-        "memory, resources, check, labels, control, events");
+        "memory, resources, check, labels, control, events, isolation");
+}
+
+TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config]") {
+  using manta::isolation_mode;
+  CHECK(complete({}, {}, {}, 1).value().isolation == isolation_mode::threads);
+  const auto asked = complete({}, arguments({"--manta-isolation=processes"}), {}, 1);
+  CHECK(asked.value().isolation == isolation_mode::processes);
+  config given;
+  given.isolation = isolation_mode::threads;
+  const auto kept = complete(given, arguments({"--manta-isolation=processes"}), {}, 1);
+  CHECK(kept.value().isolation == isolation_mode::threads);
+  const auto wrong = complete({}, arguments({"--manta-isolation=forks"}), {}, 1);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message() ==
+        "--manta-isolation: found \"forks\", allowed are threads and processes");
 }
 
 TEST_CASE("a bad field of the struct is named as such", "[config]") {

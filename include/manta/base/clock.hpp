@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 #include <optional>
 
 // Time as the engine uses it: steady, in nanoseconds. A deadline that is absent means "for ever".
@@ -26,6 +27,15 @@ inline time_point after(duration timeout) noexcept {
   const time_point start = now();
   if (timeout >= time_point::max() - start) return time_point::max();
   return start + timeout;
+}
+
+/// As system calls take a time of CLOCK_MONOTONIC, which is the clock of time_point.
+inline timespec to_timespec(time_point t) noexcept {
+  const auto ns = std::chrono::nanoseconds(t.time_since_epoch()).count();
+  timespec out{};
+  out.tv_sec = static_cast<time_t>(ns / 1'000'000'000);
+  out.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+  return out;
 }
 
 }  // namespace base

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <manta/base/export.hpp>
@@ -110,6 +111,10 @@ class MANTA_API out_buffer {
     bytes(from, size);
   }
 
+  /// While `is_passing` what is written does not stay until the parcel is used: large ranges are
+  /// copied into the head, not borrowed. Answers what it was before.
+  bool passing(bool is_passing) noexcept { return std::exchange(is_passing_, is_passing); }
+
   /// Decoding will take so much memory beside what lies in the value itself.
   void charge(std::uint64_t bytes) noexcept { charged_ += bytes; }
   /// A value inside of the one that is written begins, and ends.
@@ -154,6 +159,7 @@ class MANTA_API out_buffer {
   std::uint64_t charged_ = 0;
   std::size_t segment_bytes_ = 0;
   std::uint32_t depth_ = 0;
+  bool is_passing_ = false;
   segment_sink* sink_;
   std::vector<spec::segment_view> segments_;
   std::vector<lent_reference> lent_;

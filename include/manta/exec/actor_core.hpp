@@ -47,6 +47,10 @@
 //            running_ = null; light barrier; stop_? wait for the killer's lock; finish the call
 //   killer:  lock; stop_ = true; heavy barrier; running_ not null? it and the rest are his
 //
+// An object in another process. Such a core's drain sends the calls on instead of running them, on
+// the thread that found it idle; the end waits until the other process says that the object is
+// gone, with the inbox left as if the actor ran. See actor_elsewhere.cpp.
+//
 // What few actors need (a name, a cap, lanes, held calls, monitors) lies behind one pointer, rare_;
 // gate_ is not 0 when a sender has to look there. More than one call at a time: actor_lanes.cpp.
 //
@@ -63,6 +67,7 @@ struct rare_state;
 struct actor_lanes;
 struct lane_step;
 enum class lane_end : std::uint8_t;
+enum class leaving : std::uint8_t;
 
 /// What a core has to know of the object's type.
 struct actor_ops {
@@ -71,7 +76,16 @@ struct actor_ops {
   const char* type;                            ///< the compiler's spelling of the type
   /// What the actor asked for, null when it asked for nothing; a null function says the same.
   resource_claim* (*claim)(actor_core* self) noexcept = nullptr;
+  /// Gives back what it asked for, when there is no object that does; null: it asked for nothing.
+  void (*release)(actor_core* self) noexcept = nullptr;
+  /// Its construction is finished: begins. Takes over the hold that is left.
+  void (*settle)(actor_core* self, job* construction) noexcept = nullptr;
 };
+
+/// Whether what actors ask for is granted by another process (outside::asks_elsewhere).
+MANTA_API bool asks_elsewhere() noexcept;
+/// A claimed construction whose core is elsewhere is made there; see outside.hpp.
+MANTA_API void construct_elsewhere(actor_core* of, job* construction) noexcept;
 
 /// Somebody who is told how an actor ended. Lives where its owner wants; the list only links it.
 struct end_watcher {
@@ -181,7 +195,35 @@ class MANTA_API actor_core : public job {
   /// Gives the place of a call back that was not sent.
   void unadmit() noexcept;
 
+  // An object in another process; see outside.hpp.
+  /// Whether it is: said by who runs things elsewhere when the core was made.
+  bool is_elsewhere() const noexcept { return is_elsewhere_; }
+  /// The object is in this process, and calls from others are sent to it. Before others know it.
+  void is_here() noexcept;
+  /// The object has ended, as outside::leave asked for.
+  void end_elsewhere() noexcept;
+  /// The object has ended, and nobody here asked for it: it left, or its process died. Takes calls
+  /// no more; those that were sent on are their sender's to fail.
+  void lose_elsewhere(end_reason why, error told) noexcept;
+  /// A call that was sent on has ended.
+  void ended_elsewhere() noexcept;
+  /// After leave(): others have handles again, and the object has not ended.
+  void stay_elsewhere() noexcept;
+  /// A place in the mailbox for a call from another process, whose caller does not wait: there is
+  /// always one, unless the mailbox refuses calls when it is full. False: it refuses.
+  bool admit_from_afar() noexcept;
+  /// Whether its life is over.
+  bool has_ended() const noexcept { return life_.load(std::memory_order_acquire) >= phase::over; }
+  /// For who runs things elsewhere: what it knows of this actor. Written under its own lock.
+  void* seat = nullptr;
+
   const actor_ops& kind() const noexcept { return *kind_; }
+  /// What spawn was asked for.
+  std::uint32_t restarts() const noexcept;
+  std::uint32_t mailbox_cap() const noexcept;
+  bool refuses_when_full() const noexcept;
+  /// Calls `see` with each group of calls, the default one first: its name and limit.
+  void each_group(void (*see)(void* to, const std::string& name, int limit), void* to) const;
   /// What errors call it: its name, or its type.
   std::string shown_name() const;
 
@@ -230,6 +272,7 @@ class MANTA_API actor_core : public job {
   job* in_order(job* newest) noexcept;
   bool push(job* mail) noexcept;
   arrival insert(job* mail) noexcept;
+  void schedule() noexcept;
   void send_slowly(job* call, std::uint64_t caller) noexcept;
   void drain() noexcept;
   bool run_mails(job* list, int& budget) noexcept;
@@ -250,11 +293,13 @@ class MANTA_API actor_core : public job {
   rare_state* rare() const noexcept { return rare_.load(std::memory_order_acquire); }
   void stop_now(end_reason why);
   void leave_line() noexcept;
+  bool lose(end_reason why, error told) noexcept;
   void construction_failed(const error& reason) noexcept;
   bool push_final() noexcept;
   verdict at_end_mail() noexcept;
   void rejoin(job* current) noexcept;
   void stopped(job* current) noexcept;
+  void come_to_rest(leaving how) noexcept;
   void end_life() noexcept;
   void dispose() noexcept;
   void fail_lost(job* list) noexcept;
@@ -273,6 +318,10 @@ class MANTA_API actor_core : public job {
   void complete_in_lane(job* call, std::uint64_t bits) noexcept;
   bool are_lanes_over(lane_end waits_as) noexcept;
   std::vector<job_ref> running_calls() noexcept;
+  // actor_elsewhere.cpp: an object in another process
+  job* take_forwarded() noexcept;
+  void forward_mails() noexcept;
+  void forward(job* call, bool has_more) noexcept;
   // actor_cap.cpp: full mailboxes
   void left_mailbox(std::uint32_t calls) noexcept;
   void open_places() noexcept;
@@ -291,6 +340,8 @@ class MANTA_API actor_core : public job {
   end_reason reason_ = end_reason::ended;
   bool has_object_ = false;
   bool has_lanes_ = false;
+  bool is_elsewhere_;
+  bool is_fed_here_ = false;        // its object is here, and its calls come from other processes
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
   // Written at every call by the worker that runs the actor.
@@ -298,6 +349,16 @@ class MANTA_API actor_core : public job {
   std::atomic<job*> running_{nullptr};
   std::atomic<bool> stop_{false};
   std::atomic<std::uint8_t> turn_{0};
+};
+
+/// Stands for an actor of another process; has no object and needs no construction.
+class MANTA_API mirror_core final : public actor_core {
+ public:
+  /// With one handle. Throws std::bad_alloc.
+  static mirror_core* make(const actor_ops* kind);
+
+ private:
+  explicit mirror_core(const actor_ops* kind) : actor_core(kind) {}
 };
 
 }  // namespace manta::inline v0::exec

@@ -49,10 +49,11 @@ struct MANTA_API call_extra : timer_entry {
   std::unique_ptr<std::string> name;
   std::unique_ptr<resource_claim> claim;  // null: it asked for nothing
   exception_filter retry;
-  std::uint32_t retries_left = 0;
+  std::uint32_t retries_left = 3;
   std::uint32_t attempt = 0;
   priority level = priority::normal;
   bool losable = false;
+  bool is_outside = false;  // runs in another process (outside.hpp); set before others know the job
   std::optional<error> failure;
 };
 static_assert(sizeof(call_extra) <= job::extra_size);

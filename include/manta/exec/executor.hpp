@@ -12,6 +12,7 @@
 #include <manta/exec/context.hpp>
 #include <manta/exec/deque.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/outside.hpp>
 #include <manta/exec/parker.hpp>
 #include <manta/spec/options.hpp>
 
@@ -141,7 +142,9 @@ class MANTA_API executor {
   }
   /// What the deadline of a context is that has none of its own.
   static base::time_point without_deadline() noexcept {
-    return check_of_outcomes() != nullptr ? unlimited : no_deadline;
+    const bool is_plain =
+        check_of_outcomes() == nullptr && elsewhere.load(std::memory_order_relaxed) == nullptr;
+    return is_plain ? no_deadline : unlimited;
   }
 
   /// Queues a job that needs nothing any more; takes over one hold. Requires require().
@@ -174,12 +177,15 @@ class MANTA_API executor {
   static bool try_run(job* j) { return run_here(j); }
   /// Executes `entry` here when it is the newest of this thread's queue and enough stack is left.
   static bool run_newest(job* entry);
+  /// Whether the calling thread's stack has room for one more job.
+  static bool has_room_here() noexcept;
   /// Whether `j` is a job that runs on this thread, or a call of an actor whose method does: a wait
   /// for it would be for ever.
   static bool is_self_wait(job* j) noexcept;
   [[noreturn]] static void raise_self_wait();
   /// Sleeps until `p` is signalled (true) or the deadline; a worker lends its core meanwhile.
-  static bool sleep(parker& p, const base::deadline& deadline);
+  /// `awaited`: the job that is waited for, if it is one.
+  static bool sleep(parker& p, const base::deadline& deadline, job* awaited = nullptr);
 
   /// Calls `see` with every thread's queue there ever was. Any thread.
   template <class F>
@@ -187,6 +193,9 @@ class MANTA_API executor {
     for (int i = 0; work_queue* const q = queue_at(i); ++i) see(*q);
   }
 
+  /// Aims at another number of workers from now on; threads come when there is work for them. While
+  /// it runs, by one thread at a time.
+  void aim_at(int workers) noexcept;
   /// Number of workers it aims at; 0 when none runs.
   int target() const noexcept;
   base::time_point started() const noexcept { return started_; }
@@ -237,6 +246,7 @@ class MANTA_API executor {
   static bool run_here(job* j);
   static bool run_actor_here(job* call);
   static bool spin_for(job* j, const base::deadline& deadline);
+  static bool sleep_outside(outside& away, parker& p, const base::deadline& deadline, job* awaited);
   void leave_thread(work_queue* queue) noexcept;
   work_queue* adopt_queue(bool is_worker);
 

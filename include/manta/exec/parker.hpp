@@ -21,9 +21,21 @@ class MANTA_API parker {
   bool is_signalled() const noexcept { return state_.load(std::memory_order_acquire) == signalled; }
   void reset() noexcept { state_.store(idle, std::memory_order_relaxed); }
 
+  // The parts of park, for an owner who sleeps on other words, too: begin; unless that is false, a
+  // (private) futex wait while the word is `sleeping`; then end.
+  static constexpr std::uint32_t sleeping = 1;
+  bool begin_sleep() noexcept {
+    std::uint32_t expected = idle;
+    return state_.compare_exchange_strong(expected, sleeping, std::memory_order_acquire);
+  }
+  const std::atomic<std::uint32_t>& word() const noexcept { return state_; }
+  void end_sleep() noexcept {
+    std::uint32_t expected = sleeping;
+    state_.compare_exchange_strong(expected, idle, std::memory_order_acquire);
+  }
+
  private:
   static constexpr std::uint32_t idle = 0;
-  static constexpr std::uint32_t sleeping = 1;
   static constexpr std::uint32_t signalled = 2;
   std::atomic<std::uint32_t> state_{idle};
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -9,9 +10,13 @@
 #include <utility>
 
 #include <manta/base/export.hpp>
+#include <manta/base/id.hpp>
+#include <manta/base/type_name.hpp>
 #include <manta/codec/codec.hpp>
 #include <manta/codec/identity.hpp>
 #include <manta/codec/obstacle.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/job.hpp>
 
 // How the values of a job become bytes and come back: where the typed front meets codec and wire.
@@ -33,6 +38,30 @@ struct carrier {
   /// The same for the value of a job that has one; null for void.
   void (*write_value)(exec::job* j, codec::out_archive& out) = nullptr;
   void (*renew_value)(exec::job* j, codec::in_archive& in) = nullptr;
+  /// Puts the value that is read into the empty slot; null for void.
+  void (*read_value)(exec::job* j, codec::in_archive& in) = nullptr;
+  /// The arguments of a job that needs nothing any more as its function's parameters: futures are
+  /// replaced by their values.
+  void (*write_parameters)(exec::job* j, codec::out_archive& out) = nullptr;
+  /// Why such a job can't run: the error of an argument; null when it can.
+  const error* (*failure)(exec::job* j) noexcept = nullptr;
+};
+
+/// An actor with one handle and the job that constructs it, with two holds.
+struct made_actor {
+  exec::actor_core* core = nullptr;
+  exec::job* construction = nullptr;
+};
+
+/// How a call that came from another process becomes a job of this one; what entry::ops points to.
+struct inbound {
+  /// A task with two holds whose parameters are read from `in`. `with`: for the extra that it has.
+  exec::job* (*make)(const exec::extra_source& with, codec::in_archive& in) = nullptr;
+  /// The same for a call of a method, with the number of its group.
+  exec::job* (*make_call)(exec::actor_core* to, std::uint64_t group, const exec::extra_source& with,
+                          codec::in_archive& in) = nullptr;
+  /// An actor and its construction, which nobody knows yet.
+  made_actor (*make_actor)(codec::in_archive& in) = nullptr;
 };
 
 inline const carrier* carrier_of(const exec::job* j) noexcept {
@@ -44,6 +73,11 @@ inline const carrier* carrier_of(const exec::job* j) noexcept {
 MANTA_API void check_arguments(exec::job* j);
 /// The same for the value of a ready object that nobody knows yet.
 MANTA_API void check_object(exec::job* j);
+
+/// The actor that came as an id from another process, with a handle: the core that is known here,
+/// or a new one of that kind that stands for it. Null: this process can't know it. Throws
+/// std::bad_alloc.
+MANTA_API exec::actor_core* borrow_actor(const base::id& what, const exec::actor_ops* kind);
 
 /// What memory is filled with whose value was moved away.
 inline constexpr int poison = 0xdb;
@@ -57,6 +91,37 @@ inline constexpr bool can_travel =
 template <class T>
 void write(codec::out_archive& out, const T& value) {
   if constexpr (can_travel<T>) codec::write(out, value);
+}
+
+/// Throws encode_failed: a value of the one type has to be copied to become the other, and can't.
+[[noreturn]] MANTA_API void raise_not_convertible(const char* from, const char* to);
+
+/// Writes a value that will be gone before the parcel is used.
+template <class T>
+void write_passing(codec::out_archive& out, const T& value) {
+  const bool before = out.passing(true);
+  node::write(out, value);
+  out.passing(before);
+}
+
+/// Writes `value` as the P that it becomes.
+template <class P, class T>
+void write_as([[maybe_unused]] codec::out_archive& out, [[maybe_unused]] const T& value) {
+  if constexpr (!can_travel<P>) {
+    return;
+  } else if constexpr (std::is_same_v<P, T>) {
+    codec::write(out, value);
+  } else if constexpr (std::is_convertible_v<const T&, P>) {
+    write_passing(out, static_cast<P>(value));
+  } else {
+    raise_not_convertible(base::spelled_type<T>(), base::spelled_type<P>());
+  }
+}
+
+/// Makes a T of what is read at `at`.
+template <class T>
+void read_at([[maybe_unused]] T* at, [[maybe_unused]] codec::in_archive& in) {
+  if constexpr (can_travel<T>) new (static_cast<void*>(at)) T(codec::read<T>(in));
 }
 
 /// Replaces `at` by what is read.

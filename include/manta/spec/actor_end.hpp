@@ -15,6 +15,7 @@ enum class end_reason : std::uint8_t {
   exited,              ///< one of its methods called this_actor::exit
   constructor_failed,  ///< its object was never made
   runtime_ended,       ///< the runtime ended before it
+  process_lost,        ///< its isolated worker died, and max_restarts were spent
 };
 
 /// "killed" and so on; static storage.

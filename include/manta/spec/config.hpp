@@ -30,6 +30,12 @@ enum class event_mode : std::uint8_t {
   all,   ///< starts and ends, too: about 0.2 us a task
 };
 
+/// What runs tasks.
+enum class isolation_mode : std::uint8_t {
+  threads,    ///< threads of this process
+  processes,  ///< worker processes: a crash costs the task that ran, and nothing else
+};
+
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
@@ -63,6 +69,9 @@ struct config {
   std::optional<std::string> control = std::nullopt;
   /// events: none, rare or all, see event_mode. Default: rare.
   std::optional<event_mode> events = std::nullopt;
+  /// isolation: threads or processes, see isolation_mode. With processes `workers` is their number;
+  /// the runtime has to be made before the program starts threads. Default: threads.
+  std::optional<isolation_mode> isolation = std::nullopt;
 };
 
 namespace spec {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/export.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/exec/parker.hpp>
+
+// Where jobs go that run in another process.
+//
+// Problem. The fast tier runs jobs on its own threads and must not know of processes; but a job
+// that is to run elsewhere has to be kept from those threads, from who waits for it and would run
+// it in place, and a thread that waits has to look after what comes in from outside.
+//
+// Idea. One object, which node/ puts here, is asked at three places that default runs never come
+// to: when a call is made that has an extra (call_extra.hpp) whether the job is one of its own;
+// when such a job has all it needs, to take it; and when a thread is about to sleep, to do that for
+// it. A job that it took is claimed by it when it leaves, and not before, so that it can still be
+// withdrawn.
+//
+// An actor has a core in each process that knows it, and its object in one. The core of another
+// process is a mailbox on the way there: who finds it idle sends its calls on, in their order, on
+// the same thread (actor_elsewhere.cpp).
+//
+// Threads: any, all at once.
+
+namespace manta::inline v0::exec {
+
+/// Why an actor's object elsewhere is to end.
+enum class leaving : std::uint8_t {
+  unneeded,  ///< the last handle went
+  retired,   ///< after the calls made before
+  stopped,   ///< it was killed; outside::kill was called
+};
+
+/// Who runs jobs elsewhere. Installed while no runtime runs.
+class MANTA_API outside {
+ public:
+  /// Takes over the queue's hold of a job whose needs are met.
+  virtual void take(job* j) noexcept = 0;
+  /// Sleeps until `p`, the calling thread's, is signalled (true) or the deadline. `awaited`: the
+  /// job that is waited for, null when it is something else.
+  virtual bool sleep(parker& p, const base::deadline& deadline, job* awaited) = 0;
+  /// A claimed job of its own is to stop; it was asked to before this.
+  virtual void stop(job* j) noexcept = 0;
+  /// The same, and what runs it ends at once.
+  virtual void end(job* j) noexcept = 0;
+
+  // Actors whose object is elsewhere.
+  /// Has the object made; settles the construction, which is claimed and needs nothing any more,
+  /// and whose holds it takes over, by actor_ops::settle.
+  virtual void construct(actor_core* of, job* construction) noexcept = 0;
+  /// The next call in its mailbox's order; takes over one hold. `has_more`: others follow at once.
+  virtual void forward(actor_core* to, job* call, bool has_more) noexcept = 0;
+  /// The object is to end. True: actor_core::end_elsewhere will be called when it is gone. False:
+  /// it is gone.
+  virtual bool leave(actor_core* of, leaving how) noexcept = 0;
+  /// The actor was killed: what has not begun fails at once, what runs is asked to stop.
+  virtual void kill(actor_core* of) noexcept = 0;
+  /// An actor whose object is here, and whose calls come from elsewhere, has its turn. True: the
+  /// thread that feeds it gives it that soon, by job_ops::execute.
+  virtual bool gives_turn(actor_core* to) noexcept = 0;
+
+  /// What jobs ask for is granted by who gets them next: they are taken before they ask.
+  bool asks_elsewhere = false;
+
+ protected:
+  ~outside() = default;
+};
+
+/// The one that is installed; null for none.
+extern MANTA_API constinit std::atomic<outside*> elsewhere;
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <manta/actor_jobs.hpp>
+#include <manta/inbound.hpp>
+
+// Constructions and calls of actors that come from another process. As with tasks (inbound.hpp)
+// what comes is the parameters; a method's object and its type are the actor's.
+
+namespace manta::inline v0::detail {
+
+template <auto F, class T>
+struct inbound_method {
+  static exec::job* make(exec::actor_core* to, std::uint64_t group, const exec::extra_source& with,
+                         codec::in_archive& in) {
+    using sig = signature<decltype(F)>;
+    using R = typename sig::result;
+    using pack = typename inbound_pack<typename sig::parameters>::type;
+    using call = method_call<F, R, T, pack>;
+    call* const made =
+        make_job_with<call, front_of_call<flat_t<R>>>(with, to, typename pack::arrived{in});
+    made->caller |= group << exec::actor_core::group_shift;
+    return made;
+  }
+  static constexpr node::inbound value{.make_call = &make};
+
+  static constexpr const void* ops() noexcept {
+    if constexpr (is_inbound<F>()) {
+      return &value;
+    } else {
+      return nullptr;
+    }
+  }
+};
+
+template <class T, class... P>
+struct inbound_constructor {
+  static node::made_actor make(codec::in_archive& in) {
+    using pack = typename inbound_pack<type_list<P...>>::type;
+    using job = construction<T, pack, P...>;
+    job* const made = make_job<job>(nullptr, typename pack::arrived{in});
+    try {
+      made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
+    } catch (...) {
+      made->arguments.drop();
+      exec::free_block(made, sizeof(job));
+      throw;
+    }
+    return {made->core, made};
+  }
+  static constexpr node::inbound value{.make_actor = &make};
+
+  static constexpr const void* ops() noexcept {
+    if constexpr (are_read_by_value(type_list<P...>{})) {
+      return &value;
+    } else {
+      return nullptr;
+    }
+  }
+};
+
+}  // namespace manta::inline v0::detail

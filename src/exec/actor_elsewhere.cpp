@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <new>
+#include <string>
+#include <utility>
+
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/exec/outside.hpp>
+
+#include "actor_state.hpp"
+
+// A core whose object is in another process.
+//
+// Problem. Calls have to get there in each caller's order, with no thread between the caller and
+// the wire; and the core has to end as one with an object does: after its calls, once, told.
+//
+// Idea. The mailbox stays as it is. Who finds it idle takes the mails and gives each call to who
+// runs things elsewhere, who sends it and finishes it when its answer is there. So a call is begun,
+// as far as this core knows, when it was sent, and nothing is in its way here; what the object's
+// process has not begun it refuses itself when the actor ends there.
+//
+//   end: the mail of the end, or a stop --> outside::leave --> (the object goes) --> end_elsewhere
+//
+// A place in a full mailbox is free again when the call begins there. The calls of one actor that
+// were sent are begun in their order, `limit` at a time, so those are counted.
+
+namespace manta::inline v0::exec {
+
+bool asks_elsewhere() noexcept {
+  const outside* const away = elsewhere.load(std::memory_order_acquire);
+  return away != nullptr && away->asks_elsewhere;
+}
+
+void construct_elsewhere(actor_core* of, job* construction) noexcept {
+  if (outside* const away = elsewhere.load(std::memory_order_acquire)) {
+    away->construct(of, construction);
+    return;
+  }
+  construction->fail(cancelled_error(), 1);
+  of->kind().settle(of, construction);
+}
+
+void actor_core::is_here() noexcept {
+  is_elsewhere_ = false;
+  is_fed_here_ = true;
+}
+
+// The new mails, oldest first; null when the core is idle; the closed mark when it was ended.
+job* actor_core::take_forwarded() noexcept {
+  for (;;) {
+    if (job* const list = inbox_.exchange(nullptr, std::memory_order_acq_rel)) {
+      return list == closed_mark() ? list : in_order(list);
+    }
+    job* expected = nullptr;
+    if (inbox_.compare_exchange_strong(expected, idle_mark(), std::memory_order_acq_rel)) {
+      return nullptr;
+    }
+  }
+}
+
+void actor_core::forward_mails() noexcept {
+  job* list = backlog_.exchange(nullptr, std::memory_order_relaxed);
+  for (;;) {
+    if (list == nullptr) list = take_forwarded();
+    if (list == nullptr) return;
+    if (list == closed_mark() || is_stopping()) {
+      if (list != closed_mark()) backlog_.store(list, std::memory_order_release);
+      stopped(nullptr);
+      return;
+    }
+    job* const next = link_of(list);
+    if (list == this) {
+      backlog_.store(next, std::memory_order_release);
+      if (at_end_mail() == verdict::ended) return;
+    } else {
+      forward(list, next != nullptr);
+    }
+    list = next;
+  }
+}
+
+namespace {
+
+// How many calls of the actor may run at a time.
+std::uint32_t limit_of(const rare_state& r) noexcept {
+  if (r.lanes == nullptr) return 1;
+  std::uint32_t sum = 0;
+  for (const actor_lanes::group& g : r.lanes->groups) sum += static_cast<std::uint32_t>(g.limit);
+  return sum;
+}
+
+}  // namespace
+
+void actor_core::forward(job* call, bool has_more) noexcept {
+  if (is_capped()) {
+    rare_state& r = *rare();
+    if (r.sent_on.fetch_add(1, std::memory_order_acq_rel) < limit_of(r)) left_mailbox(1);
+  }
+  call->needs.store(job::begun, std::memory_order_relaxed);
+  outside* const away = elsewhere.load(std::memory_order_acquire);
+  if (away == nullptr) {
+    end_call(call, cancelled_error());
+    ended_elsewhere();
+    return;
+  }
+  away->forward(this, call, has_more);
+}
+
+void actor_core::ended_elsewhere() noexcept {
+  if (!is_capped()) return;
+  rare_state& r = *rare();
+  if (r.sent_on.fetch_sub(1, std::memory_order_acq_rel) > limit_of(r)) left_mailbox(1);
+}
+
+void actor_core::end_elsewhere() noexcept { end_life(); }
+
+void actor_core::stay_elsewhere() noexcept {
+  if (at_end_mail() == verdict::goes_on) forward_mails();
+}
+
+bool actor_core::admit_from_afar() noexcept {
+  rare_state& r = *rare();
+  const std::uint32_t before = r.taken.fetch_add(1, std::memory_order_seq_cst);
+  if (before < r.cap || r.on_full == full_policy::wait) return true;
+  left_mailbox(1);
+  return false;
+}
+
+mirror_core* mirror_core::make(const actor_ops* kind) {
+  auto* const made = new (allocate_block(sizeof(mirror_core))) mirror_core(kind);
+  static_cast<void>(made->claim_start());
+  made->begin(nullptr);
+  return made;
+}
+
+void actor_core::lose_elsewhere(end_reason why, error told) noexcept {
+  if (!lose(why, std::move(told))) return;  // who stopped it sees to the end
+  job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
+  if (newest != idle_mark() && newest != closed_mark()) fail_lost(in_order(newest));
+  open_places();
+  fail_held();
+  if (newest == idle_mark()) schedule();
+}
+
+std::uint32_t actor_core::restarts() const noexcept {
+  const rare_state* const r = rare();
+  return r != nullptr ? r->restarts : 0;
+}
+
+std::uint32_t actor_core::mailbox_cap() const noexcept {
+  const rare_state* const r = rare();
+  return r != nullptr ? r->cap : 0;
+}
+
+bool actor_core::refuses_when_full() const noexcept {
+  const rare_state* const r = rare();
+  return r != nullptr && r->on_full == full_policy::refuse;
+}
+
+void actor_core::each_group(void (*see)(void* to, const std::string& name, int limit),
+                            void* to) const {
+  if (!has_lanes_) return;
+  for (const actor_lanes::group& g : rare()->lanes->groups) see(to, g.name, g.limit);
+}
+
+}  // namespace manta::inline v0::exec

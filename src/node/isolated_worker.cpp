@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/isolated_worker.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <new>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio_ext.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <manta/base/check.hpp>
+#include <manta/base/pause.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/node/carrier.hpp>
+#include <manta/spec/config.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/desk.hpp"
+#include "node/passed_job.hpp"
+#include "node/ring_sleep.hpp"
+#include "node/trip.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+using page = wire::worker_page;
+using wire::slot_state;
+
+constexpr std::chrono::microseconds always_spin{2};
+constexpr std::size_t most_early_stops = 1024;
+
+// The node is gone, or says what can't be: nothing is left to be done, and nobody to be told.
+[[noreturn]] void vanish() noexcept { _exit(0); }
+
+}  // namespace
+
+isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat)
+    : line_(std::move(line)),
+      unique_(seat.number),
+      socket_(seat.socket),
+      settings_(*seat.settings),
+      up_(line_.to_node()),
+      down_(line_.to_worker()) {}
+
+void isolated_worker::run() {
+  prctl(PR_SET_NAME, "manta-worker", 0, 0, 0);
+  // It ends without the ends of the C library, so what tasks print must not wait for them.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  main_thread_ = std::this_thread::get_id();
+  asks_elsewhere = true;
+  spin_us_ = settings_.spin_us;
+  exec::elsewhere.store(this, std::memory_order_release);
+  exec::executor_settings with;
+  with.workers = 1;
+  with.spin_us = 0;  // the main thread is the one that is waited for
+  exec::executor::global().start(with, [this] { desk::global().open(settings_); });
+  exec::executor::require();
+  std::thread([this] { listen(); }).detach();
+  // Messages go first, so that an actor finds several calls in one turn; but not for ever.
+  constexpr int most_before_turn = 64;
+  for (int messages = 0;;) {
+    const bool any = messages < most_before_turn &&
+                     (serve_aside() || pump(doing::nothing, nullptr) == came::something);
+    messages = any ? messages + 1 : 0;
+    if (!any && !serve_actor()) wait_for_message();
+  }
+}
+
+// Runs the first task that was put aside, if there is one.
+bool isolated_worker::serve_aside() {
+  put_aside first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aside_.empty()) return false;
+    first = std::move(aside_.front());
+    aside_.pop_front();
+  }
+  serve_one(first.frame, first.number);
+  return true;
+}
+
+// By whichever thread: the main one may have gone to sleep meanwhile.
+void isolated_worker::put_away(wire::frame_buffer frame, std::uint64_t number, const base::id& id) {
+  {
+    const std::lock_guard lock(mutex_);
+    aside_.push_back({std::move(frame), number, id});
+  }
+  main_sleep_.signal();
+}
+
+// Spins as long as somebody who waits for an answer would, then sleeps until the bell.
+void isolated_worker::wait_for_message() noexcept {
+  const base::time_point from = base::now();
+  const base::time_point until = from + std::chrono::microseconds(spin_us_);
+  for (std::uint32_t round = 1; !down_.has_message(); ++round) {
+    base::pause();
+    if (round % 16 != 0) continue;
+    const base::time_point now = base::now();
+    if (now < until) {
+      if (now - from > always_spin) sched_yield();  // who is to send may need this very core
+      continue;
+    }
+    ring_sleep nap(main_sleep_);
+    nap.add(down_.ring());
+    if (!down_.has_message()) nap.sleep(base::after(1h));
+    break;
+  }
+  main_sleep_.reset();
+}
+
+// ---- tasks that come
+
+// Takes the next message; runs a task unless something is awaited that it is not.
+isolated_worker::came isolated_worker::pump(doing now, exec::job* awaited) {
+  if (!down_.has_message()) return came::nothing;
+  begun_task begun;
+  {
+    const borrowed_workbench on;
+    {
+      const std::unique_lock lock(down_mutex_, std::try_to_lock);
+      if (!lock) return came::nothing;
+      switch (down_.take(on->frame)) {
+        case wire::frame_receiver::got::message:
+          break;
+        case wire::frame_receiver::got::nothing:
+          return came::nothing;
+        case wire::frame_receiver::got::broken:
+          vanish();
+      }
+    }
+    const result<const wire::message_view&> read = on->reader.read(on->frame.bytes());
+    if (!read) vanish();
+    if (heard(*read)) return came::something;
+    const auto* const task = std::get_if<wire::task_view>(&read->body);
+    if (task == nullptr) vanish();
+    const std::uint64_t number = read->head.request.low;
+    const bool is_awaited = awaited != nullptr && task->id == exec::id_of(*awaited);
+    if (now != doing::nothing && !is_awaited) {
+      const base::id id = task->id;
+      put_away(std::move(on->frame), number, id);
+      return came::something;
+    }
+    begun = begin(*task, number);
+  }
+  // While it runs this worker does not wait, whatever lies below on the stack.
+  const std::uint64_t outer = say_waits(page::awaits_nothing);
+  run_task(begun);
+  say_waits(outer);
+  return came::something;
+}
+
+void isolated_worker::give_one_back(void* to, const base::id& id) {
+  static_cast<isolated_worker*>(to)->give_back(id, 1);
+}
+
+// A message that is no task.
+bool isolated_worker::heard(const wire::message_view& read) {
+  if (std::holds_alternative<wire::task_view>(read.body)) return false;
+  const arrived_handles handles(handles_of(read), tenant_id(), give_one_back, this);
+  if (const auto* const ended = std::get_if<wire::result_view>(&read.body)) {
+    on_result(read.head, *ended);
+  } else if (const auto* const call = std::get_if<wire::call_view>(&read.body)) {
+    on_call(*call, read.head.request.low);
+  } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&read.body)) {
+    on_spawn(*spawn, read.head.request.low);
+  } else if (const auto* const changes = std::get_if<wire::changes_view>(&read.body)) {
+    on_changes(*changes);
+  } else if (const auto* const end = std::get_if<wire::actor_end_view>(&read.body)) {
+    on_end_order(*end);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// The main thread begins to wait, or goes on; answers what it said before.
+std::uint64_t isolated_worker::say_waits(std::uint64_t awaits) noexcept {
+  const std::lock_guard lock(mutex_);
+  line_.page().stacked.store(awaits != page::awaits_nothing || depth_ == 0 ? depth_ : depth_ - 1,
+                             std::memory_order_release);
+  const std::uint64_t before = std::exchange(main_awaits_, awaits);
+  main_looks_ = awaits != page::awaits_nothing;
+  publish_awaits();
+  return before;
+}
+
+// Another thread of a task begins to wait, or goes on: what it waits for may need this worker's
+// place.
+void isolated_worker::say_other_waits(int change) noexcept {
+  const std::lock_guard lock(mutex_);
+  others_waiting_ += change;
+  publish_awaits();
+}
+
+void isolated_worker::publish_awaits() noexcept {
+  const std::uint64_t own = main_awaits_;
+  const bool has_others = own == page::awaits_nothing && others_waiting_ > 0;
+  line_.page().awaits.store(has_others ? page::awaiting(0, false) : own, std::memory_order_release);
+}
+
+void isolated_worker::serve_one(wire::frame_buffer& task, std::uint64_t number) {
+  begun_task begun;
+  {
+    const borrowed_workbench on;
+    const result<const wire::message_view&> read = on->reader.read(task.bytes());
+    MANTA_CHECK(read.has_value());
+    begun = begin(std::get<wire::task_view>(read->body), number);
+  }
+  run_task(begun);
+}
+
+// The task's result when it has suspended, or stands for another one's.
+struct isolated_worker::late_answer : exec::waiter {
+  isolated_worker* to = nullptr;
+  begun_task of;
+};
+
+// Its job, if it was not taken back and could be read. The message is not needed any more then.
+isolated_worker::begun_task isolated_worker::begin(const wire::task_view& task,
+                                                   std::uint64_t number) noexcept {
+  begun_task out{.id = task.id, .number = number, .at = base::now()};
+  // Also when it has been taken back: whoever gets it then has been lent his own.
+  const arrived_handles handles(task.arguments.references, tenant_id(), give_one_back, this);
+  if (!line_.page().claim(number, slot_state::running)) return out;
+  const neutral_caller nobody;
+  try {
+    out.job = make_task(task);
+    const std::lock_guard lock(mutex_);
+    running_[number] = out.job;
+  } catch (...) {
+    const error failure = describe_current_exception("the message of a task");
+    const borrowed_workbench on;
+    write_failure(*on, out.id, {unique_, number}, failure);
+    line_.page().finish(number);
+    send(*on);
+  }
+  return out;
+}
+
+void isolated_worker::run_task(const begun_task& task) noexcept {
+  exec::job* const j = task.job;
+  if (j == nullptr) return;
+  bool is_stopped = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped = early_stops_.erase(task.number) > 0;
+  }
+  if (is_stopped) exec::cancel_job(j, true);
+  ++depth_;
+  j->ops->execute(j);
+  --depth_;
+  if (__fpending(stdout) > 0) std::fflush(stdout);
+  if (j->is_ready()) {
+    answer(task);
+  } else if (answer_when_ready(task) && line_.page().leave_stack(task.number)) {
+    const std::lock_guard lock(up_mutex_);
+    up_.bell();
+  }
+}
+
+// False: it is ready, and was answered.
+bool isolated_worker::answer_when_ready(const begun_task& task) noexcept {
+  auto* const late = new (std::nothrow) late_answer;
+  if (late == nullptr) vanish();  // nobody could be told
+  late->to = this;
+  late->of = task;
+  late->fire = [](exec::waiter* w) noexcept {
+    const std::unique_ptr<late_answer> self(static_cast<late_answer*>(w));
+    self->to->answer(self->of);
+  };
+  if (task.job->add_waiter(late)) return true;
+  delete late;
+  answer(task);
+  return false;
+}
+
+// Gives up the hold of a task that has ended.
+void isolated_worker::answer(const begun_task& task) noexcept {
+  exec::job* const ended = task.job;
+  {
+    const std::lock_guard lock(mutex_);
+    running_.erase(task.number);
+  }
+  // Before the result goes: with that the slot is the node's, who may give it to the next task. It
+  // may have done so long ago, when this one left the stack.
+  line_.page().finish(task.number);
+  const base::id request{unique_, task.number};
+  {
+    const borrowed_workbench on;
+    try {
+      write_result(*on, ended, request, base::now() - task.at);
+    } catch (...) {
+      try {
+        write_failure(*on, task.id, request, describe_current_exception(ended->ops->function));
+      } catch (...) {
+        vanish();  // there is no memory to say so
+      }
+    }
+    send(*on);
+  }
+  ended->drop();
+}
+
+// Waits for room as long as it takes: the node reads whatever else happens.
+void isolated_worker::send(workbench& on) noexcept {
+  if (!on.references.empty()) lend_own(on);
+  const std::lock_guard lock(up_mutex_);
+  up_.send(on.writer.pieces(), on.writer.size_bytes());
+  while (!up_.flush(1s)) {
+  }
+  up_.bell();
+}
+
+// ---- calls that tasks make
+
+void isolated_worker::take(exec::job* j) noexcept {
+  if (!j->try_claim()) {
+    j->drop_entry();
+    return;
+  }
+  std::uint64_t request = 0;
+  try {
+    const carrier& by = *carrier_of(j);
+    if (const error* const inherited = by.failure(j)) inherited->raise();
+    const borrowed_workbench on;
+    {
+      const std::lock_guard lock(mutex_);
+      request = ++last_request_;
+      asked_[request] = j;
+      asked_by_job_[j] = request;
+    }
+    write_task(*on, j, {unique_, request});
+    send(*on);
+  } catch (...) {
+    error failure = describe_current_exception(j->ops->function);
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.erase(request);
+      asked_by_job_.erase(j);
+    }
+    j->fail(std::move(failure), 1);
+  }
+}
+
+void isolated_worker::on_result(const wire::envelope& head,
+                                const wire::result_view& arrived) noexcept {
+  exec::job* j = nullptr;
+  exec::actor_core* made_here = nullptr;  // when it was a construction
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = asked_.find(head.request.low);
+    if (found == asked_.end()) return;
+    j = found->second;
+    asked_.erase(found);
+    asked_by_job_.erase(j);
+    if (const auto made = constructions_.find(j); made != constructions_.end()) {
+      made_here = made->second;
+      constructions_.erase(made);
+    }
+  }
+  const std::uint64_t bits = fill_slot(j, arrived);
+  j->ops->drop_arguments(j);
+  j->finish(bits | exec::job_bits::claimed, 1);
+  if (made_here != nullptr) made_here->kind().settle(made_here, j);
+}
+
+std::uint64_t isolated_worker::request_of(exec::job* awaited) noexcept {
+  if (awaited == nullptr) return 0;
+  const std::lock_guard lock(mutex_);
+  const auto found = asked_by_job_.find(awaited);
+  return found == asked_by_job_.end() ? 0 : found->second;
+}
+
+bool isolated_worker::sleep(exec::parker& p, const base::deadline& deadline, exec::job* awaited) {
+  constexpr auto longest = 1s;
+  const exec::job_ref end(awaited != nullptr ? awaited->awaited() : nullptr);
+  // Only the main thread runs tasks, and only one that is waited for without a limit.
+  const bool is_main = std::this_thread::get_id() == main_thread_;
+  const bool may_run = is_main && end && !deadline && exec::executor::has_room_here();
+  std::uint64_t outer = page::awaits_nothing;
+  base::time_point spin_until = base::after(std::chrono::microseconds(spin_us_));
+  bool has_said = false;
+  bool is_late = false;
+  for (std::uint32_t round = 1; !p.is_signalled() && !is_late; ++round) {
+    // Another thread that waits leaves the ring to the main one while that looks.
+    if (!is_main && main_looks_.load() && p.park_until(base::after(1ms))) continue;
+    if (may_run && serve_awaited(*end.get())) continue;
+    if (pump(doing::waits, may_run ? end.get() : nullptr) == came::something) continue;
+    base::pause();
+    if (round % 16 != 0) continue;
+    const base::time_point now = base::now();
+    is_late = deadline && now >= *deadline;
+    if (is_late) continue;
+    if (!has_said) {
+      // The node may start it here, or another worker in this one's place.
+      has_said = true;
+      if (is_main) {
+        outer = say_waits(page::awaiting(request_of(end.get()), may_run));
+      } else {
+        say_other_waits(1);
+      }
+      const std::lock_guard lock(up_mutex_);
+      up_.bell();
+      continue;
+    }
+    if (now < spin_until) continue;
+    ring_sleep nap(p);
+    nap.add(down_.ring());
+    const base::time_point most = now + (may_run && others_waiting_ > 0 ? 1ms : longest);
+    if (!down_.has_message()) nap.sleep(deadline ? std::min(*deadline, most) : most);
+  }
+  if (has_said) {
+    if (is_main) {
+      say_waits(outer);
+    } else {
+      say_other_waits(-1);
+    }
+    const std::lock_guard lock(up_mutex_);
+    up_.bell();
+  }
+  return p.is_signalled();
+}
+
+// Runs what is waited for, if another thread put it aside.
+bool isolated_worker::serve_awaited(const exec::job& awaited) {
+  put_aside found;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aside_.empty()) return false;
+    const base::id id = exec::id_of(awaited);
+    const auto it =
+        std::ranges::find_if(aside_, [&](const put_aside& one) { return one.id == id; });
+    if (it == aside_.end()) return false;
+    found = std::move(*it);
+    aside_.erase(it);
+  }
+  const std::uint64_t outer = say_waits(page::awaits_nothing);
+  serve_one(found.frame, found.number);
+  say_waits(outer);
+  return true;
+}
+
+// ---- the node's orders
+
+// What a task asked for is the node's, which knows who runs it.
+void isolated_worker::stop(exec::job* j) noexcept { send_order(j, worker_order::kind::stop); }
+void isolated_worker::end(exec::job* j) noexcept { send_order(j, worker_order::kind::end); }
+
+void isolated_worker::send_order(exec::job* j, worker_order::kind what) noexcept {
+  const worker_order order{what, request_of(j)};
+  if (order.number != 0) ::send(socket_, &order, sizeof order, MSG_NOSIGNAL);
+}
+
+void isolated_worker::obey(std::uint64_t number) noexcept {
+  exec::job_ref asked;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = running_.find(number);
+    if (found == running_.end()) {
+      // It may be about to begin. Numbers grow, so the old ones mean nothing any more.
+      if (early_stops_.size() >= most_early_stops) early_stops_.clear();
+      early_stops_.insert(number);
+      return;
+    }
+    if (!found->second->try_hold()) return;
+    asked = exec::job_ref(found->second);
+  }
+  exec::cancel_job(asked.get(), true);
+}
+
+void isolated_worker::listen() noexcept {
+  pthread_setname_np(pthread_self(), "manta-listen");
+  for (;;) {
+    worker_order order;
+    const ssize_t got = recv(socket_, &order, sizeof order, 0);
+    if (got == static_cast<ssize_t>(sizeof order)) {
+      if (order.what == worker_order::kind::kill) {
+        obey_kill(order.number);
+      } else {
+        obey(order.number);
+      }
+    } else if (got >= 0 || errno != EINTR) {
+      vanish();
+    }
+  }
+}
+
+void run_isolated_worker(const worker_seat& seat) noexcept {
+  result<wire::worker_line> line = wire::worker_line::map(seat.line);
+  if (!line) {
+    std::fprintf(stderr, "manta: an isolated worker can't begin: %s\n",
+                 line.error().message().c_str());
+    _exit(1);
+  }
+  // Never destroyed: its threads may be anywhere when the process goes.
+  try {
+    auto* const worker = new isolated_worker(*std::move(line), seat);
+    worker->run();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "manta: an isolated worker can't begin: %s\n", e.what());
+  }
+  _exit(1);
+}
+
+}  // namespace manta::inline v0::node

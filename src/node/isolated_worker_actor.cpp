@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <stdio_ext.h>
+#include <unistd.h>
+
+#include <manta/codec/errors.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/node/carrier.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/isolated_worker.hpp"
+#include "node/trip.hpp"
+
+// The actor of an isolated worker.
+//
+// Idea. It is an actor as in any process, with one handle that is its node's. Its calls come by the
+// ring, so the main thread puts them into the mailbox, and runs them there itself when the ring is
+// empty: one thread takes a call and answers it. What has more than one call at a time has them on
+// the executor's threads.
+//
+//   ring -> call -> mailbox -> (main thread's turn) -> method -> result -> ring
+//
+// How it ends, whoever ended it, its end watcher says to the node.
+//
+// Threads: as isolated_worker.hpp says; the end by any.
+
+namespace manta::inline v0::node {
+
+struct isolated_worker::tenant : exec::end_watcher {
+  isolated_worker* in = nullptr;
+  exec::actor_core* core = nullptr;  // with a pin; its one handle is the node's
+  base::id id;
+};
+
+namespace {
+
+constexpr std::size_t most_early_kills = 64;
+
+// As many threads as calls may run at a time: they are the actor's own business, so the number of
+// cores is no limit; but a limit there has to be.
+int threads_for(const wire::spawn_view& spawn) noexcept {
+  constexpr std::uint64_t most = 64;
+  std::uint64_t sum = 0;
+  for (const wire::group_view& one : spawn.groups) sum += one.limit;
+  return static_cast<int>(std::clamp<std::uint64_t>(sum, 1, most));
+}
+
+// There is no memory to go on with, and nobody who could be told otherwise.
+[[noreturn]] void vanish() noexcept { _exit(0); }
+
+}  // namespace
+
+void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t number) noexcept {
+  begun_task construction{.id = spawn.actor, .number = number, .at = base::now()};
+  const neutral_caller nobody;
+  try {
+    auto made = std::make_shared<tenant>();
+    made->in = this;
+    made->id = spawn.actor;
+    made->tell = [](exec::end_watcher* w, const actor_end& how) noexcept {
+      auto* const self = static_cast<tenant*>(w);
+      self->in->on_own_end(self, how);
+    };
+    made->is_forgotten = [](exec::end_watcher* /*w*/) noexcept { return false; };
+    made->give_up = [](exec::end_watcher* /*w*/) noexcept {};
+    const made_actor actor = make_actor(spawn);
+    made->core = actor.core;
+    made->core->pin();
+    construction.job = actor.construction;
+    actor_end how;
+    made->core->watch(made.get(), how);
+    bool is_killed = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_killed = early_kills_.erase(spawn.actor.low) > 0;
+      lives_here_ = std::move(made);
+    }
+    actor_names::global().set(actor.core, spawn.actor);
+    exec::executor::global().aim_at(threads_for(spawn));
+    construction.job->hold();  // the answer's
+    answer_when_ready(construction);
+    if (is_killed) actor.core->kill();
+  } catch (...) {
+    const error failure = describe_current_exception("the message of an actor");
+    const borrowed_workbench on;
+    write_failure(*on, spawn.actor, {unique_, number}, failure);
+    send(*on);
+    return;
+  }
+  ++depth_;
+  construction.job->ops->execute(construction.job);
+  --depth_;
+}
+
+// With a pin; null: it is not here any more.
+exec::actor_core* isolated_worker::pinned_tenant(const base::id& id) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (lives_here_ == nullptr || lives_here_->id != id) return nullptr;
+  lives_here_->core->pin();
+  return lives_here_->core;
+}
+
+void isolated_worker::on_call(const wire::call_view& call, std::uint64_t number) noexcept {
+  begun_task begun{.id = call.actor, .number = number, .at = base::now()};
+  exec::actor_core* const core = pinned_tenant(call.actor);
+  const neutral_caller nobody;
+  bool is_stopped = false;
+  try {
+    if (core == nullptr) raise(errc::actor_lost, "the actor has ended; the call did not run");
+    begun.job = make_call(call, core);
+    const std::lock_guard lock(mutex_);
+    running_[number] = begun.job;
+    is_stopped = early_stops_.erase(number) > 0;
+  } catch (...) {
+    const error failure = describe_current_exception("the message of a call");
+    const borrowed_workbench on;
+    write_failure(*on, call.actor, {unique_, number}, failure);
+    send(*on);
+    if (core != nullptr) core->unpin();
+    return;
+  }
+  answer_when_ready(begun);
+  if (is_stopped) exec::cancel_job(begun.job, true);
+  core->send(begun.job, begun.job->ops->origin(begun.job).caller);
+  core->unpin();
+}
+
+// The node's handles go.
+void isolated_worker::on_changes(const wire::changes_view& changes) noexcept {
+  for (const wire::reference_change& one : changes.changes) {
+    exec::actor_core* const core = pinned_tenant(one.object);
+    if (core == nullptr) continue;
+    if (one.kind == wire::change_kind::release) {
+      for (std::uint32_t i = 0; i < one.count; ++i) core->drop_handle();
+    }
+    core->unpin();
+  }
+}
+
+void isolated_worker::on_end_order(const wire::actor_end_view& end) noexcept {
+  exec::actor_core* const core = pinned_tenant(end.actor);
+  if (core == nullptr) return;
+  try {
+    core->retire();
+  } catch (const std::bad_alloc&) {
+    vanish();
+  }
+  core->unpin();
+}
+
+// By who ended it. All of its calls have had their answers.
+void isolated_worker::on_own_end(tenant* of, const actor_end& how) noexcept {
+  std::shared_ptr<tenant> was;
+  {
+    const std::lock_guard lock(mutex_);
+    was = std::move(lives_here_);
+  }
+  if (__fpending(stdout) > 0) std::fflush(stdout);
+  actor_names::global().forget(was->core);
+  say_end(of->id, how.reason, how.message);
+  was->core->unpin();
+}
+
+bool isolated_worker::gives_turn(exec::actor_core* to) noexcept {
+  if (std::this_thread::get_id() != main_thread_) return false;
+  if (depth_ > 0 && !is_giving_turn_) return false;
+  turn_ = to;
+  return true;
+}
+
+// Runs the calls that have come; false: there are none.
+bool isolated_worker::serve_actor() noexcept {
+  exec::actor_core* const next = std::exchange(turn_, nullptr);
+  if (next == nullptr) return false;
+  ++depth_;
+  is_giving_turn_ = true;
+  next->ops->execute(next);
+  is_giving_turn_ = false;
+  --depth_;
+  if (__fpending(stdout) > 0) std::fflush(stdout);
+  return true;
+}
+
+// On the thread that listens: the main one may be in a method for long.
+void isolated_worker::obey_kill(std::uint64_t actor) noexcept {
+  exec::actor_core* core = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (lives_here_ == nullptr || lives_here_->id.low != actor) {
+      if (early_kills_.size() >= most_early_kills) early_kills_.clear();
+      early_kills_.insert(actor);
+      return;
+    }
+    core = lives_here_->core;
+    core->pin();
+  }
+  try {
+    core->kill();
+  } catch (const std::bad_alloc&) {
+    vanish();
+  }
+  core->unpin();
+  // What lies in the ring fails now, too.
+  try {
+    while (pump(doing::waits, nullptr) == came::something) {
+    }
+  } catch (...) {
+    vanish();
+  }
+}
+
+// ---- actors of other processes
+
+void isolated_worker::construct(exec::actor_core* of, exec::job* construction) noexcept {
+  std::uint64_t request = 0;
+  try {
+    if (const error* const inherited = carrier_of(construction)->failure(construction)) {
+      inherited->raise();
+    }
+    line_.page().makes_actors.store(1,
+                                    std::memory_order_relaxed);  // before the first message of it
+    const base::id id = actor_names::global().name(of, unique_);
+    const borrowed_workbench on;
+    of->seat = new mirror_note(id);
+    {
+      const std::lock_guard lock(mutex_);
+      request = ++last_request_;
+      constructions_[construction] = of;
+      asked_[request] = construction;
+      asked_by_job_[construction] = request;
+    }
+    write_spawn(*on, *of, construction, id, {unique_, request});
+    send(*on);
+  } catch (...) {
+    delete static_cast<mirror_note*>(std::exchange(of->seat, nullptr));
+    error why = describe_current_exception(construction->ops->function);
+    {
+      const std::lock_guard lock(mutex_);
+      constructions_.erase(construction);
+      asked_.erase(request);
+      asked_by_job_.erase(construction);
+    }
+    actor_names::global().forget(of);
+    construction->fail(std::move(why), 1);
+    of->kind().settle(of, construction);
+  }
+}
+
+void isolated_worker::forward(exec::actor_core* to, exec::job* call, bool /*has_more*/) noexcept {
+  if (!call->try_claim()) {
+    call->ops->drop_arguments(call);
+    call->drop();
+    return;
+  }
+  if (to->seat == nullptr) {  // it was never made
+    call->fail(error(errc::actor_lost, "the actor was not made; the call did not run"), 1);
+    return;
+  }
+  const base::id actor = static_cast<mirror_note*>(to->seat)->id;
+  std::uint64_t request = 0;
+  try {
+    if ((call->word() & exec::job_bits::cancel) != 0) exec::cancelled_error().raise();
+    if (const error* const inherited = carrier_of(call)->failure(call)) inherited->raise();
+    const borrowed_workbench on;
+    {
+      const std::lock_guard lock(mutex_);
+      request = ++last_request_;
+      asked_[request] = call;
+      asked_by_job_[call] = request;
+    }
+    write_call(*on, call, actor, {unique_, request});
+    send(*on);
+  } catch (...) {
+    error failure = describe_current_exception(call->ops->function);
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.erase(request);
+      asked_by_job_.erase(call);
+    }
+    call->fail(std::move(failure), 1);
+  }
+}
+
+// The last handle here went, or the actor was retired here: what came goes back.
+bool isolated_worker::leave(exec::actor_core* of, exec::leaving how) noexcept {
+  const std::unique_ptr<mirror_note> note(
+      static_cast<mirror_note*>(std::exchange(of->seat, nullptr)));
+  if (note == nullptr) return false;
+  if (how == exec::leaving::retired) say_end(note->id, end_reason::ended, {});
+  actor_names::global().forget(of);
+  give_back(note->id, note->came.load(std::memory_order_relaxed));
+  return false;
+}
+
+void isolated_worker::kill(exec::actor_core* of) noexcept {
+  if (const auto* const note = static_cast<mirror_note*>(of->seat)) {
+    say_end(note->id, end_reason::killed, {});
+  }
+}
+
+// ---- handles
+
+base::id isolated_worker::tenant_id() noexcept {
+  const std::lock_guard lock(mutex_);
+  return lives_here_ != nullptr ? lives_here_->id : base::id{};
+}
+
+// A message gives handles to the actor that lives here away: the node gets one for each.
+void isolated_worker::lend_own(const workbench& on) noexcept {
+  for (const spec::reference& one : on.references) {
+    exec::actor_core* const core = pinned_tenant(one.what);
+    if (core == nullptr) continue;
+    core->add_handle_inside();
+    core->unpin();
+  }
+}
+
+void isolated_worker::give_back(const base::id& id, std::uint32_t n) noexcept {
+  const borrowed_workbench on;
+  const wire::reference_change gone{id, {1, unique_}, n, wire::change_kind::release};
+  if (!on->writer.write({{unique_, 1}, 1, 0}, wire::changes_view{{&gone, 1}})) vanish();
+  send(*on);
+}
+
+void isolated_worker::say_end(const base::id& actor, end_reason reason,
+                              const std::string& message) noexcept {
+  const borrowed_workbench on;
+  const wire::actor_end_view said{actor, reason, message};
+  if (!on->writer.write({{unique_, 1}, 1, 0}, said)) vanish();
+  send(*on);
+}
+
+}  // namespace manta::inline v0::node

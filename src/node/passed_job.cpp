@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/passed_job.hpp"
+
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <manta/base/check.hpp>
+#include <manta/base/type_name.hpp>
+#include <manta/codec/errors.hpp>
+#include <manta/codec/identity.hpp>
+#include <manta/exec/block_pool.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/spec/options.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/asked.hpp"
+#include "node/trip.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+constexpr const char* shown = "a task of an isolated worker";
+constexpr const char* shown_call = "a call of an isolated worker";
+constexpr const char* shown_spawn = "an actor of an isolated worker";
+
+// It was written by this process, or was read before: it can be read again.
+const wire::message_view& read_again(workbench& on, const wire::frame_buffer& frame) {
+  const result<const wire::message_view&> read = on.reader.read(frame.bytes());
+  MANTA_CHECK(read.has_value());
+  return *read;
+}
+
+// As the front makes its jobs: the extra lies before the job in its block, and between them what a
+// mailbox needs.
+passed_job* make_job(const exec::extra_source& with, const exec::job_ops* kind) {
+  const std::size_t before = exec::job::extra_size + kind->front;
+  const std::size_t size = before + sizeof(passed_job);
+  auto* const block = static_cast<char*>(exec::allocate_block(size));
+  try {
+    exec::make_extra(block, with);
+  } catch (...) {
+    exec::free_block(block, size);
+    throw;
+  }
+  auto* const made = new (block + before) passed_job(kind);
+  made->has_extra();
+  return made;
+}
+
+void write_again(workbench& on, const base::id& request, const wire::result_view& body) {
+  const result<void> written = on.writer.write({request, 1, 0}, body);
+  if (!written) raise(errc::encode_failed, written.error().message());
+}
+
+}  // namespace
+
+passed_job::passed_job(const exec::job_ops* kind) noexcept : job(kind, 2) {}
+
+const exec::job_ops passed_job::ops = {
+    .execute = [](exec::job* /*j*/) noexcept { MANTA_CHECK(false); },
+    .run = [](exec::job* /*j*/) noexcept -> std::uint64_t { std::abort(); },
+    .ready = exec::ready_task,
+    .cancel = [](exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); },
+    .drop_arguments = [](exec::job* j) noexcept { self(j)->task.reset(); },
+    .drop_value = [](exec::job* j) noexcept { std::destroy_at(&self(j)->result); },
+    .alias = nullptr,
+    .origin = nullptr,
+    .size = sizeof(passed_job),
+    .front = 0,
+    .in_place = false,
+    .function = shown,
+    .function_hash = base::hash_name(shown),
+    .carrier = nullptr,
+};
+
+const exec::job_ops passed_job::call_ops = {
+    .execute = exec::actor_core::execute_call,
+    .run = [](exec::job* /*j*/) noexcept -> std::uint64_t { std::abort(); },
+    .ready = [](exec::job* /*j*/) noexcept { MANTA_CHECK(false); },
+    .cancel = exec::actor_core::cancel_call,
+    .drop_arguments = [](exec::job* j) noexcept { self(j)->task.reset(); },
+    .drop_value = [](exec::job* j) noexcept { std::destroy_at(&self(j)->result); },
+    .alias = nullptr,
+    .origin = [](exec::job* j) noexcept -> exec::call_origin {
+      return {self(j)->actor, self(j)->caller};
+    },
+    .size = sizeof(passed_job) + sizeof(exec::job*),
+    .front = sizeof(exec::job*),
+    .in_place = false,
+    .function = shown_call,
+    .function_hash = base::hash_name(shown_call),
+    .carrier = nullptr,
+};
+
+const exec::job_ops passed_job::spawn_ops = {
+    .execute =
+        [](exec::job* j) noexcept {
+          exec::actor_core* const of = self(j)->actor;
+          if (!of->claim_start()) {
+            spawn_ops.cancel(j, exec::cancelled_error());
+            return;
+          }
+          j->try_claim();
+          exec::construct_elsewhere(of, j);
+        },
+    .run = [](exec::job* /*j*/) noexcept -> std::uint64_t { std::abort(); },
+    .ready = exec::executor::resume,
+    .cancel =
+        [](exec::job* j, const error& reason) noexcept {
+          exec::actor_core* const of = self(j)->actor;
+          of->kind().release(of);
+          j->cancel_unclaimed(reason);
+          j->drop();
+          of->abandon_start(reason);
+        },
+    .drop_arguments = [](exec::job* j) noexcept { self(j)->task.reset(); },
+    .drop_value = [](exec::job* j) noexcept { std::destroy_at(&self(j)->result); },
+    .alias = nullptr,
+    .origin = nullptr,
+    .size = sizeof(passed_job),
+    .front = 0,
+    .in_place = false,
+    .function = shown_spawn,
+    .function_hash = base::hash_name(shown_spawn),
+    .carrier = nullptr,
+};
+
+kept_message::kept_message(std::span<const std::byte> frame,
+                           std::span<const spec::reference> handles) {
+  std::memcpy(frame_.reset(frame.size()).data(), frame.data(), frame.size());
+  held_.reserve(handles.size());
+  for (const spec::reference& one : handles) {
+    actor_names::global().lend(one.what, 1);
+    held_.push_back(one.what);
+  }
+}
+
+kept_message::~kept_message() {
+  for (const base::id& one : held_) actor_names::global().give_back(one, 1);
+}
+
+std::span<const spec::reference> handles_of(const wire::message_view& read) noexcept {
+  if (const auto* const task = std::get_if<wire::task_view>(&read.body)) {
+    return task->arguments.references;
+  }
+  if (const auto* const call = std::get_if<wire::call_view>(&read.body)) {
+    return call->arguments.references;
+  }
+  if (const auto* const spawn = std::get_if<wire::spawn_view>(&read.body)) {
+    return spawn->arguments.references;
+  }
+  const auto* const ended = std::get_if<wire::result_view>(&read.body);
+  const auto* const value =
+      ended == nullptr ? nullptr : std::get_if<spec::parcel_view>(&ended->outcome);
+  return value == nullptr ? std::span<const spec::reference>{} : value->references;
+}
+
+passed_job* make_passed(std::span<const std::byte> frame, const wire::message_view& arrived) {
+  const auto* const task = std::get_if<wire::task_view>(&arrived.body);
+  const auto* const call = std::get_if<wire::call_view>(&arrived.body);
+  const auto* const spawn = std::get_if<wire::spawn_view>(&arrived.body);
+  std::optional<options> asked;
+  call_options of_call;
+  if (task != nullptr && task->options != nullptr) asked = to_options(*task->options);
+  if (call != nullptr && call->timeout) of_call.timeout = *call->timeout;
+  if (call != nullptr && !call->name.empty()) of_call.name = std::string(call->name);
+  const exec::extra_source source{.task = asked ? &*asked : nullptr,
+                                  .call = call != nullptr ? &of_call : nullptr};
+  const exec::job_ops& kind = call != nullptr    ? passed_job::call_ops
+                              : spawn != nullptr ? passed_job::spawn_ops
+                                                 : passed_job::ops;
+  auto* const made = make_job(source, &kind);
+  try {
+    made->task = std::make_unique<kept_message>(frame, handles_of(arrived));
+  } catch (...) {
+    made->try_claim();
+    made->fail(error::out_of_memory(), 1);
+    made->drop();
+    throw;
+  }
+  const auto name = [made](const auto& by) {
+    made->parent = by.parent;
+    made->index = static_cast<std::uint32_t>(by.call_index);
+  };
+  if (call != nullptr) name(*call);
+  if (spawn != nullptr) name(*spawn);
+  if (task != nullptr) {
+    name(*task);
+    made->id = task->id;
+  }
+  made->extra()->is_outside = true;
+  return made;
+}
+
+namespace {
+
+void note_handles(workbench& on, const wire::message_view& read) {
+  const std::span<const spec::reference> handles = handles_of(read);
+  on.references.assign(handles.begin(), handles.end());
+}
+
+}  // namespace
+
+void write_passed(workbench& on, passed_job* j, const base::id& request) {
+  const wire::message_view& kept = read_again(on, j->task->frame());
+  note_handles(on, kept);
+  result<void> written;
+  if (const auto* const call = std::get_if<wire::call_view>(&kept.body)) {
+    written = on.writer.write({request, 1, 0}, *call);
+  } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&kept.body)) {
+    written = on.writer.write({request, 1, 0}, *spawn);
+  } else {
+    wire::task_view task = std::get<wire::task_view>(kept.body);
+    task.attempt = j->extra()->attempt;
+    written = on.writer.write({request, 1, task.attempt}, task);
+  }
+  if (!written) raise(errc::encode_failed, written.error().message());
+}
+
+std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
+                          const wire::result_view& arrived) noexcept {
+  const auto* const value = std::get_if<spec::parcel_view>(&arrived.outcome);
+  try {
+    auto kept = std::make_unique<kept_message>(
+        frame, value == nullptr ? std::span<const spec::reference>{} : value->references);
+    new (&j->result) std::unique_ptr<kept_message>(std::move(kept));
+    return exec::job_bits::ready;
+  } catch (const std::bad_alloc&) {
+    return fill_slot(j, error::out_of_memory());
+  }
+}
+
+void write_passed_result(workbench& on, passed_job* j) {
+  const base::id request{1, j->request};
+  if ((j->word() & exec::job_bits::failed) != 0) {
+    write_failure(on, {1, 1}, request, j->failure());
+    return;
+  }
+  const wire::message_view& kept = read_again(on, j->result->frame());
+  note_handles(on, kept);
+  write_again(on, request, std::get<wire::result_view>(kept.body));
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <manta/base/id.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/spec/parcel.hpp>
+
+#include "node/workbench.hpp"
+#include "wire/frame.hpp"
+
+// A task that an isolated worker asked for: its node owns it, and never looks into its values. The
+// job has the message it came in, which goes on to who runs it, and then the message of its result,
+// which goes back to who asked.
+
+namespace manta::inline v0::node {
+
+/// A message that is kept, and with it the actors whose handles it has.
+class kept_message {
+ public:
+  /// Throws std::bad_alloc.
+  kept_message(std::span<const std::byte> frame, std::span<const spec::reference> handles);
+  ~kept_message();
+  kept_message(const kept_message&) = delete;
+  kept_message& operator=(const kept_message&) = delete;
+  const wire::frame_buffer& frame() const noexcept { return frame_; }
+  const std::vector<base::id>& handles() const noexcept { return held_; }
+
+ private:
+  wire::frame_buffer frame_;
+  std::vector<base::id> held_;
+};
+
+struct passed_job : exec::job {
+  union {
+    std::unique_ptr<kept_message> result;  ///< the slot
+    void* other;
+  };
+  struct ending : exec::waiter {
+    passed_job* of = nullptr;
+  } answer;  ///< fires when it has ended
+  std::unique_ptr<kept_message> task;
+  exec::actor_core* actor = nullptr;  ///< of a call, of which caller made it, or a construction
+  std::uint64_t caller = 0;
+  base::id id;                ///< the task's own; that of the job is not its function's
+  std::uint64_t worker = 0;   ///< who asked, by its unique number
+  std::uint64_t request = 0;  ///< the worker's own number of the call
+
+  explicit passed_job(const exec::job_ops* kind) noexcept;
+  ~passed_job() {}  // the slot is emptied by job::destroy
+
+  static const exec::job_ops ops;
+  static const exec::job_ops call_ops;
+  static const exec::job_ops spawn_ops;
+  static passed_job* self(exec::job* j) noexcept { return static_cast<passed_job*>(j); }
+};
+
+inline bool is_passed(const exec::job* j) noexcept {
+  return j->ops == &passed_job::ops || j->ops == &passed_job::call_ops ||
+         j->ops == &passed_job::spawn_ops;
+}
+
+inline bool is_passed_task(const exec::job* j) noexcept { return j->ops == &passed_job::ops; }
+inline bool is_passed_call(const exec::job* j) noexcept { return j->ops == &passed_job::call_ops; }
+inline bool is_passed_spawn(const exec::job* j) noexcept {
+  return j->ops == &passed_job::spawn_ops;
+}
+
+/// The handles in a message that was read.
+std::span<const spec::reference> handles_of(const wire::message_view& read) noexcept;
+
+/// A job with two holds for the task, call or construction in `frame`, which was read as `arrived`.
+/// Throws infeasible, invalid_argument, decode_failed, unknown_function, std::bad_alloc.
+passed_job* make_passed(std::span<const std::byte> frame, const wire::message_view& arrived);
+
+/// The message of a passed task, under another request. Throws encode_failed, std::bad_alloc.
+void write_passed(workbench& on, passed_job* j, const base::id& request);
+/// Keeps the message of its result in the slot; answers the bits to finish with.
+std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
+                          const wire::result_view& arrived) noexcept;
+/// The message of what it ended with, under the request of who asked.
+void write_passed_result(workbench& on, passed_job* j);
+
+}  // namespace manta::inline v0::node

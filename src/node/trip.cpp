@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/trip.hpp"
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <manta/codec/digest.hpp>
+#include <manta/codec/errors.hpp>
+#include <manta/codec/identity.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/outside.hpp>
+#include <manta/node/carrier.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/asked.hpp"
+#include "wire/error_record.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+constexpr std::uint64_t epoch = 1;
+
+// A process that has no name yet has one epoch.
+wire::envelope envelope_of(const base::id& request, std::uint32_t sending) noexcept {
+  return {request, epoch, sending};
+}
+
+void check_written(const result<void>& written) {
+  if (!written) raise(errc::encode_failed, written.error().message());
+}
+
+// What was written, with its handles named by what other processes know them by. Only actors have
+// that yet.
+spec::parcel_view with_names(workbench& on, const char* function) {
+  on.references.clear();
+  spec::parcel_view out = on.out.view();
+  for (const codec::lent_reference& lent : on.out.lent()) {
+    spec::reference named = lent.as;
+    if (named.kind != spec::reference_kind::actor) {
+      raise(errc::unsupported,
+            fmt::format("{}: a future, stream or other handle but an actor's inside of a value "
+                        "can't go to an isolated worker or come from one yet; pass the value, or a "
+                        "future as the argument itself, or run it with isolation = threads",
+                        readable_name(function)));
+    }
+    auto* const core = reinterpret_cast<exec::actor_core*>(named.local);
+    named.what = actor_names::global().name(core, 0);
+    named.local = 0;
+    on.references.push_back(named);
+  }
+  out.references = on.references;
+  return out;
+}
+
+const codec::entry& entry_of(const spec::function_id& function, codec::entry_kind kind) {
+  const result<const codec::entry*> found = codec::find(function);
+  if (!found) found.error().raise();
+  if ((*found)->kind() != kind || (*found)->ops() == nullptr) {
+    raise(errc::unsupported, fmt::format("{} can't run in another process", (*found)->name()));
+  }
+  return **found;
+}
+
+}  // namespace
+
+void raise_not_convertible(const char* from, const char* to) {
+  raise(errc::encode_failed,
+        fmt::format("an argument of type {} has to become a {} before it goes to another process, "
+                    "and can't be copied for that; pass a future of the parameter's own type",
+                    readable_name(from), readable_name(to)));
+}
+
+void send_away(exec::job* j, const carrier& by) {
+  if (by.entry == nullptr) return;  // an object
+  const bool is_call = j->ops->origin != nullptr;
+  if (is_call && !j->ops->origin(j).actor->is_elsewhere()) return;
+  if (by.entry->ops() == nullptr) {
+    raise(errc::unsupported,
+          fmt::format("{}: no generators and no parameters that can't be moved go to isolated "
+                      "workers yet; use isolation = threads",
+                      by.entry->name()));
+  }
+  if (exec::call_extra* const with = j->extra())
+    with->is_outside = true;  // a construction has none
+}
+
+namespace {
+
+// What its calls inherit, and what it can ask for.
+void adopt(exec::call_extra& with, const wire::task_view& arrived) {
+  with.attempt = arrived.attempt;
+  if (arrived.options == nullptr) return;
+  const wire::options_view& asked = *arrived.options;
+  if (!asked.name.empty()) with.name = std::make_unique<std::string>(asked.name);
+  if (asked.timeout) with.deadline = base::after(*asked.timeout);
+  with.retries_left = asked.max_retries;
+  if (asked.retry_filter == spec::function_id{}) return;
+  const result<const codec::entry*> found = codec::find(asked.retry_filter);
+  if (!found) found.error().raise();
+  with.retry = codec::filter_of(**found);
+}
+
+}  // namespace
+
+void write_task(workbench& on, exec::job* j, const base::id& request) {
+  const carrier& by = *carrier_of(j);
+  const exec::call_extra& with = *j->extra();
+  on.out.clear();
+  by.write_parameters(j, on.out);
+  on.out.finish();
+  wire::task_view sent;
+  sent.id = exec::id_of(*j);
+  sent.parent = j->parent;
+  sent.call_index = j->index;
+  sent.function = codec::id_of(*by.entry);
+  sent.arguments = with_names(on, j->ops->function);
+  sent.attempt = with.attempt;
+  std::optional<asked_options> options;
+  sent.options = options.emplace(with).view();
+  check_written(on.writer.write(envelope_of(request, with.attempt), sent));
+}
+
+exec::job* make_task(const wire::task_view& arrived) {
+  const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::task);
+  const auto* const by = static_cast<const inbound*>(entry.ops());
+  exec::job* made = nullptr;
+  codec::in_archive in(arrived.arguments);
+  try {
+    made = by->make(exec::inherited_extra, in);
+    in.finish();
+  } catch (...) {
+    if (made != nullptr) {
+      made->fail(error::out_of_memory(), 1);
+      made->drop();
+    }
+    codec::raise_decode_failed(entry.name().c_str());
+  }
+  made->parent = arrived.parent;
+  made->index = static_cast<std::uint32_t>(arrived.call_index);
+  adopt(*made->extra(), arrived);
+  return made;
+}
+
+namespace {
+
+// Reads what `make` needs; a message that has more, or less, is none.
+template <class Make>
+auto made_from(const spec::parcel_view& arguments, const codec::entry& entry, Make&& make) {
+  codec::in_archive in(arguments);
+  try {
+    auto made = make(in);
+    in.finish();
+    return made;
+  } catch (...) {
+    codec::raise_decode_failed(entry.name().c_str());
+  }
+}
+
+// The default group first.
+std::vector<wire::group_view> groups_of(const exec::actor_core& of) {
+  std::vector<wire::group_view> out;
+  of.each_group(
+      [](void* to, const std::string& name, int limit) {
+        static_cast<std::vector<wire::group_view>*>(to)->push_back(
+            {name, static_cast<std::uint32_t>(limit)});
+      },
+      &out);
+  return out;
+}
+
+}  // namespace
+
+void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
+                 const base::id& actor, const base::id& request) {
+  const carrier& by = *carrier_of(construction);
+  on.out.clear();
+  by.write_parameters(construction, on.out);
+  on.out.finish();
+  wire::spawn_view sent;
+  sent.actor = actor;
+  sent.parent = construction->parent;
+  sent.call_index = construction->index;
+  sent.function = codec::id_of(*by.entry);
+  const std::string_view type = of.kind().type;
+  sent.type_name = type.substr(0, wire::limits::name_bytes);
+  const std::string name = of.shown_name();
+  auto& core = const_cast<exec::actor_core&>(of);  // claim() answers a pointer, and changes nothing
+  const asked_options options(of.kind().claim != nullptr ? of.kind().claim(&core) : nullptr,
+                              std::string_view(name).substr(0, wire::limits::name_bytes));
+  sent.options = options.view();
+  sent.mailbox_cap = of.mailbox_cap();
+  sent.refuses_when_full = of.refuses_when_full();
+  sent.max_restarts = of.restarts();
+  const std::vector<wire::group_view> groups = groups_of(of);
+  sent.groups = groups;
+  sent.arguments = with_names(on, construction->ops->function);
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+made_actor make_actor(const wire::spawn_view& arrived) {
+  const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::constructor);
+  actor_options asked;
+  if (arrived.options != nullptr && !arrived.options->name.empty()) {
+    asked.name = std::string(arrived.options->name);
+  }
+  if (!arrived.groups.empty()) {
+    asked.max_concurrency = static_cast<int>(arrived.groups.front().limit);
+    for (const wire::group_view& one : arrived.groups.subspan(1)) {
+      asked.groups.push_back({std::string(one.name), static_cast<int>(one.limit)});
+    }
+  }
+  const auto* const by = static_cast<const inbound*>(entry.ops());
+  const made_actor made = made_from(arrived.arguments, entry,
+                                    [by](codec::in_archive& in) { return by->make_actor(in); });
+  made.core->is_here();
+  made.construction->parent = arrived.parent;
+  made.construction->index = static_cast<std::uint32_t>(arrived.call_index);
+  made.core->apply(asked);
+  return made;
+}
+
+void write_call(workbench& on, exec::job* j, const base::id& actor, const base::id& request) {
+  const carrier& by = *carrier_of(j);
+  const exec::call_extra& with = *j->extra();
+  const exec::call_origin origin = j->ops->origin(j);
+  on.out.clear();
+  by.write_parameters(j, on.out);
+  on.out.finish();
+  wire::call_view sent;
+  sent.actor = actor;
+  sent.incarnation = 1;
+  sent.caller = {1, origin.caller};
+  sent.call_number = request.low;
+  sent.method = codec::id_of(*by.entry);
+  sent.timeout = time_left(with);
+  if (const std::uint64_t group = origin.caller >> exec::actor_core::group_shift; group != 0) {
+    sent.group = groups_of(*origin.actor)[group].name;
+  }
+  if (with.name != nullptr) sent.name = *with.name;
+  sent.parent = j->parent;
+  sent.call_index = j->index;
+  sent.arguments = with_names(on, j->ops->function);
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to) {
+  const codec::entry& entry = entry_of(arrived.method, codec::entry_kind::method);
+  const std::uint64_t group =
+      arrived.group.empty() ? 0 : to->group_index(std::string(arrived.group));
+  const auto* const by = static_cast<const inbound*>(entry.ops());
+  exec::job* const made = made_from(arrived.arguments, entry, [&](codec::in_archive& in) {
+    return by->make_call(to, group, exec::inherited_extra, in);
+  });
+  made->parent = arrived.parent;
+  made->index = static_cast<std::uint32_t>(arrived.call_index);
+  exec::call_extra& with = *made->extra();
+  if (!arrived.name.empty()) with.name = std::make_unique<std::string>(arrived.name);
+  if (arrived.timeout) with.deadline = base::after(*arrived.timeout);
+  return made;
+}
+
+void write_result(workbench& on, exec::job* ended, const base::id& request, duration ran) {
+  exec::job* const end = ended->outcome();
+  wire::result_view sent;
+  sent.task = exec::id_of(*ended);
+  sent.ran = ran;
+  on.out.clear();
+  on.references.clear();
+  if ((end->word() & exec::job_bits::failed) != 0) {
+    const wire::error_record record(end->failure());
+    sent.outcome = record.view();
+    const task_failure* const thrown = end->failure().failure();
+    const exec::call_extra* const with = ended->extra();  // a construction has none
+    sent.may_repeat = thrown != nullptr && with != nullptr && with->retry.matches(thrown->cause);
+    check_written(on.writer.write(envelope_of(request, 0), sent));
+    return;
+  }
+  // A task that gave a future to something else has that one's value, and the same type.
+  const carrier& by = *carrier_of(ended);
+  if (by.write_value != nullptr) {
+    by.write_value(end, on.out);
+    on.out.finish();
+  }
+  sent.outcome = with_names(on, ended->ops->function);
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+void write_failure(workbench& on, const base::id& task, const base::id& request,
+                   const error& failure) {
+  on.references.clear();
+  const wire::error_record record(failure);
+  wire::result_view sent;
+  sent.task = task;
+  sent.outcome = record.view();
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+std::uint64_t fill_slot(exec::job* j, const wire::result_view& arrived) noexcept {
+  using bits = exec::job_bits;
+  try {
+    if (const auto* const failure = std::get_if<wire::error_view>(&arrived.outcome)) {
+      return fill_slot(j, wire::to_error(*failure));
+    }
+    const auto* const value = std::get_if<spec::parcel_view>(&arrived.outcome);
+    const carrier& by = *carrier_of(j);
+    if (value == nullptr) {
+      raise(errc::decode_failed, "a result came that is no value and no error");
+    }
+    if (by.read_value == nullptr) return bits::ready;
+    codec::in_archive in(*value);
+    bool has_value = false;
+    try {
+      by.read_value(j, in);
+      has_value = true;
+      in.finish();
+    } catch (...) {
+      if (has_value && j->ops->drop_value != nullptr) j->ops->drop_value(j);
+      codec::raise_decode_failed(j->ops->function);
+    }
+    return bits::ready;
+  } catch (...) {
+    return fill_slot(j, describe_current_exception(j->ops->function));
+  }
+}
+
+std::uint64_t fill_slot(exec::job* j, error failure) noexcept {
+  new (j->slot(1)) error(std::move(failure));
+  return exec::job_bits::ready | exec::job_bits::failed;
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <manta/codec/codec.hpp>
+#include <manta/exec/context.hpp>
+
+#include "wire/message.hpp"
+
+// What making and reading a message takes, kept for the next one: one for each thread.
+
+namespace manta::inline v0::node {
+
+struct workbench {
+  codec::out_archive out;
+  wire::message_writer writer;
+  wire::message_reader reader;
+  wire::frame_buffer frame;
+  std::vector<spec::reference> references;  ///< handles in the message that was written last
+};
+
+/// A workbench for one message. A user's constructor may make calls while its value is read, so it
+/// is taken out while it is in use.
+class borrowed_workbench {
+ public:
+  borrowed_workbench();
+  ~borrowed_workbench();
+  borrowed_workbench(const borrowed_workbench&) = delete;
+  borrowed_workbench& operator=(const borrowed_workbench&) = delete;
+  workbench* operator->() const noexcept { return bench_.get(); }
+  workbench& operator*() const noexcept { return *bench_; }
+
+ private:
+  std::unique_ptr<workbench> bench_;
+};
+
+/// What comes by wire is handled on whichever thread looks for it: not as a part of the task that
+/// waits there, whose deadline and resources are its own.
+class neutral_caller {
+ public:
+  neutral_caller() noexcept : scope_(itself_) { itself_.deadline = exec::unlimited; }
+
+ private:
+  exec::context itself_;
+  exec::context_scope scope_;
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <unistd.h>
+
+#include "node/actor_names.hpp"
+#include "node/worker_pool.hpp"
+
+// One isolated worker as its node has it, and the actor that lives there.
+
+namespace manta::inline v0::node {
+
+/// What a task ends with that the runtime's end overtook.
+const error& ended_error();
+
+/// An actor whose object is in a worker. Under mutex_.
+struct worker_pool::tenant {
+  /// A call that was sent, null when it has ended.
+  exec::job*& at(std::uint64_t number) noexcept { return calls[number - first]; }
+  bool has(std::uint64_t number) const noexcept {
+    return number >= first && number - first < calls.size() && calls[number - first] != nullptr;
+  }
+
+  exec::actor_core* core = nullptr;  // with a pin
+  base::id id;
+  exec::job* construction = nullptr;  // under way
+  std::uint64_t construction_number = 0;
+  std::deque<exec::job*> calls;  // by their numbers, from `first` on
+  std::uint64_t first = 0;
+  std::size_t under_way = 0;   // of these
+  std::uint64_t encoding = 0;  // the call that is being encoded
+  bool is_sent = false;        // its construction
+  bool is_left = false;        // it was asked to end
+  bool is_unneeded = false;    // since the last handle went
+  std::uint32_t handles = 1;   // that are ours there
+  bool is_restarting = false;  // who makes it anew sends its calls
+  std::uint32_t restarts_left = 0;
+  std::unique_ptr<kept_message>
+      spawn_again;  // the message that makes it, while it may be made anew
+  base::time_point kill_asked{};
+};
+
+struct worker_pool::hand : std::enable_shared_from_this<hand> {
+  hand(wire::worker_line memory, std::size_t place, std::uint64_t unique_number)
+      : line(std::move(memory)),
+        down(line.to_worker()),
+        number(place),
+        up(line.to_node()),
+        unique(unique_number) {}
+  hand(const hand&) = delete;
+  hand& operator=(const hand&) = delete;
+  ~hand() {
+    if (socket >= 0) ::close(socket);
+  }
+
+  flight* find(std::uint64_t flight_number) noexcept {
+    flight& f = flights[flight_number % flights.size()];
+    if (flight_number != 0 && f.number == flight_number) return &f;
+    const auto found = off_stack.find(flight_number);
+    return found == off_stack.end() ? nullptr : &found->second;
+  }
+  /// Whether it is for an actor, and none of the roster's.
+  bool is_house() const noexcept { return number == sched::roster::nobody; }
+  bool has_message() const noexcept {
+    return up.has_message() || has_orphans.load(std::memory_order_relaxed);
+  }
+  /// Whether its messages are about actors, too: calls keep their order, and what gives a handle
+  /// back comes behind what gave it away.
+  bool keeps_order() const noexcept {
+    return is_house() || has_handles.load(std::memory_order_relaxed) ||
+           line.page().makes_actors.load(std::memory_order_relaxed) != 0;
+  }
+  /// Whether something came that is not in the ring.
+  bool has_changed() const noexcept {
+    const wire::worker_page& page = line.page();
+    return page.awaits.load(std::memory_order_acquire) !=
+               seen_awaits.load(std::memory_order_relaxed) ||
+           page.left_stack.load(std::memory_order_acquire) !=
+               seen_left_stack.load(std::memory_order_relaxed);
+  }
+
+  /// A message that was taken from the ring and has not had its effect on the flights yet: who
+  /// looks after a death waits for that.
+  class handling {
+   public:
+    explicit handling(hand& of) noexcept : of_(&of) {}
+    ~handling() { now(); }
+    handling(const handling&) = delete;
+    handling& operator=(const handling&) = delete;
+    void now() noexcept {
+      if (of_ != nullptr) of_->being_handled.fetch_sub(1);
+      of_ = nullptr;
+    }
+
+   private:
+    hand* of_;
+  };
+  std::atomic<int> being_handled{0};
+
+  wire::worker_line line;
+  wire::frame_sender down;   // under mutex_
+  const std::size_t number;  // the roster's
+  std::mutex up_mutex;
+  wire::frame_receiver up;  // under up_mutex
+  /// Messages that have their effects in their order, taken from the ring and not looked at yet,
+  /// and whether a thread does that. Under up_mutex.
+  std::deque<wire::frame_buffer> in_order;
+  bool is_ordering = false;
+  std::atomic<bool> has_orphans{false};  // whether there are some, and no thread; written there
+  std::atomic<bool> has_handles{false};  // it knows actors
+  const std::uint64_t unique;            // the zygote's
+  int socket = -1;                       // for orders to a worker that is busy
+  std::atomic<std::uint64_t> seen_awaits{wire::worker_page::awaits_nothing};
+  std::atomic<std::uint64_t> seen_left_stack{0};
+  // Under mutex_.
+  std::array<flight, wire::worker_page::slots> flights{};
+  std::unordered_map<std::uint64_t, flight> off_stack;  // suspended, or alias; by number
+  std::uint64_t last_number = 0;
+  pid_t pid = 0;
+  bool is_dead = false;
+  bool is_let_go = false;
+  std::uint64_t results = 0;
+  std::uint64_t results_at_tick = 0;
+  std::unordered_set<std::uint64_t> early_stops;         // of requests that have not come yet
+  std::unordered_map<std::uint64_t, passed_job*> asked;  // by its request; no holds
+  std::unique_ptr<tenant> lives_here;                    // it has an actor, and gets no tasks
+  actor_names::counts lent;                              // handles of actors, by their ids
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/worker_pool.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include <manta/base/check.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/node/carrier.hpp>
+
+#include "node/guest_actor.hpp"
+#include "node/trip.hpp"
+#include "node/worker_hand.hpp"
+
+// Tasks on their way to isolated workers and back. Workers themselves: worker_pool_life.cpp.
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Messages that one look at a ring takes before the others have their turn.
+constexpr int messages_a_look = 64;
+
+// Instead of a flight's number.
+constexpr std::uint64_t refused = ~std::uint64_t{0};
+
+// This thread finishes jobs, which may submit others.
+constinit thread_local bool is_pumping = false;
+
+/// Gives a handle to an actor back.
+class held_actor {
+ public:
+  explicit held_actor(exec::actor_core* core) noexcept : core_(core) {}
+  ~held_actor() {
+    if (core_ != nullptr) core_->drop_handle();
+  }
+  held_actor(const held_actor&) = delete;
+  held_actor& operator=(const held_actor&) = delete;
+
+ private:
+  exec::actor_core* core_;
+};
+
+void count_run() noexcept {
+  if (exec::this_thread.queue == nullptr) return;
+  exec::work_counters::add<std::uint64_t>(exec::this_thread.queue->counters.run, 1);
+}
+
+}  // namespace
+
+const error& ended_error() {
+  static const error* const made = new error(
+      errc::cancelled, "the runtime ended before the task began; get its result before it goes");
+  return *made;
+}
+
+worker_pool& worker_pool::global() {
+  static auto* const made = new worker_pool;
+  return *made;
+}
+
+worker_pool::view& worker_pool::my_view() noexcept {
+  thread_local view mine;
+  return mine;
+}
+
+const std::vector<std::shared_ptr<worker_pool::hand>>& worker_pool::look() {
+  view& mine = my_view();
+  const std::uint64_t now = generation_.load(std::memory_order_acquire);
+  if (mine.generation == now) return mine.hands;
+  const std::lock_guard lock(mutex_);
+  mine.hands = all_;
+  mine.generation = generation_.load(std::memory_order_relaxed);
+  return mine.hands;
+}
+
+// ---- from here to a worker
+
+void worker_pool::put_pending(waiting w, bool first) {
+  auto& line = pending_[static_cast<std::size_t>(w.job->extra()->level)];
+  if (first) {
+    line.push_front(w);
+  } else {
+    line.push_back(w);
+  }
+  ++pending_count_;
+}
+
+bool worker_pool::has_pending() const noexcept {
+  return pending_count_.load(std::memory_order_relaxed) > 0;
+}
+
+bool worker_pool::pop_pending(waiting& w) {
+  for (const priority level : {priority::high, priority::normal, priority::low}) {
+    auto& line = pending_[static_cast<std::size_t>(level)];
+    if (line.empty()) continue;
+    w = line.front();
+    line.pop_front();
+    --pending_count_;
+    return true;
+  }
+  return false;
+}
+
+void worker_pool::take(exec::job* j) noexcept {
+  std::shared_ptr<hand> to;
+  std::uint64_t number = 0;
+  try {
+    const std::unique_lock lock(mutex_);
+    const bool is_refused = is_closing_.load(std::memory_order_relaxed);
+    if (!is_refused && !has_pending()) to = claim_place(j, number);
+    if (!is_refused && to == nullptr) put_pending({j, false}, false);
+    if (is_refused) number = refused;
+  } catch (const std::bad_alloc&) {
+    j->ops->cancel(j, error::out_of_memory());
+    return;
+  }
+  if (number == refused) {
+    j->ops->cancel(j, ended_error());
+    return;
+  }
+  if (exec::this_thread.queue != nullptr) {
+    exec::work_counters::add<std::uint64_t>(exec::this_thread.queue->counters.submitted, 1);
+  }
+  if (to == nullptr) {
+    dispatch();
+  } else if (send_to(to, j, number)) {
+    to->down.bell();
+  }
+  wake_collector();
+  // All windows are full: who goes on submitting makes room, so that nobody waits for the
+  // collector.
+  if (is_crowded_.load(std::memory_order_relaxed) && !is_pumping) pump();
+}
+
+// Under the mutex: a worker with room for a job that nobody claimed yet, and its slot there; null
+// when there is none, or the job was withdrawn.
+std::shared_ptr<worker_pool::hand> worker_pool::claim_place(exec::job* j,
+                                                            std::uint64_t& number) noexcept {
+  const std::size_t place = roster_.place();
+  if (place == sched::roster::nobody || !j->try_claim()) return nullptr;
+  number = board(*hands_[place], j);
+  return hands_[place];
+}
+
+void worker_pool::dispatch() noexcept {
+  std::shared_ptr<hand> last;
+  for (;;) {
+    std::shared_ptr<hand> to;
+    const step was = dispatch_one(to);
+    if (was == step::wants_worker) {
+      if (!add_worker()) break;  // a tick tries again
+      continue;
+    }
+    if (was == step::nothing) break;
+    if (was == step::skipped) continue;
+    if (last != nullptr && last != to) last->down.bell();
+    last = std::move(to);
+  }
+  if (last != nullptr) last->down.bell();
+}
+
+worker_pool::step worker_pool::dispatch_one(std::shared_ptr<hand>& to) noexcept {
+  waiting next;
+  std::uint64_t number = 0;
+  if (!has_pending() && !is_crowded_.load(std::memory_order_relaxed)) return step::nothing;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!has_pending()) {
+      is_crowded_.store(false, std::memory_order_relaxed);
+      return step::nothing;
+    }
+    if (is_closing_.load(std::memory_order_relaxed)) return step::nothing;
+    const std::size_t place = roster_.place();
+    if (place == sched::roster::nobody) {
+      is_crowded_.store(true, std::memory_order_relaxed);
+      return roster_.wants_worker() ? step::wants_worker : step::nothing;
+    }
+    pop_pending(next);
+    if (next.is_claimed || next.job->try_claim()) {
+      to = hands_[place];
+      number = board(*to, next.job);
+    }
+  }
+  if (number == 0) {
+    next.job->drop_entry();  // it was withdrawn meanwhile
+    return step::skipped;
+  }
+  return send_to(to, next.job, number) ? step::sent : step::skipped;
+}
+
+// Under the mutex: a slot for a claimed job.
+std::uint64_t worker_pool::board(hand& to, exec::job* j) noexcept {
+  std::uint64_t number = to.last_number + 1;
+  while (to.flights[number % to.flights.size()].number != 0) ++number;
+  to.last_number = number;
+  to.flights[number % to.flights.size()] = {.number = number, .job = j};
+  to.line.page().slot_of(number).store(wire::slot_word(number, wire::slot_state::sent),
+                                       std::memory_order_relaxed);
+  roster_.sent(to.number);
+  ++under_way_;
+  return number;
+}
+
+// Under the mutex: the flight is over, whatever comes of its job.
+void worker_pool::leave(hand& of, flight& f) noexcept {
+  --under_way_;
+  const std::uint64_t number = f.number;
+  if (of.off_stack.erase(number) > 0) return;  // it has no slot and no place in the window
+  free_place(of, f);
+}
+
+// Under the mutex: the flight has no slot any more.
+void worker_pool::free_place(hand& of, flight& f) noexcept {
+  of.line.page().slot_of(f.number).store(0, std::memory_order_relaxed);
+  f = {};
+  if (!of.is_dead) roster_.taken_back(of.number);
+}
+
+void worker_pool::fail_flight(hand& of, std::uint64_t number, error reason) noexcept {
+  exec::job* j = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    flight* const f = of.find(number);
+    j = f->job;
+    leave(of, *f);
+  }
+  j->fail(std::move(reason), 1);
+}
+
+// Writes the message of a flight that has begun. False: it did not leave.
+bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j,
+                          std::uint64_t number) noexcept {
+  const borrowed_workbench on;
+  try {
+    const bool is_cancelled =
+        (j->word() & exec::job_bits::cancel) != 0 ||
+        (exec::may_be_cancelled(j->parent) && exec::is_cancelled_caller(j->parent));
+    if (is_cancelled) exec::cancelled_error().raise();
+    if (is_passed(j)) {
+      write_passed(*on, passed_job::self(j), {to->unique, number});
+    } else {
+      const carrier& by = *carrier_of(j);
+      if (const error* const inherited = by.failure(j)) inherited->raise();
+      write_task(*on, j, {to->unique, number});
+    }
+    const std::lock_guard lock(mutex_);
+    if (!to->is_dead) {
+      lend(*to, *on);
+      to->down.send(on->writer.pieces(), on->writer.size_bytes());
+      to->find(number)->is_written = true;
+      return true;
+    }
+    leave(*to, *to->find(number));
+    put_pending({j, true}, true);
+    return false;
+  } catch (...) {
+    fail_flight(*to, number, describe_current_exception(j->ops->function));
+    return false;
+  }
+}
+
+// ---- from a worker to here
+
+bool worker_pool::pump() noexcept {
+  const bool was_pumping = std::exchange(is_pumping, true);
+  pumps_.store(pumps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const neutral_caller nobody;
+  bool any = false;
+  // Who finishes a job may come here again and find other workers.
+  for (std::size_t i = 0;; ++i) {
+    const std::vector<std::shared_ptr<hand>>& hands = look();  // until it is called again
+    if (i >= hands.size()) break;
+    if (!hands[i]->has_message() && !hands[i]->has_changed()) continue;
+    const std::shared_ptr<hand> one = hands[i];
+    for (int n = 0; n < messages_a_look && drain_one(one); ++n) any = true;
+    if (one->has_changed()) {
+      watch_stack(*one);
+      watch_block(one);
+      any = true;
+    }
+  }
+  is_pumping = was_pumping;
+  return any;
+}
+
+bool worker_pool::drain_one(const std::shared_ptr<hand>& from, bool waits) noexcept {
+  if (!waits && !from->has_message()) return false;
+  const borrowed_workbench on;
+  bool is_ordered = false;
+  {
+    std::unique_lock lock(from->up_mutex, std::defer_lock);
+    if (waits) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return false;
+    }
+    try {
+      switch (from->up.take(on->frame)) {
+        case wire::frame_receiver::got::message:
+          from->being_handled.fetch_add(1);
+          break;
+        case wire::frame_receiver::got::nothing:
+          if (!from->has_orphans.load(std::memory_order_relaxed)) return false;
+          is_ordered = true;
+          break;
+        case wire::frame_receiver::got::broken:
+          zygote::global().kill(from->unique);
+          return false;
+      }
+      if (!is_ordered && from->keeps_order()) {
+        from->in_order.push_back(std::move(on->frame));
+        is_ordered = true;
+      }
+      if (is_ordered && from->is_ordering) return true;  // who does that comes to it
+      if (is_ordered) {
+        from->is_ordering = true;
+        from->has_orphans.store(false, std::memory_order_relaxed);
+      }
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  if (is_ordered) {
+    handle_in_order(from, *on);
+  } else {
+    on_frame(from, *on);
+  }
+  return true;
+}
+
+// What this thread handles in order; null in `of`: it has let others do that.
+struct worker_pool::ordering {
+  hand* of;
+  ordering* outer;
+  static ordering*& mine() noexcept {
+    constinit thread_local ordering* innermost = nullptr;
+    return innermost;
+  }
+};
+
+// By the thread that set is_ordering, until there is nothing more, or it has begun to wait.
+void worker_pool::handle_in_order(const std::shared_ptr<hand>& from, workbench& on) noexcept {
+  ordering mine{from.get(), ordering::mine()};
+  ordering::mine() = &mine;
+  while (mine.of != nullptr) {
+    {
+      const std::lock_guard lock(from->up_mutex);
+      if (from->in_order.empty()) {
+        from->is_ordering = false;
+        break;
+      }
+      on.frame = std::move(from->in_order.front());
+      from->in_order.pop_front();
+    }
+    on_frame(from, on);
+  }
+  ordering::mine() = mine.outer;
+}
+
+// This thread begins to wait in the middle of a message: the next ones may be what it waits for.
+void worker_pool::let_others_order() noexcept {
+  for (ordering* one = ordering::mine(); one != nullptr; one = one->outer) {
+    if (one->of == nullptr) continue;
+    const std::lock_guard lock(one->of->up_mutex);
+    one->of->is_ordering = false;
+    one->of->has_orphans.store(!one->of->in_order.empty(), std::memory_order_relaxed);
+    one->of = nullptr;
+  }
+}
+
+// Under the mutex: the worker has what the message that was written names.
+void worker_pool::lend(hand& to, const workbench& on) {
+  for (const spec::reference& one : on.references) {
+    to.has_handles.store(true, std::memory_order_relaxed);
+    ++to.lent[one.what];
+    actor_names::global().lend(one.what, 1);
+  }
+}
+
+void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noexcept {
+  hand::handling handled(*from);
+  try {
+    const std::span<const std::byte> frame = on.frame.bytes();
+    const result<const wire::message_view&> read = on.reader.read(frame);
+    if (!read) {
+      zygote::global().kill(from->unique);  // nonsense: it is not to be trusted
+      return;
+    }
+    const held_actor own(from->is_house() ? on_own_handles(*from, handles_of(*read)) : nullptr);
+    if (const auto* const ended = std::get_if<wire::result_view>(&read->body)) {
+      if (from->is_house() && on_actor_result(from, read->head.request.low, *ended, frame)) return;
+      exec::job* const j = end_flight(*from, read->head, *ended);
+      handled.now();
+      if (j != nullptr) finish(j, *ended, frame);
+      if (is_crowded_.load(std::memory_order_relaxed)) dispatch();
+    } else if (std::holds_alternative<wire::task_view>(read->body) ||
+               std::holds_alternative<wire::call_view>(read->body) ||
+               std::holds_alternative<wire::spawn_view>(read->body)) {
+      on_task(from, frame, *read);
+    } else if (const auto* const changes = std::get_if<wire::changes_view>(&read->body)) {
+      on_releases(*from, *changes);
+    } else if (const auto* const gone = std::get_if<wire::actor_end_view>(&read->body)) {
+      on_actor_end(from, *gone);
+    } else {
+      zygote::global().kill(from->unique);
+    }
+  } catch (const std::bad_alloc&) {
+    zygote::global().kill(from->unique);  // what it said is lost; so is who waits for an answer
+  }
+}
+
+// Whether a task that threw what its filter matches has a run left, which waits for a worker then.
+bool worker_pool::repeats(exec::job* j) noexcept {
+  exec::call_extra& with = *j->extra();
+  if (with.retries_left == 0 ||
+      (j->word() & (exec::job_bits::cancel | exec::job_bits::late)) != 0) {
+    return false;
+  }
+  try {
+    const std::lock_guard lock(mutex_);
+    if (is_closing_.load(std::memory_order_relaxed)) return false;
+    put_pending({j, true}, true);
+    // Before another thread can send it.
+    --with.retries_left;
+    ++with.attempt;
+    is_crowded_.store(true, std::memory_order_relaxed);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// The job whose result this is; null when it is nobody's.
+exec::job* worker_pool::end_flight(hand& from, const wire::envelope& head,
+                                   const wire::result_view& arrived) noexcept {
+  const std::lock_guard lock(mutex_);
+  flight* const f = from.find(head.request.low);
+  if (f == nullptr || !f->is_written) return nullptr;
+  exec::job* const j = f->job;
+  if (!from.off_stack.contains(f->number)) roster_.ran(arrived.ran);
+  leave(from, *f);
+  ++from.results;
+  early_deaths_ = 0;
+  return j;
+}
+
+void worker_pool::finish(exec::job* j, const wire::result_view& arrived,
+                         std::span<const std::byte> frame) noexcept {
+  if (arrived.may_repeat && repeats(j)) return;
+  std::uint64_t bits = 0;
+  if (is_passed(j)) {
+    bits = fill_passed(passed_job::self(j), frame, arrived);
+  } else {
+    bits = fill_slot(j, arrived);
+  }
+  j->ops->drop_arguments(j);
+  count_run();
+  j->finish(bits | exec::job_bits::claimed, 1);
+}
+
+void worker_pool::on_task(const std::shared_ptr<hand>& from, std::span<const std::byte> frame,
+                          const wire::message_view& arrived) {
+  const std::uint64_t request = arrived.head.request.low;
+  passed_job* j = nullptr;
+  bool is_stopped = false;
+  bool has_run = true;
+  try {
+    j = make_passed(frame, arrived);
+    j->worker = from->unique;
+    j->request = request;
+    // First, since who knows the job may end it.
+    j->answer.of = j;
+    j->answer.fire = [](exec::waiter* w) noexcept {
+      worker_pool::global().answer(static_cast<passed_job::ending*>(w)->of);
+    };
+    j->add_waiter(&j->answer);
+    const auto* const call = std::get_if<wire::call_view>(&arrived.body);
+    if (call != nullptr) address(*j, *from, *call);
+    const auto* const spawn = std::get_if<wire::spawn_view>(&arrived.body);
+    if (spawn != nullptr) adopt(*j, *from, *spawn);
+    const std::lock_guard lock(mutex_);
+    watch_places(*from);
+    from->asked[request] = j;
+    is_stopped = from->early_stops.erase(request) > 0;
+    has_run = charge_spent(*j);
+  } catch (...) {
+    const error failure = describe_current_exception(passed_job::ops.function);
+    if (j != nullptr) {  // it answers by itself
+      if (j->actor != nullptr) j->actor->unpin();
+      j->try_claim();
+      j->fail(failure, 1);
+      return;
+    }
+    const borrowed_workbench on;
+    write_failure(*on, {1, 1}, {1, request}, failure);
+    const std::lock_guard lock(mutex_);
+    from->down.send(on->writer.pieces(), on->writer.size_bytes());
+    from->down.bell();
+    return;
+  }
+  if (is_stopped) exec::cancel_job(j, true);
+  if (!has_run) {
+    j->withdraw(
+        error(errc::worker_lost,
+              "a task that an isolated worker asked for ended its worker, and the task that asked, "
+              "in each of its runs; mend what ends it, or raise max_retries"));
+  }
+  exec::watch_deadline(j);
+  if (exec::actor_core* const of = j->actor) {
+    if (is_passed_call(j)) {
+      of->send(j, j->caller);
+    } else {
+      start_guest(j);
+    }
+    of->unpin();
+    return;
+  }
+  exec::ready_task(j);
+  // It may be awaited since before it came: whoever saw that did not know it then.
+  const std::uint64_t awaits = from->line.page().awaits.load(std::memory_order_acquire);
+  if (wire::worker_page::request_of(awaits) == request && give_awaited(from, awaits)) {
+    from->down.bell();
+  }
+}
+
+// A task that a worker asked for has ended. Takes over the hold that was the worker's.
+void worker_pool::answer(passed_job* j) noexcept {
+  std::shared_ptr<hand> to;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(all_, [j](const std::shared_ptr<hand>& one) {
+      return one->unique == j->worker && !one->is_dead;
+    });
+    if (found != all_.end()) {
+      to = *found;
+      to->asked.erase(j->request);
+    }
+  }
+  if (to != nullptr) {
+    try {
+      const borrowed_workbench on;
+      write_passed_result(*on, j);
+      const std::lock_guard lock(mutex_);
+      lend(*to, *on);
+      to->down.send(on->writer.pieces(), on->writer.size_bytes());
+      to->down.bell();
+    } catch (...) {
+      zygote::global().kill(to->unique);  // it would wait for ever
+    }
+  }
+  j->drop();
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <manta/exec/outside.hpp>
+#include <manta/exec/parker.hpp>
+#include <manta/spec/config.hpp>
+#include <manta/spec/error.hpp>
+
+#include "node/passed_job.hpp"
+#include "node/zygote.hpp"
+#include "sched/roster.hpp"
+#include "wire/frame_line.hpp"
+#include "wire/worker_line.hpp"
+
+// The isolated workers of a node, seen from the node.
+//
+// Problem. A call to another process must not cost a thread of this one: each thread between the
+// caller and the worker is a wake more. But somebody has to take the results when nobody waits.
+//
+// Idea. Who submits a task writes it into a worker's ring, and who waits looks into all rings and
+// finishes what came, whosever it is (`pump`). One more thread, the collector, does the same once a
+// millisecond while anything is under way, sleeps on the rings while nobody else does, and
+// otherwise sleeps for good; it also hears of deaths. Which worker gets what is decided by
+// sched/roster.hpp.
+//
+//   submit:  pending -> (roster: who) -> slot `sent` -> encode -> ring -> bell
+//   pump:    ring -> result -> slot free -> decode -> finish -> submit what waits
+//   death:   what is left in the ring; then the slot that is `running` with the highest number has
+//            cost a run, all others go back to pending as they were
+//
+// An actor has a worker of its own, which is not the roster's: worker_pool_actors.cpp.
+//
+// Invariants
+//   1. a job is claimed before its message is written, and from then on belongs to its flight: a
+//      slot of a worker, or an entry of pending that says so.
+//   2. a flight ends once: by its result, by the death of its worker, or by being taken back.
+//   3. messages of a worker that knows actors have their effects in their order: one thread at a
+//      time handles them, unless a user's code that it runs there begins to wait.
+//   4. no lock is held while a user's code runs (encoding, decoding, destructors).
+// Threads: any. Locks: mutex_ for all that is not atomic; a hand's up_mutex before mutex_, never
+// after.
+
+namespace manta::inline v0::node {
+
+class worker_pool final : public exec::outside {
+ public:
+  static worker_pool& global();
+
+  /// Starts with a runtime whose isolation is `processes`, after the zygote and before the
+  /// executor. Throws std::system_error: no thread can be started.
+  void open(const config& settings);
+  /// Ends what has not begun, waits for what runs, and lets the workers go. Harmless when not open.
+  void close() noexcept;
+  /// Whether calls of this process go to isolated workers.
+  bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
+
+  void take(exec::job* j) noexcept override;
+  bool sleep(exec::parker& p, const base::deadline& deadline, exec::job* awaited) override;
+  void stop(exec::job* j) noexcept override;
+  void end(exec::job* j) noexcept override;
+  void construct(exec::actor_core* of, exec::job* construction) noexcept override;
+  void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
+  bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
+  void kill(exec::actor_core* of) noexcept override;
+  bool gives_turn(exec::actor_core* /*to*/) noexcept override { return false; }
+
+ private:
+  struct flight {
+    std::uint64_t number = 0;  // 0: the slot is free
+    exec::job* job = nullptr;
+    bool is_written = false;  // its message is in the ring, or kept for it
+    base::time_point stop_asked{};
+  };
+  struct hand;
+  struct tenant;
+  struct waiting {
+    exec::job* job = nullptr;
+    bool is_claimed = false;  // it was sent before
+  };
+  /// What a thread looks at: renewed when workers come or go.
+  struct view {
+    std::uint64_t generation = 0;
+    std::vector<std::shared_ptr<hand>> hands;
+  };
+  static view& my_view() noexcept;
+  const std::vector<std::shared_ptr<hand>>& look();
+
+  // worker_pool.cpp: tasks
+  void put_pending(waiting w, bool first);
+  bool pop_pending(waiting& w);
+  bool has_pending() const noexcept;
+  std::shared_ptr<hand> claim_place(exec::job* j, std::uint64_t& number) noexcept;
+  void dispatch() noexcept;
+  enum class step : std::uint8_t { sent, skipped, nothing, wants_worker };
+  step dispatch_one(std::shared_ptr<hand>& to) noexcept;
+  std::uint64_t board(hand& to, exec::job* j) noexcept;
+  bool send_to(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number) noexcept;
+  void leave(hand& of, flight& f) noexcept;
+  void free_place(hand& of, flight& f) noexcept;
+  void fail_flight(hand& of, std::uint64_t number, error reason) noexcept;
+  bool pump() noexcept;
+  bool drain_one(const std::shared_ptr<hand>& from, bool waits = false) noexcept;
+  void handle_in_order(const std::shared_ptr<hand>& from, workbench& on) noexcept;
+  static void let_others_order() noexcept;
+  struct ordering;
+  void on_frame(const std::shared_ptr<hand>& from, workbench& on) noexcept;
+  exec::job* end_flight(hand& from, const wire::envelope& head,
+                        const wire::result_view& arrived) noexcept;
+  void finish(exec::job* j, const wire::result_view& arrived,
+              std::span<const std::byte> frame) noexcept;
+  void on_task(const std::shared_ptr<hand>& from, std::span<const std::byte> frame,
+               const wire::message_view& arrived);
+  bool repeats(exec::job* j) noexcept;
+  void answer(passed_job* j) noexcept;
+  void watch_stack(hand& of) noexcept;
+  void watch_places(hand& of) noexcept;
+  void watch_block(const std::shared_ptr<hand>& of) noexcept;
+  void take_back(hand& from) noexcept;
+  bool unqueue(const exec::job* j) noexcept;
+  bool take_from_another(const exec::job* j) noexcept;
+  bool charge_spent(passed_job& j) noexcept;
+  bool give_awaited(const std::shared_ptr<hand>& to, std::uint64_t awaits) noexcept;
+  bool has_news(const std::vector<std::shared_ptr<hand>>& hands) noexcept;
+  void sleep_on_rings(exec::parker& p, base::time_point until) noexcept;
+  std::chrono::microseconds spin_time() const noexcept;
+  void wake_collector() noexcept;
+
+  // worker_pool_actors.cpp: actors
+  std::shared_ptr<hand> house(exec::actor_core* core, exec::job* construction) noexcept;
+  std::shared_ptr<hand> evict(hand& from) noexcept;
+  void vacate(const std::shared_ptr<hand>& one) noexcept;
+  static error lost_error(const exec::actor_core& of) noexcept;
+  bool send_spawn(hand& to, exec::actor_core* of, exec::job* construction);
+  void send_call(std::shared_ptr<hand> to, exec::job* call, std::uint64_t number,
+                 bool has_more) noexcept;
+  std::shared_ptr<hand> take_seat(exec::actor_core* of, exec::job* call,
+                                  std::uint64_t& number) noexcept;
+  bool try_send_call(hand& to, exec::job* call, std::uint64_t number, bool has_more) noexcept;
+  exec::job* end_call(hand& from, std::uint64_t number) noexcept;
+  bool on_actor_result(const std::shared_ptr<hand>& from, std::uint64_t number,
+                       const wire::result_view& arrived, std::span<const std::byte> frame) noexcept;
+  void finish_call(exec::job* call, const wire::result_view& arrived,
+                   std::span<const std::byte> frame) noexcept;
+  static void lend(hand& to, const workbench& on);
+  void on_releases(hand& from, const wire::changes_view& changes) noexcept;
+  exec::actor_core* on_own_handles(hand& from, std::span<const spec::reference> handles) noexcept;
+  static void address(passed_job& j, const hand& from, const wire::call_view& call);
+  void adopt(passed_job& j, hand& from, const wire::spawn_view& asked);
+  static void end_from_afar(const wire::actor_end_view& asked) noexcept;
+  bool stop_call(exec::job* j) noexcept;
+  static void order_kill(hand& at) noexcept;
+  void on_actor_end(const std::shared_ptr<hand>& from, const wire::actor_end_view& said) noexcept;
+  static std::vector<exec::job*> calls_of(tenant& t) noexcept;
+  void on_tenant_death(hand& dead, const std::string& how) noexcept;
+  bool restart(tenant& was, std::vector<exec::job*>& lost, const error& why) noexcept;
+  void close_actors() noexcept;
+  void forget_actors() noexcept;
+
+  // worker_pool_life.cpp: workers
+  std::shared_ptr<hand> make_hand(std::size_t place) noexcept;
+  bool add_worker() noexcept;
+  void fail_without_workers() noexcept;
+  void on_report(const zygote::report& said) noexcept;
+  std::uint64_t collect_lost(hand& dead, std::vector<flight>& lost) noexcept;
+  void on_death(const std::shared_ptr<hand>& dead, const std::string& how) noexcept;
+  bool takes_retry(const flight& f) noexcept;
+  void fail_lost(const flight& f, pid_t pid, const std::string& how) noexcept;
+  void give_up_pending(const std::string& why) noexcept;
+  void requeue_lost(hand& dead, std::vector<flight>& lost, std::uint64_t culprit) noexcept;
+  void collect() noexcept;
+  void tick() noexcept;
+  std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
+  void enforce_stops() noexcept;
+  void hear_orders() noexcept;
+  void help_idle() noexcept;
+  void let_surplus_go() noexcept;
+  bool is_quiet() noexcept;
+  duration quiet_time() noexcept;
+  void cancel_pending() noexcept;
+
+  std::atomic<bool> is_open_{false};
+  std::atomic<bool> is_closing_{false};
+  std::atomic<std::uint64_t> generation_{1};
+  std::atomic<int> pumping_{0};          // threads in sleep()
+  std::atomic<std::uint32_t> pumps_{0};  // by whomever, more or less: whether somebody looks
+  std::atomic<bool> is_crowded_{false};  // tasks wait for a window
+  std::chrono::microseconds spin_{50};
+  std::size_t cores_ = 1;
+  std::size_t target_ = 1;  // workers that run at a time
+
+  std::mutex mutex_;
+  sched::roster roster_{{}};
+  std::vector<std::shared_ptr<hand>> all_;
+  std::vector<std::shared_ptr<hand>> hands_;   // of these, by the roster's numbers; null: none
+  std::vector<std::shared_ptr<hand>> vacant_;  // those whose actor has ended, for the next
+  std::uint64_t last_actor_ = 0;
+  std::array<std::deque<waiting>, 3> pending_;
+  std::atomic<std::size_t> pending_count_{0};  // written under mutex_
+  std::atomic<std::size_t> under_way_{0};      // written under mutex_
+  std::atomic<int> failed_starts_{0};          // in a row
+  // Runs that calls have cost which ended with their caller's worker; by id. See charge_spent.
+  std::unordered_map<std::uint64_t, std::uint32_t> spent_;
+  std::atomic<int> early_deaths_{0};  // in a row, before any result
+
+  std::thread collector_;
+  exec::parker collector_sleep_;
+  std::atomic<bool> collector_parked_{false};
+  std::atomic<bool> collector_ends_{false};
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/guest_actor.hpp"
+#include "node/trip.hpp"
+#include "node/worker_hand.hpp"
+#include "node/worker_order.hpp"
+#include "node/worker_pool.hpp"
+
+// How actors in isolated workers end, with and without their processes; see worker_pool_actors.cpp.
+
+namespace manta::inline v0::node {
+
+namespace {
+
+bool has_several_at_a_time(const exec::actor_core& a) noexcept {
+  bool any = false;
+  a.each_group(
+      [](void* to, const std::string& /*name*/, int /*limit*/) { *static_cast<bool*>(to) = true; },
+      &any);
+  return any;
+}
+
+void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core, const error& why) noexcept {
+  for (exec::job* const j : calls) {
+    j->fail(why, 1);
+    core->ended_elsewhere();
+  }
+}
+
+}  // namespace
+
+// Under the mutex.
+void worker_pool::order_kill(hand& at) noexcept {
+  tenant& t = *at.lives_here;
+  if (t.kill_asked == base::time_point{}) t.kill_asked = base::now();
+  const worker_order order{worker_order::kind::kill, t.id.low};
+  ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void worker_pool::kill(exec::actor_core* of) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (auto* const at = static_cast<hand*>(of->seat)) order_kill(*at);
+}
+
+bool worker_pool::leave(exec::actor_core* of, exec::leaving how) noexcept {
+  const borrowed_workbench on;
+  const std::lock_guard lock(mutex_);
+  auto* const at = static_cast<hand*>(of->seat);
+  if (at == nullptr) return false;
+  tenant& t = *at->lives_here;
+  t.is_left = true;
+  ++under_way_;
+  if (how == exec::leaving::stopped) {
+    order_kill(*at);
+    return true;
+  }
+  result<void> written;
+  const wire::envelope head{{at->unique, ++at->last_number}, 1, 0};
+  if (how == exec::leaving::retired) {
+    written = on->writer.write(head, wire::actor_end_view{t.id, end_reason::ended, {}});
+  } else {
+    t.is_unneeded = true;
+    const std::uint32_t all = std::exchange(t.handles, 0);
+    const wire::reference_change gone{t.id, {1, at->unique}, all, wire::change_kind::release};
+    written = on->writer.write(head, wire::changes_view{{&gone, 1}});
+  }
+  t.calls.push_back(nullptr);  // the number is no call's
+  if (!written) {
+    order_kill(*at);
+    return true;
+  }
+  at->down.send(on->writer.pieces(), on->writer.size_bytes());
+  at->down.bell();
+  if (collector_parked_.load(std::memory_order_seq_cst)) collector_sleep_.signal();
+  return true;
+}
+
+// The object is gone, as it was asked to or by itself.
+void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
+                               const wire::actor_end_view& said) noexcept {
+  exec::actor_core* core = nullptr;
+  bool was_left = false;
+  std::vector<exec::job*> left;
+  {
+    const std::lock_guard lock(mutex_);
+    tenant* const t = from->lives_here.get();
+    if (t != nullptr && t->id == said.actor && t->construction != nullptr) return;
+    core = t == nullptr || t->id != said.actor ? nullptr : t->core;
+    if (core != nullptr) {
+      was_left = t->is_left;
+      left = calls_of(*t);
+      evict(*from);
+    }
+  }
+  if (core == nullptr) return end_from_afar(said);
+  error why = error::out_of_memory();
+  try {
+    why = error(errc::actor_lost, said.reason == end_reason::exited
+                                      ? fmt::format("the actor {} has left (this_actor::exit); "
+                                                    "the call did not run",
+                                                    core->shown_name())
+                                      : std::string(said.message));
+  } catch (const std::bad_alloc&) {
+    // That instead.
+  }
+  fail_calls(left, core, why);
+  vacate(from);
+  if (was_left) {
+    core->end_elsewhere();
+  } else if (!is_closing_.load(std::memory_order_relaxed)) {
+    core->lose_elsewhere(said.reason, std::move(why));
+  }
+  actor_names::global().forget(core);
+  core->unpin();
+}
+
+// What runs in a worker asks for the end of an actor that lives elsewhere.
+void worker_pool::end_from_afar(const wire::actor_end_view& asked) noexcept {
+  exec::actor_core* const of = actor_names::global().find(asked.actor);
+  if (of == nullptr) return;
+  try {
+    if (asked.reason == end_reason::killed) {
+      of->kill();
+    } else {
+      of->retire();
+    }
+  } catch (const std::bad_alloc&) {
+    // It lives on.
+  }
+  of->unpin();
+}
+
+// ---- handles
+
+// A worker has no more handles to an actor, or fewer.
+void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noexcept {
+  for (const wire::reference_change& one : changes.changes) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = from.lent.find(one.object);
+      if (found == from.lent.end() || found->second < one.count ||
+          one.kind != wire::change_kind::release) {
+        zygote::global().kill(from.unique);  // nonsense: it is not to be trusted
+        return;
+      }
+      found->second -= one.count;
+      if (found->second == 0) from.lent.erase(found);
+    }
+    actor_names::global().give_back(one.object, one.count);
+  }
+}
+
+// The actor that lives there has given handles to itself away: it holds one for us for each. When
+// we had let go of it, it goes on. With a handle, until what the message is for has its own; null:
+// the message has none.
+exec::actor_core* worker_pool::on_own_handles(hand& from,
+                                              std::span<const spec::reference> handles) noexcept {
+  exec::actor_core* core = nullptr;
+  bool goes_on = false;
+  {
+    const std::lock_guard lock(mutex_);
+    tenant* const t = from.lives_here.get();
+    if (t == nullptr) return nullptr;
+    const auto own = std::ranges::count_if(
+        handles, [t](const spec::reference& one) { return one.what == t->id; });
+    if (own == 0) return nullptr;
+    t->handles += static_cast<std::uint32_t>(own);
+    core = t->core;
+    core->add_handle_inside();
+    goes_on = std::exchange(t->is_unneeded, false);
+    if (goes_on) {
+      t->is_left = false;
+      --under_way_;
+    }
+  }
+  if (goes_on) core->stay_elsewhere();
+  return core;
+}
+
+// An actor that a worker asked for: its one handle is that worker's.
+void worker_pool::adopt(passed_job& j, hand& from, const wire::spawn_view& asked) {
+  if (asked.actor.high != from.unique) raise(errc::decode_failed, "an actor with another's name");
+  exec::actor_core* const made = make_guest(asked);
+  try {
+    actor_names::global().set(made, asked.actor, 1);
+    const std::lock_guard lock(mutex_);
+    ++from.lent[asked.actor];
+  } catch (...) {
+    actor_names::global().forget(made);
+    made->discard();
+    throw;
+  }
+  made->pin();
+  j.actor = made;
+  j.hold();  // beside the queue's and the answer's: who settles it gives one up
+}
+
+// A call that came from a worker, on its way to its actor, which it keeps a pin of. Throws
+// actor_lost, mailbox_full, invalid_argument: there is no such group.
+void worker_pool::address(passed_job& j, const hand& from, const wire::call_view& call) {
+  exec::actor_core* const of = actor_names::global().find(call.actor);
+  if (of == nullptr) raise(errc::actor_lost, "the actor has ended; the call did not run");
+  try {
+    const std::uint64_t group = call.group.empty() ? 0 : of->group_index(std::string(call.group));
+    constexpr std::uint64_t own = (std::uint64_t{1} << exec::actor_core::group_shift) - 1;
+    j.caller = ((from.unique << 32U | (call.caller.low & 0xffffffffU)) & own) |
+               group << exec::actor_core::group_shift;
+    if (of->is_capped() && !of->admit_from_afar()) {
+      raise(errc::mailbox_full, fmt::format("the mailbox of {} is full; call later, or spawn it "
+                                            "with a larger mailbox_cap",
+                                            of->shown_name()));
+    }
+    j.actor = of;
+  } catch (...) {
+    of->unpin();
+    throw;
+  }
+}
+
+// Under the mutex. Without the one that is being encoded, which its sender ends.
+std::vector<exec::job*> worker_pool::calls_of(tenant& t) noexcept {
+  std::vector<exec::job*> out;
+  try {
+    for (std::size_t i = 0; i < t.calls.size(); ++i) {
+      if (t.calls[i] != nullptr && t.first + i != t.encoding) out.push_back(t.calls[i]);
+    }
+  } catch (const std::bad_alloc&) {
+    std::terminate();  // a call without an end is worse
+  }
+  return out;
+}
+
+// Its worker has died, and what that said last was heard.
+void worker_pool::on_tenant_death(hand& dead, const std::string& how) noexcept {
+  exec::actor_core* core = nullptr;
+  exec::job* construction = nullptr;
+  std::unique_ptr<tenant> was;
+  std::vector<exec::job*> lost;
+  {
+    const std::lock_guard lock(mutex_);
+    if (dead.lives_here == nullptr) {
+      std::erase_if(vacant_, [&](const std::shared_ptr<hand>& one) { return one.get() == &dead; });
+      return;
+    }
+    // Who encodes its construction finds it dead.
+    if (dead.lives_here->construction != nullptr && !dead.lives_here->is_sent) return;
+    core = dead.lives_here->core;
+    construction = dead.lives_here->construction;
+    lost = calls_of(*dead.lives_here);
+    const bool is_over = dead.lives_here->is_left || construction != nullptr;
+    tenant& t = *dead.lives_here;
+    core->seat = nullptr;
+    under_way_ -= t.under_way + (construction != nullptr ? 1 : 0) + (t.is_left ? 1 : 0);
+    was = std::move(dead.lives_here);
+    if (is_over || was->kill_asked != base::time_point{} ||
+        is_closing_.load(std::memory_order_relaxed)) {
+      was->restarts_left = 0;
+    }
+  }
+  error why = error::out_of_memory();
+  try {
+    why =
+        error(errc::actor_lost,
+              was->kill_asked != base::time_point{}
+                  ? fmt::format("the actor {} was killed, and its isolated worker (pid {}) ended",
+                                core->shown_name(), dead.pid)
+                  : fmt::format("the isolated worker of the actor {} (pid {}) ended with {}; mend "
+                                "what ends it, or raise max_restarts",
+                                core->shown_name(), dead.pid, how));
+  } catch (const std::bad_alloc&) {
+    // That instead.
+  }
+  if (was->restarts_left > 0 && restart(*was, lost, why)) return;
+  fail_calls(lost, core, is_closing_.load(std::memory_order_relaxed) ? ended_error() : why);
+  if (construction != nullptr) {
+    construction->fail(error(errc::worker_lost, why.message()), 1);
+    core->kind().settle(core, construction);
+  } else if (was->is_left) {
+    core->end_elsewhere();
+  } else if (!is_closing_.load(std::memory_order_relaxed)) {
+    core->lose_elsewhere(end_reason::process_lost, std::move(why));
+  }
+  actor_names::global().forget(core);
+  core->unpin();
+}
+
+// Makes the actor anew, and sends the calls again that have not begun. False: it can't be.
+bool worker_pool::restart(tenant& was, std::vector<exec::job*>& lost, const error& why) noexcept {
+  exec::actor_core* const core = was.core;
+  const std::shared_ptr<hand> to = make_hand(sched::roster::nobody);
+  if (to == nullptr) return false;
+  std::vector<exec::job*> failed;
+  try {
+    failed.assign(lost.begin(),
+                  has_several_at_a_time(*core) || lost.empty() ? lost.end() : lost.begin() + 1);
+    auto made = std::make_unique<tenant>();
+    made->core = core;
+    made->id = was.id;
+    made->construction_number = was.construction_number;
+    made->first = was.construction_number + 1;
+    made->restarts_left = was.restarts_left - 1;
+    made->spawn_again = std::move(was.spawn_again);
+    made->is_restarting = true;
+    made->is_sent = true;
+    const kept_message& again = *made->spawn_again;
+    const std::span<const std::byte> frame = again.frame().bytes();
+    const std::lock_guard lock(mutex_);
+    made->calls.assign(lost.begin() + static_cast<std::ptrdiff_t>(failed.size()), lost.end());
+    made->under_way = made->calls.size();
+    under_way_ += made->under_way;
+    to->last_number = made->construction_number + made->calls.size();
+    to->lives_here = std::move(made);
+    core->seat = to.get();
+    for (const base::id& one : again.handles()) {
+      ++to->lent[one];
+      actor_names::global().lend(one, 1);
+    }
+    to->down.send({&frame, 1}, frame.size());
+    if (core->is_stopping()) order_kill(*to);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  fail_calls(failed, core, why);
+  for (std::uint64_t next = was.construction_number + 1;; ++next) {
+    exec::job* call = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      tenant* const t = to->lives_here.get();
+      if (t == nullptr || t->core != core) return true;
+      if (next > to->last_number) {
+        t->is_restarting = false;
+        to->down.bell();
+        return true;
+      }
+      if (t->has(next)) call = t->at(next);
+    }
+    if (call != nullptr) send_call(to, call, next, true);
+  }
+}
+
+// The runtime ends: what has not begun is cancelled, what runs ends first.
+void worker_pool::close_actors() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : all_) {
+    if (one->lives_here != nullptr) order_kill(*one);
+  }
+}
+
+// The runtime has ended: nobody answers any more.
+void worker_pool::forget_actors() noexcept {
+  const std::lock_guard lock(mutex_);
+  vacant_.clear();
+  for (const auto& one : all_) {
+    if (one->lives_here == nullptr) continue;
+    exec::actor_core* const core = one->lives_here->core;
+    evict(*one);
+    actor_names::global().forget(core);
+    core->unpin();  // never the last: who ends them all comes later
+  }
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/node/carrier.hpp>
+
+#include "node/trip.hpp"
+#include "node/worker_hand.hpp"
+#include "node/worker_order.hpp"
+#include "node/worker_pool.hpp"
+
+// Actors in isolated workers, seen from the node.
+//
+// Problem. An actor's calls have an order, and its object lives as long as its handles; both are
+// the core's business (exec/actor_core.hpp), which is here, while the object is there.
+//
+// Idea. The core is a mailbox on the way (exec/actor_elsewhere.cpp): each call it gives away is
+// written into the ring of the actor's own worker at once, and that worker has a core of its own
+// that runs them in the order of the ring. So a call waits there, not here, and costs no slot: when
+// the worker dies, all of its calls that have no answer are lost with the object.
+//
+//   core here --forward--> ring --> core there --> object      results come back in any order
+//        kill --order on the socket--> core there              told even while a call runs
+//        last handle, retire --ring--> core there --> object gone --actor end--> core here ends
+//
+// A restarted actor is made anew from the message that made it. Of the calls without an answer the
+// oldest may have run, and fails; the others have not begun and are sent again. With several at a
+// time nobody knows, and all fail.
+
+namespace manta::inline v0::node {
+
+// ---- making one
+
+// A worker for an actor that has none; null: there is none.
+std::shared_ptr<worker_pool::hand> worker_pool::house(exec::actor_core* core,
+                                                      exec::job* construction) noexcept {
+  std::shared_ptr<hand> to;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!vacant_.empty()) {
+      to = std::move(vacant_.back());
+      vacant_.pop_back();
+    }
+  }
+  if (to == nullptr) to = make_hand(sched::roster::nobody);
+  if (to == nullptr) return nullptr;
+  try {
+    auto made = std::make_unique<tenant>();
+    made->core = core;
+    made->construction = construction;
+    const std::lock_guard lock(mutex_);
+    if (to->is_dead || is_closing_.load(std::memory_order_relaxed)) return nullptr;
+    made->id = actor_names::global().name(core, 0);
+    made->construction_number = ++to->last_number;
+    made->first = made->construction_number + 1;
+    to->lives_here = std::move(made);
+    core->pin();
+    core->seat = to.get();
+    ++under_way_;
+    return to;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexcept {
+  error why = error(errc::worker_lost,
+                    "no isolated worker can be made for it: the runtime ends, or there is no "
+                    "memory, or no descriptor or process is left; raise those limits");
+  try {
+    if (!is_passed(construction)) {
+      if (const error* const inherited = carrier_of(construction)->failure(construction)) {
+        inherited->raise();
+      }
+    }
+    if (const std::shared_ptr<hand> to = house(of, construction)) {
+      if (send_spawn(*to, of, construction)) {
+        wake_collector();
+        return;
+      }
+      why = lost_error(*of);
+    }
+  } catch (...) {
+    why = describe_current_exception(construction->ops->function);
+  }
+  std::shared_ptr<hand> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    if (of->seat != nullptr) unused = evict(*static_cast<hand*>(of->seat));
+  }
+  if (unused != nullptr) vacate(unused);
+  construction->fail(std::move(why), 1);
+  const bool was_pinned = unused != nullptr;
+  actor_names::global().forget(of);
+  of->kind().settle(of, construction);
+  if (was_pinned) of->unpin();
+}
+
+// False: the worker has died, and left the construction to us.
+bool worker_pool::send_spawn(hand& to, exec::actor_core* of, exec::job* construction) {
+  base::id id;
+  base::id request{to.unique, 0};
+  {
+    const std::lock_guard lock(mutex_);
+    id = to.lives_here->id;
+    request.low = to.lives_here->construction_number;
+  }
+  const borrowed_workbench on;
+  if (is_passed(construction)) {
+    write_passed(*on, passed_job::self(construction), request);
+  } else {
+    write_spawn(*on, *of, construction, id, request);
+  }
+  std::unique_ptr<kept_message> again;
+  if (of->restarts() > 0) {
+    std::vector<std::byte> frame(on->writer.size_bytes());
+    on->writer.flatten(frame);
+    again = std::make_unique<kept_message>(frame, on->references);
+  }
+  const std::lock_guard lock(mutex_);
+  if (to.is_dead) return false;
+  tenant& t = *to.lives_here;
+  t.restarts_left = of->restarts();
+  t.spawn_again = std::move(again);
+  lend(to, *on);
+  t.is_sent = true;
+  to.down.send(on->writer.pieces(), on->writer.size_bytes());
+  to.down.bell();
+  if (of->is_stopping()) order_kill(to);  // it was killed meanwhile
+  return true;
+}
+
+// Under the mutex: the hand has no actor any more, and the actor no hand. Its pin is the caller's.
+std::shared_ptr<worker_pool::hand> worker_pool::evict(hand& from) noexcept {
+  tenant& t = *from.lives_here;
+  t.core->seat = nullptr;
+  under_way_ -= t.under_way + (t.construction != nullptr ? 1 : 0) + (t.is_left ? 1 : 0);
+  from.lives_here = nullptr;
+  return from.shared_from_this();
+}
+
+// A worker without its actor waits for the next one, or goes.
+void worker_pool::vacate(const std::shared_ptr<hand>& one) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (one->is_dead) return;
+    try {
+      if (vacant_.size() < target_) {
+        vacant_.push_back(one);
+        return;
+      }
+    } catch (const std::bad_alloc&) {
+      // It goes.
+    }
+    one->is_let_go = true;
+  }
+  zygote::global().kill(one->unique);
+}
+
+// ---- calls
+
+void worker_pool::forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept {
+  if (!call->try_claim()) {
+    call->ops->drop_arguments(call);
+    call->drop();
+    to->ended_elsewhere();
+    return;
+  }
+  std::uint64_t number = 0;
+  std::shared_ptr<hand> by = take_seat(to, call, number);
+  if (by != nullptr) {
+    send_call(std::move(by), call, number, has_more);
+    wake_collector();
+  } else if (number == 0) {
+    call->fail(is_closing_.load(std::memory_order_relaxed) ? ended_error() : lost_error(*to), 1);
+    to->ended_elsewhere();
+  }
+}
+
+// What a call fails with whose actor is no more there, and has not said so yet.
+error worker_pool::lost_error(const exec::actor_core& of) noexcept {
+  try {
+    return error(errc::actor_lost,
+                 fmt::format("the isolated worker of the actor {} has ended; the call did not run",
+                             of.shown_name()));
+  } catch (const std::bad_alloc&) {
+    return error::out_of_memory();
+  }
+}
+
+// Its arguments are nobody else's while they are encoded: who ends the tenant meanwhile leaves this
+// one call to us.
+void worker_pool::send_call(std::shared_ptr<hand> to, exec::job* call, std::uint64_t number,
+                            bool has_more) noexcept {
+  while (to != nullptr && !try_send_call(*to, call, number, has_more)) {
+    exec::actor_core* const of = call->ops->origin(call).actor;
+    of->pin();
+    to = take_seat(of, call, number);
+    if (to == nullptr && number == 0) {
+      call->fail(is_closing_.load(std::memory_order_relaxed) ? ended_error() : lost_error(*of), 1);
+      of->ended_elsewhere();
+    }
+    of->unpin();
+  }
+}
+
+// A claimed call gets its number at the actor's worker; null: there is none (number 0), or who
+// makes the actor anew sends it.
+std::shared_ptr<worker_pool::hand> worker_pool::take_seat(exec::actor_core* of, exec::job* call,
+                                                          std::uint64_t& number) noexcept {
+  number = 0;
+  try {
+    const std::lock_guard lock(mutex_);
+    auto* const at = static_cast<hand*>(of->seat);
+    if (at == nullptr || at->is_dead || is_closing_.load(std::memory_order_relaxed)) return nullptr;
+    tenant& t = *at->lives_here;
+    t.calls.push_back(call);
+    number = ++at->last_number;
+    ++t.under_way;
+    ++under_way_;
+    return t.is_restarting ? nullptr : at->shared_from_this();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+// False: the actor's worker ended, or the actor there, before it had left.
+bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
+                                bool has_more) noexcept {
+  const borrowed_workbench on;
+  base::id actor;
+  {
+    const std::lock_guard lock(mutex_);
+    tenant* const t = to.lives_here.get();
+    if (t == nullptr || !t->has(number) || t->at(number) != call) return true;  // it was failed
+    t->encoding = number;
+    actor = t->id;
+  }
+  // Under the mutex: whether it is there still.
+  const auto is_ours = [&] {
+    tenant* const t = to.lives_here.get();
+    if (to.is_dead || t == nullptr || t->id != actor || t->encoding != number) return false;
+    t->encoding = 0;
+    return true;
+  };
+  try {
+    const bool is_cancelled =
+        (call->word() & exec::job_bits::cancel) != 0 ||
+        (exec::may_be_cancelled(call->parent) && exec::is_cancelled_caller(call->parent));
+    if (is_cancelled) exec::cancelled_error().raise();
+    if (is_passed(call)) {
+      write_passed(*on, passed_job::self(call), {to.unique, number});
+    } else {
+      if (const error* const inherited = carrier_of(call)->failure(call)) inherited->raise();
+      write_call(*on, call, actor, {to.unique, number});
+    }
+    const std::lock_guard lock(mutex_);
+    if (!is_ours()) return false;
+    lend(to, *on);
+    to.down.send(on->writer.pieces(), on->writer.size_bytes());
+    if (!has_more) to.down.bell();
+  } catch (...) {
+    error why = describe_current_exception(call->ops->function);
+    exec::actor_core* const of = call->ops->origin(call).actor;
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_ours()) end_call(to, number);
+      to.down.bell();
+    }
+    of->pin();
+    call->fail(std::move(why), 1);
+    of->ended_elsewhere();
+    of->unpin();
+  }
+  return true;
+}
+
+// Under the mutex: the call of that number has ended; null: there is none.
+exec::job* worker_pool::end_call(hand& from, std::uint64_t number) noexcept {
+  tenant* const t = from.lives_here.get();
+  if (t == nullptr || !t->has(number) || number == t->encoding) return nullptr;
+  exec::job* const found = std::exchange(t->at(number), nullptr);
+  while (!t->calls.empty() && t->calls.front() == nullptr) {
+    t->calls.pop_front();
+    ++t->first;
+  }
+  --t->under_way;
+  --under_way_;
+  return found;
+}
+
+// The result of a call or a construction came; whether it was one.
+bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64_t number,
+                                  const wire::result_view& arrived,
+                                  std::span<const std::byte> frame) noexcept {
+  exec::job* construction = nullptr;
+  exec::job* call = nullptr;
+  exec::actor_core* core = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    tenant* const t = from->lives_here.get();
+    if (t == nullptr) return false;
+    core = t->core;
+    call = end_call(*from, number);
+    if (number == t->construction_number && t->construction != nullptr) {
+      construction = std::exchange(t->construction, nullptr);
+      --under_way_;
+    }
+    if (call == nullptr && construction == nullptr) return number == t->construction_number;
+    core->pin();
+    ++from->results;
+  }
+  if (construction != nullptr) {
+    const bool has_failed = std::holds_alternative<wire::error_view>(arrived.outcome);
+    const std::uint64_t bits = is_passed(construction) && !has_failed
+                                   ? fill_passed(passed_job::self(construction), frame, arrived)
+                                   : fill_slot(construction, arrived);
+    construction->ops->drop_arguments(construction);
+    construction->finish(bits | exec::job_bits::claimed, 1);
+    core->kind().settle(core, construction);
+  } else {
+    finish_call(call, arrived, frame);
+    core->ended_elsewhere();
+  }
+  core->unpin();
+  return true;
+}
+
+void worker_pool::finish_call(exec::job* call, const wire::result_view& arrived,
+                              std::span<const std::byte> frame) noexcept {
+  const auto* const failed = std::get_if<wire::error_view>(&arrived.outcome);
+  const bool is_overtaken = is_closing_.load(std::memory_order_relaxed) && failed != nullptr &&
+                            failed->chain.front().code == errc::actor_lost;
+  std::uint64_t bits = 0;
+  if (is_overtaken) {
+    bits = fill_slot(call, ended_error());
+  } else if (is_passed(call)) {
+    bits = fill_passed(passed_job::self(call), frame, arrived);
+  } else {
+    bits = fill_slot(call, arrived);
+  }
+  call->ops->drop_arguments(call);
+  if (exec::this_thread.queue != nullptr) {
+    exec::work_counters& counters = exec::this_thread.queue->counters;
+    exec::work_counters::add<std::uint64_t>(counters.run, 1);
+    exec::work_counters::add<std::uint64_t>(counters.actor_calls, 1);
+  }
+  call->finish(bits | exec::job_bits::claimed, 1);
+}
+
+bool worker_pool::stop_call(exec::job* j) noexcept {
+  if (j->ops->origin == nullptr) return false;
+  const std::lock_guard lock(mutex_);
+  exec::actor_core* const of = j->ops->origin(j).actor;
+  auto* const at = of == nullptr ? nullptr : static_cast<hand*>(of->seat);
+  if (at == nullptr || at->lives_here == nullptr) return true;
+  const tenant& t = *at->lives_here;
+  const auto found = std::ranges::find(t.calls, j);
+  if (found == t.calls.end()) return true;
+  const worker_order order{worker_order::kind::stop,
+                           t.first + static_cast<std::uint64_t>(found - t.calls.begin())};
+  ::send(at->socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return true;
+}
+
+}  // namespace manta::inline v0::node

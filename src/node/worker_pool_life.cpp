@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+#include <manta/base/check.hpp>
+#include <manta/base/machine.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "node/worker_hand.hpp"
+#include "node/worker_order.hpp"
+#include "node/worker_pool.hpp"
+
+// How isolated workers begin and end, and the thread that looks after them.
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto tick_time = 1ms;
+// Ticks with nothing under way until the collector sleeps for good.
+constexpr int quiet_ticks = 50;
+// Ticks between two looks for workers that are one too many.
+constexpr int surplus_ticks = 20;
+// A worker that was asked to stop a task and has not is killed.
+constexpr auto time_to_stop = 900ms;
+// Workers that die in a row before they ran anything, until nobody waits for the next one.
+constexpr int most_early_deaths = 8;
+// Workers that can't be made in a row, with none there, until nobody waits for one: about a second.
+constexpr int most_failed_starts = 1000;
+// Workers that are started before anything asks for them.
+constexpr int most_early_workers = 64;
+constexpr std::size_t most_spent = 10000;
+constexpr std::size_t most_early_stops = 4096;
+
+// Told apart from every worker this process ever had.
+std::uint64_t next_unique() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1) + 1;
+}
+
+}  // namespace
+
+void worker_pool::open(const config& settings) {
+  {
+    const std::lock_guard lock(mutex_);
+    roster_ = sched::roster({.target = static_cast<std::size_t>(settings.workers)});
+    spin_ = std::chrono::microseconds(settings.spin_us);
+    cores_ = static_cast<std::size_t>(base::usable_cores());
+    target_ = static_cast<std::size_t>(settings.workers);
+    under_way_ = 0;
+    early_deaths_ = 0;
+    is_closing_.store(false);
+  }
+  collector_ends_.store(false);
+  collector_parked_.store(false);
+  collector_sleep_.reset();
+  for (int i = 0; i < std::min(settings.workers, most_early_workers); ++i) add_worker();
+  collector_ = std::thread([this] { collect(); });
+  is_open_.store(true, std::memory_order_release);
+  exec::elsewhere.store(this, std::memory_order_release);
+}
+
+void worker_pool::close() noexcept {
+  if (!is_open()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_.store(true);
+    for (const auto& one : hands_) {
+      if (one != nullptr) take_back(*one);
+    }
+  }
+  cancel_pending();
+  close_actors();
+  wake_collector();
+  exec::parker nap;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (under_way_ == 0 && !has_pending()) break;
+    }
+    cancel_pending();
+    if (!pump()) nap.park_until(base::after(100us));
+  }
+  collector_ends_.store(true);
+  collector_sleep_.signal();
+  collector_.join();
+  cancel_pending();
+  forget_actors();
+  std::vector<std::shared_ptr<hand>> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(all_);
+    hands_.clear();
+    generation_.fetch_add(1);
+  }
+  for (const auto& one : left) {
+    zygote::global().kill(one->unique);
+    for (const auto& [id, n] : one->lent) actor_names::global().give_back(id, n);
+  }
+  // Until the last of them is gone: nothing is left behind.
+  const base::time_point end = base::after(5s);
+  std::size_t remaining = left.size();
+  while (remaining > 0 && base::now() < end && !zygote::global().is_dead()) {
+    const auto said = zygote::global().next_report();
+    if (!said) {
+      nap.park_until(base::after(200us));
+    } else if (said->what == zygote::report::kind::ended || said->pid == 0) {
+      --remaining;
+    }
+  }
+  my_view() = {};
+  is_open_.store(false, std::memory_order_release);
+  exec::elsewhere.store(nullptr, std::memory_order_release);
+}
+
+void worker_pool::cancel_pending() noexcept {
+  for (;;) {
+    waiting next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!pop_pending(next)) return;
+    }
+    if (next.is_claimed) {
+      next.job->fail(ended_error(), 1);
+    } else {
+      next.job->ops->cancel(next.job, ended_error());
+    }
+  }
+}
+
+// What is written for it waits in its ring until it comes. Null: none can be made just now.
+std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noexcept {
+  result<wire::worker_line> line = wire::worker_line::make();
+  int ends[2] = {-1, -1};
+  std::shared_ptr<hand> made;
+  if (line.has_value() && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0) {
+    try {
+      made = std::make_shared<hand>(*std::move(line), place, next_unique());
+      made->socket = ends[0];
+      worker_seat seat;
+      seat.number = made->unique;
+      seat.line = made->line.files();
+      seat.socket = ends[1];
+      const std::lock_guard lock(mutex_);
+      all_.reserve(all_.size() + 1);
+      if (zygote::global().spawn(seat)) {
+        all_.push_back(made);
+        if (place != sched::roster::nobody) {
+          hands_[place] = made;
+          roster_.joined(place);
+        }
+        generation_.fetch_add(1, std::memory_order_release);
+      } else {
+        made = nullptr;
+      }
+    } catch (const std::bad_alloc&) {
+      made = nullptr;
+    }
+  }
+  if (ends[1] >= 0) ::close(ends[1]);
+  failed_starts_ = made != nullptr ? 0 : failed_starts_ + 1;
+  return made;
+}
+
+// It has its place at once. False: none was needed, or none can be made just now.
+bool worker_pool::add_worker() noexcept {
+  std::size_t place = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!roster_.wants_worker()) return false;
+    try {
+      place = roster_.start();
+      if (hands_.size() <= place) hands_.resize(place + 1);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  if (make_hand(place) != nullptr) return true;
+  const std::lock_guard lock(mutex_);
+  roster_.left(place);
+  return false;
+}
+
+// Nobody is there to run anything, and for a while nobody could be made.
+void worker_pool::fail_without_workers() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (roster_.size() > 0 || failed_starts_ < most_failed_starts) return;
+  }
+  give_up_pending(zygote::global().is_dead()
+                      ? "the process that isolated workers are born from has died"
+                      : "no isolated worker can be made: there is no memory, or no descriptor or "
+                        "process is left; raise those limits");
+}
+
+// Fails what waits.
+void worker_pool::give_up_pending(const std::string& why) noexcept {
+  for (;;) {
+    waiting next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!pop_pending(next)) return;
+    }
+    if (next.is_claimed || next.job->try_claim()) {
+      next.job->fail(error(errc::worker_lost, why), 1);
+    } else {
+      next.job->drop_entry();
+    }
+  }
+}
+
+void worker_pool::on_report(const zygote::report& said) noexcept {
+  std::shared_ptr<hand> of;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(
+        all_, [&said](const std::shared_ptr<hand>& one) { return one->unique == said.number; });
+    if (found == all_.end()) return;
+    of = *found;
+    if (said.what == zygote::report::kind::spawned) of->pid = said.pid;
+  }
+  if (said.pid == 0) {
+    on_death(of, fmt::format("no process: {}", std::strerror(said.status)));
+  } else if (said.what == zygote::report::kind::ended) {
+    on_death(of, describe_end(said.status));
+  }
+}
+
+// Under the mutex: what it had under way, and the number of the task that has cost it its life: the
+// last one that it began, or, if none was on its stack, the last one that had left that.
+std::uint64_t worker_pool::collect_lost(hand& dead, std::vector<flight>& lost) noexcept {
+  const wire::worker_page& page = dead.line.page();
+  std::uint64_t culprit = 0;
+  for (flight& f : dead.flights) {
+    if (f.number == 0 || !f.is_written) continue;
+    // One that is done and whose result did not come has run, too.
+    if (page.is(f.number, wire::slot_state::running) || page.is(f.number, wire::slot_state::done)) {
+      culprit = std::max(culprit, f.number);
+    }
+    lost.push_back(f);
+  }
+  const bool has_run = culprit != 0;
+  for (const auto& [number, f] : dead.off_stack) {
+    if (!has_run) culprit = std::max(culprit, number);
+    lost.push_back(f);
+  }
+  for (const flight& f : lost) leave(dead, *dead.find(f.number));
+  return culprit;
+}
+
+// Everything it said is heard first; then what it had is given to others.
+void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string& how) noexcept {
+  while (drain_one(dead, true)) {
+  }
+  while (dead->being_handled.load() != 0) std::this_thread::yield();
+  std::vector<flight> lost;
+  std::vector<exec::job_ref> orphans;
+  actor_names::counts had;
+  {
+    const std::lock_guard lock(mutex_);
+    dead->is_dead = true;
+    had.swap(dead->lent);
+    const std::uint64_t culprit = collect_lost(*dead, lost);
+    for (const auto& [request, j] : dead->asked) {
+      if (is_passed_spawn(j)) continue;  // it ends with the handles that the worker had
+      j->hold();
+      orphans.emplace_back(j);
+    }
+    if (!dead->is_house()) {
+      roster_.left(dead->number);
+      hands_[dead->number] = nullptr;
+    }
+    std::erase(all_, dead);
+    generation_.fetch_add(1, std::memory_order_release);
+    if (!dead->is_let_go && !dead->is_house() && culprit == 0 && dead->results == 0)
+      ++early_deaths_;
+    // In the same step: whoever looks finds each task under way, pending, or among those to fail.
+    requeue_lost(*dead, lost, culprit);
+  }
+  if (dead->is_house()) on_tenant_death(*dead, how);
+  for (const flight& f : lost) fail_lost(f, dead->pid, how);
+  // Nobody wants what it asked for and did not live to get: a run of its task asks anew.
+  for (const exec::job_ref& one : orphans) one->withdraw(exec::cancelled_error());
+  for (const auto& [id, n] : had) actor_names::global().give_back(id, n);
+  if (early_deaths_ >= most_early_deaths) {
+    give_up_pending(
+        fmt::format("isolated workers end before they run anything, the last one with {}", how));
+    early_deaths_ = 0;
+  }
+  dispatch();
+}
+
+// Under the mutex. Afterwards `lost` has those that are to fail.
+void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
+                               std::uint64_t culprit) noexcept {
+  std::ranges::sort(lost, [](const flight& a, const flight& b) { return a.number > b.number; });
+  std::erase_if(lost, [&](flight& f) {
+    const bool is_own = is_passed(f.job) && passed_job::self(f.job)->worker == dead.unique;
+    try {
+      if (is_own) {
+        // It ran on its caller's stack, who asks anew when it runs again: what that costs is noted.
+        const passed_job& child = *passed_job::self(f.job);
+        if (spent_.size() >= most_spent) spent_.clear();
+        if (f.number == culprit) spent_[child.id.low] = f.job->extra()->attempt + 1;
+        return false;
+      }
+      if (f.number == culprit && !dead.is_let_go && !takes_retry(f)) return false;
+      put_pending({f.job, true}, true);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  });
+}
+
+// Under the mutex. A call that was made before by a run of its caller which died with it has runs
+// less. False: none is left.
+bool worker_pool::charge_spent(passed_job& j) noexcept {
+  const auto found = spent_.find(j.id.low);
+  if (found == spent_.end()) return true;
+  exec::call_extra& with = *j.extra();
+  with.attempt = found->second;
+  if (found->second > with.retries_left) return false;
+  with.retries_left -= found->second;
+  return true;
+}
+
+// Whether the task that ran runs once more.
+bool worker_pool::takes_retry(const flight& f) noexcept {
+  exec::call_extra& with = *f.job->extra();
+  if (f.stop_asked != base::time_point{} || with.retries_left == 0 || with.losable) return false;
+  if ((f.job->word() & exec::job_bits::late) != 0) return false;
+  --with.retries_left;
+  ++with.attempt;
+  return true;
+}
+
+void worker_pool::fail_lost(const flight& f, pid_t pid, const std::string& how) noexcept {
+  try {
+    const exec::call_extra& with = *f.job->extra();
+    const std::string name =
+        with.name != nullptr ? *with.name : readable_name(f.job->ops->function);
+    if (f.stop_asked != base::time_point{}) {
+      f.job->fail(error(errc::cancelled,
+                        fmt::format("{} went on after it was asked to stop, so its isolated worker "
+                                    "(pid {}) was ended",
+                                    name, pid)),
+                  1);
+      return;
+    }
+    f.job->fail(
+        error(errc::worker_lost,
+              fmt::format("{}: the isolated worker that ran it (pid {}) ended with {}, in "
+                          "run {} of {}; mend what ends it, or raise max_retries",
+                          name, pid, how, with.attempt + 1, with.attempt + 1 + with.retries_left)),
+        1);
+  } catch (...) {
+    f.job->fail(error::out_of_memory(), 1);
+  }
+}
+
+// ---- orders to a task that runs
+
+// One that was sent ahead and has not begun ends here; one that runs is told, and what it called
+// from there is cancelled.
+void worker_pool::stop(exec::job* j) noexcept {
+  if (stop_call(j)) return;
+  bool is_back = false;
+  std::vector<exec::job_ref> children;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [of, f] = find_flight(j);
+    if (f == nullptr) return;
+    if (f->is_written && of->line.page().claim(f->number, wire::slot_state::free)) {
+      leave(*of, *f);
+      is_back = true;
+    } else {
+      if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
+      const worker_order order{worker_order::kind::stop, f->number};
+      ::send(of->socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
+      const base::id caller = is_passed(j) ? passed_job::self(j)->id : exec::id_of(*j);
+      for (const auto& [request, child] : of->asked) {
+        if (child->parent != caller) continue;
+        child->hold();
+        children.emplace_back(child);
+      }
+    }
+  }
+  if (is_back) j->fail(exec::cancelled_error(), 1);
+  for (const exec::job_ref& one : children) exec::cancel_job(one.get(), true);
+}
+
+void worker_pool::end(exec::job* j) noexcept {
+  if (j->ops->origin != nullptr) return;  // an actor has more to lose than one call
+  const std::lock_guard lock(mutex_);
+  const auto [of, f] = find_flight(j);
+  if (f == nullptr || of->is_let_go) return;
+  if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
+  zygote::global().kill(of->unique);
+}
+
+// Under the mutex.
+std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
+    const exec::job* j) noexcept {
+  for (const auto& one : all_) {
+    for (flight& f : one->flights) {
+      if (f.number != 0 && f.job == j) return {one.get(), &f};
+    }
+    for (auto& [number, f] : one->off_stack) {
+      if (f.job == j) return {one.get(), &f};
+    }
+  }
+  return {nullptr, nullptr};
+}
+
+// Workers ask that what they called is stopped.
+void worker_pool::hear_orders() noexcept {
+  std::vector<std::pair<exec::job_ref, bool>> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : all_) {
+      worker_order order;
+      while (recv(one->socket, &order, sizeof order, MSG_DONTWAIT) ==
+             static_cast<ssize_t>(sizeof order)) {
+        const auto found = one->asked.find(order.number);
+        if (found == one->asked.end()) {
+          // The request may be behind it, in the ring; or it has had its answer.
+          if (one->early_stops.size() < most_early_stops) one->early_stops.insert(order.number);
+          continue;
+        }
+        found->second->hold();
+        asked.emplace_back(exec::job_ref(found->second), order.what == worker_order::kind::end);
+      }
+    }
+  }
+  for (const auto& [one, at_once] : asked) {
+    if (exec::cancel_job(one.get(), true) && at_once) end(one.get());
+  }
+}
+
+void worker_pool::enforce_stops() noexcept {
+  const base::time_point before = base::now() - time_to_stop;
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : all_) {
+    if (one->is_let_go) continue;
+    const tenant* const t = one->lives_here.get();
+    if (t != nullptr && t->kill_asked != base::time_point{} && t->kill_asked <= before) {
+      zygote::global().kill(one->unique);
+      continue;
+    }
+    for (const flight& f : one->flights) {
+      if (f.number == 0 || f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
+      if (!one->line.page().is(f.number, wire::slot_state::running)) continue;
+      zygote::global().kill(one->unique);
+      break;
+    }
+    for (const auto& [number, f] : one->off_stack) {
+      if (f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
+      zygote::global().kill(one->unique);
+      break;
+    }
+  }
+}
+
+// ---- the collector
+
+void worker_pool::wake_collector() noexcept {
+  if (collector_parked_.load(std::memory_order_seq_cst)) collector_sleep_.signal();
+}
+
+// Nobody waits for a task; but who calls an actor, or watches one, wants to hear of its death.
+duration worker_pool::quiet_time() noexcept {
+  const std::lock_guard lock(mutex_);
+  const bool has_actor = std::ranges::any_of(
+      all_, [](const std::shared_ptr<hand>& one) { return one->lives_here != nullptr; });
+  return has_actor ? duration(10ms) : duration(1s);
+}
+
+bool worker_pool::is_quiet() noexcept {
+  const std::lock_guard lock(mutex_);
+  return under_way_ == 0 && !has_pending();
+}
+
+namespace {
+
+// What it finishes may start other jobs. False: the runtime has not quite begun, or ends.
+bool joins_runtime() noexcept {
+  if (!exec::executor::is_running()) return false;
+  try {
+    exec::executor::require();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void worker_pool::collect() noexcept {
+  pthread_setname_np(pthread_self(), "manta-collector");
+  int quiet = 0;
+  std::uint32_t seen = 0;
+  bool is_looked_after = false;  // others have taken what came lately
+  for (int ticks = 1; !collector_ends_.load(); ++ticks) {
+    quiet = is_quiet() ? quiet + 1 : 0;
+    if (quiet > quiet_ticks) {
+      collector_parked_.store(true, std::memory_order_seq_cst);
+      if (is_quiet()) collector_sleep_.park_until(base::after(quiet_time()));
+      collector_parked_.store(false, std::memory_order_relaxed);
+      quiet = 0;
+    } else if (pumping_.load() == 0 && quiet == 0 && !is_looked_after) {
+      sleep_on_rings(collector_sleep_, base::after(tick_time));
+    } else {
+      collector_sleep_.park_until(base::after(tick_time));
+    }
+    collector_sleep_.reset();
+    if (!joins_runtime()) continue;
+    is_looked_after = pumps_.load(std::memory_order_relaxed) != seen;
+    while (pump()) {
+    }
+    seen = pumps_.load(std::memory_order_relaxed);
+    tick();
+    if (ticks % surplus_ticks == 0) let_surplus_go();
+  }
+}
+
+void worker_pool::tick() noexcept {
+  while (const auto said = zygote::global().next_report()) on_report(*said);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : all_) {
+      if (one->down.is_behind()) {
+        one->down.flush();
+        one->down.bell();
+      }
+    }
+  }
+  if (zygote::global().is_dead()) {
+    const std::vector<std::shared_ptr<hand>> all = look();
+    for (const auto& one : all) on_death(one, "the zygote's end");
+  }
+  hear_orders();
+  enforce_stops();
+  help_idle();
+  dispatch();
+  fail_without_workers();
+}
+
+// A worker has nothing to do, and another one is busy for long with tasks behind it.
+void worker_pool::help_idle() noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t idle = roster_.idle();
+  const std::size_t loaded = roster_.most_loaded();
+  const bool has_work = idle != sched::roster::nobody && loaded != sched::roster::nobody;
+  for (const auto& one : hands_) {
+    if (one == nullptr) continue;
+    const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
+    if (has_work && one->number == loaded && is_slow && !has_pending()) take_back(*one);
+  }
+}
+
+void worker_pool::let_surplus_go() noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t surplus = roster_.surplus();
+  if (surplus == sched::roster::nobody) return;
+  const std::shared_ptr<hand> one = hands_[surplus];
+  if (one == nullptr || one->is_let_go || !one->off_stack.empty() || !one->asked.empty()) return;
+  one->is_let_go = true;
+  roster_.blocked(one->number, true);  // it gets nothing more
+  zygote::global().kill(one->unique);
+}
+
+}  // namespace manta::inline v0::node

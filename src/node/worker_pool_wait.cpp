@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include <manta/base/pause.hpp>
+#include <manta/exec/call_extra.hpp>
+
+#include "node/ring_sleep.hpp"
+#include "node/worker_hand.hpp"
+#include "node/worker_pool.hpp"
+
+// Threads of the node that wait, and look after all rings meanwhile; and workers that wait.
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Tasks that one worker runs on its stack, each waiting for the next; it has a slot for each.
+constexpr std::size_t most_in_place = wire::worker_page::slots - 8;
+// Every waiter may look so long, whatever else runs.
+constexpr std::chrono::microseconds always_spin{2};
+
+}  // namespace
+
+bool worker_pool::has_news(const std::vector<std::shared_ptr<hand>>& hands) noexcept {
+  return std::ranges::any_of(hands, [](const std::shared_ptr<hand>& one) {
+    return one->has_message() || one->has_changed();
+  });
+}
+
+// Returns when something came, `p` was signalled, or at `until`; or sooner.
+void worker_pool::sleep_on_rings(exec::parker& p, base::time_point until) noexcept {
+  const std::vector<std::shared_ptr<hand>> hands = look();
+  ring_sleep nap(p);
+  for (const auto& one : hands) nap.add(one->up.ring());
+  if (!has_news(hands)) nap.sleep(until);
+}
+
+// How long a thread that waits looks before it sleeps: not long where workers need the cores.
+std::chrono::microseconds worker_pool::spin_time() const noexcept {
+  const std::size_t busy = std::min(under_way_.load(std::memory_order_relaxed), target_);
+  const auto waiters = static_cast<std::size_t>(pumping_.load(std::memory_order_relaxed));
+  return busy + waiters > cores_ ? std::min(spin_, always_spin) : spin_;
+}
+
+bool worker_pool::sleep(exec::parker& p, const base::deadline& deadline, exec::job* /*awaited*/) {
+  constexpr auto longest = 1s;
+  let_others_order();
+  pumping_.fetch_add(1);
+  base::time_point idle_since{};
+  bool is_late = false;
+  for (std::uint32_t round = 1; !p.is_signalled() && !is_late; ++round) {
+    if (pump()) {
+      idle_since = {};
+      continue;
+    }
+    base::pause();
+    if (round % 16 != 0) continue;
+    const base::time_point now = base::now();
+    if (idle_since == base::time_point{}) idle_since = now;
+    is_late = deadline && now >= *deadline;
+    if (is_late) continue;
+    if (now - idle_since < spin_time()) {
+      if (now - idle_since > always_spin)
+        sched_yield();  // who is to answer may need this very core
+      continue;
+    }
+    const base::time_point most = now + longest;
+    sleep_on_rings(p, deadline ? std::min(*deadline, most) : most);
+    idle_since = {};
+  }
+  pumping_.fetch_sub(1);
+  return p.is_signalled();
+}
+
+// ---- workers that wait
+
+// Under the mutex. What it has not begun goes to others, in its order.
+void worker_pool::take_back(hand& from) noexcept {
+  std::array<flight*, wire::worker_page::slots> back{};
+  std::size_t count = 0;
+  for (flight& f : from.flights) {
+    if (f.number == 0 || !f.is_written) continue;
+    if (from.line.page().claim(f.number, wire::slot_state::free)) back[count++] = &f;
+  }
+  std::sort(back.begin(), back.begin() + static_cast<std::ptrdiff_t>(count),
+            [](const flight* a, const flight* b) { return a->number > b->number; });
+  for (std::size_t i = 0; i < count; ++i) {
+    try {
+      put_pending({back[i]->job, true}, true);
+    } catch (const std::bad_alloc&) {
+      continue;  // it stays where it is
+    }
+    leave(from, *back[i]);
+  }
+}
+
+// Under the mutex. Tasks that wait below another one on the worker's stack keep nobody from it.
+void worker_pool::watch_places(hand& of) noexcept {
+  if (of.is_dead || of.is_house()) return;
+  roster_.stacked(of.number, of.line.page().stacked.load(std::memory_order_acquire));
+}
+
+// Tasks that left the worker's stack give their places to others.
+void worker_pool::watch_stack(hand& of) noexcept {
+  const std::uint64_t left = of.line.page().left_stack.load(std::memory_order_acquire);
+  if (left == of.seen_left_stack.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  if (of.is_dead) return;
+  of.seen_left_stack.store(left, std::memory_order_relaxed);
+  for (flight& f : of.flights) {
+    if (f.number == 0 || !of.line.page().is(f.number, wire::slot_state::done)) continue;
+    try {
+      of.off_stack.emplace(f.number, f);
+    } catch (const std::bad_alloc&) {
+      continue;  // it keeps its place
+    }
+    free_place(of, f);
+  }
+}
+
+// A worker began to wait, or went on.
+void worker_pool::watch_block(const std::shared_ptr<hand>& of) noexcept {
+  const std::uint64_t awaits = of->line.page().awaits.load(std::memory_order_acquire);
+  {
+    const std::lock_guard lock(mutex_);
+    if (of->is_dead || of->seen_awaits.load(std::memory_order_relaxed) == awaits) return;
+    of->seen_awaits.store(awaits, std::memory_order_relaxed);
+    if (of->is_house()) return;  // what it calls is run by others: a crash is its own alone
+    watch_places(*of);
+    roster_.blocked(of->number, awaits != wire::worker_page::awaits_nothing);
+    if (awaits != wire::worker_page::awaits_nothing) take_back(*of);
+  }
+  if (give_awaited(of, awaits)) of->down.bell();
+  dispatch();
+}
+
+// What it waits for it may as well run itself, when nobody has begun it.
+bool worker_pool::give_awaited(const std::shared_ptr<hand>& to, std::uint64_t awaits) noexcept {
+  const std::uint64_t request = wire::worker_page::request_of(awaits);
+  if (request == 0 || !wire::worker_page::has_room(awaits) || to->is_house()) return false;
+  exec::job* j = nullptr;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = to->asked.find(request);
+    if (to->is_dead || found == to->asked.end()) return false;
+    j = found->second;
+    if (!is_passed_task(j)) return false;  // an actor's calls are run by its own worker
+    if (j->extra()->claim != nullptr || roster_.under_way(to->number) >= most_in_place)
+      return false;
+    if (j->try_claim()) {
+      j->hold();  // the entry in pending has the other
+    } else if (!unqueue(j) && !take_from_another(j)) {
+      return false;
+    }
+    number = board(*to, j);
+  }
+  return send_to(to, j, number);
+}
+
+// Under the mutex: a job that was sent ahead to a worker that has not begun it.
+bool worker_pool::take_from_another(const exec::job* j) noexcept {
+  const auto [of, f] = find_flight(j);
+  if (f == nullptr || !f->is_written) return false;
+  if (!of->line.page().claim(f->number, wire::slot_state::free)) return false;
+  leave(*of, *f);
+  return true;
+}
+
+// Under the mutex: takes a claimed job out of those that wait. It was put back there a moment ago,
+// so it is one of the first, if it is there.
+bool worker_pool::unqueue(const exec::job* j) noexcept {
+  constexpr std::ptrdiff_t looked_at = 2 * wire::worker_page::slots;
+  auto& line = pending_[static_cast<std::size_t>(j->extra()->level)];
+  const auto end = line.begin() + std::min<std::ptrdiff_t>(std::ssize(line), looked_at);
+  const auto found =
+      std::find_if(line.begin(), end, [j](const waiting& w) { return w.is_claimed && w.job == j; });
+  if (found == end) return false;
+  line.erase(found);
+  --pending_count_;
+  return true;
+}
+
+}  // namespace manta::inline v0::node

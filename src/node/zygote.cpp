@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/zygote.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <stdio_ext.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <manta/base/sanitizers.hpp>
+
+namespace manta::inline v0::node {
+
+namespace {
+
+struct order {
+  enum class kind : std::uint32_t { spawn, kill } what = kind::spawn;
+  std::uint64_t number = 0;
+};
+constexpr std::size_t most_files = wire::worker_line::file_count + 1;
+
+union file_space {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(most_files * sizeof(int))];
+};
+
+bool send_order(int to, const order& what, const int* files, std::size_t count) noexcept {
+  iovec piece{const_cast<order*>(&what), sizeof what};
+  file_space space{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  if (count > 0) {
+    message.msg_control = space.bytes;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(head), files, count * sizeof(int));
+  }
+  ssize_t sent = -1;
+  do {
+    sent = sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(sizeof what);
+}
+
+// False: the other side is gone.
+bool receive_order(int from, order& what, std::vector<int>& files) noexcept {
+  iovec piece{&what, sizeof what};
+  file_space space{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = space.bytes;
+  message.msg_controllen = sizeof space.bytes;
+  ssize_t got = -1;
+  do {
+    got = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  files.clear();
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); got > 0 && head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(head) + i * sizeof(int), sizeof file);
+      files.push_back(file);
+    }
+  }
+  return got == static_cast<ssize_t>(sizeof what);
+}
+
+// Entries of a folder of /proc that are numbers.
+std::vector<pid_t> numbers_in(const char* folder) {
+  std::vector<pid_t> found;
+  DIR* const open = opendir(folder);
+  if (open == nullptr) return found;
+  while (const dirent* const one = readdir(open)) {
+    const pid_t number = static_cast<pid_t>(std::atol(one->d_name));
+    if (number > 0) found.push_back(number);
+  }
+  closedir(open);
+  return found;
+}
+
+std::size_t threads_of_process() { return numbers_in("/proc/self/task").size(); }
+
+// ThreadSanitizer has a thread of its own, which it stops around a fork.
+constexpr std::size_t threads_before_any = MANTA_HAS_TSAN != 0 ? 2 : 1;
+
+pid_t parent_of(pid_t pid) {
+  char name[64];
+  std::snprintf(name, sizeof name, "/proc/%d/stat", static_cast<int>(pid));
+  std::FILE* const file = std::fopen(name, "re");
+  if (file == nullptr) return 0;
+  char text[512];
+  const std::size_t n = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  text[n] = 0;
+  // The name in the second field may hold anything but ends with the last ')'.
+  const char* const after = std::strrchr(text, ')');
+  int parent = 0;
+  char state = 0;
+  if (after == nullptr || std::sscanf(after + 1, " %c %d", &state, &parent) != 2) return 0;
+  return static_cast<pid_t>(parent);
+}
+
+/// The zygote's own life: one thread.
+class nursery {
+ public:
+  nursery(int socket, pid_t driver, const config& settings) noexcept
+      : socket_(socket), driver_(driver), settings_(settings) {}
+
+  [[noreturn]] void run() noexcept {
+    prepare();
+    const int parent = static_cast<int>(syscall(SYS_pidfd_open, driver_, 0));
+    const int signals = signalfd(-1, &children_, SFD_CLOEXEC | SFD_NONBLOCK);
+    while (getppid() == driver_) {
+      pollfd looked[3] = {{socket_, POLLIN, 0}, {signals, POLLIN, 0}, {parent, POLLIN, 0}};
+      // Without pidfds (before Linux 5.3) the parent is asked after once a second.
+      if (poll(looked, parent >= 0 ? 3 : 2, parent >= 0 ? -1 : 1000) < 0 && errno != EINTR) break;
+      if (looked[1].revents != 0) {
+        signalfd_siginfo info;
+        while (read(signals, &info, sizeof info) > 0) {
+        }
+        reap();
+      }
+      if (looked[0].revents != 0 && !obey()) break;
+    }
+    end();
+  }
+
+ private:
+  struct child {
+    std::uint64_t number;
+    pid_t pid;
+  };
+
+  void prepare() noexcept {
+    pthread_setname();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    // What the driver had not written yet is the driver's to write.
+    __fpurge(stdout);
+    __fpurge(stderr);
+    // A terminal's signals are for the driver, which decides what becomes of the others.
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGQUIT, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);
+    std::signal(SIGCHLD, SIG_DFL);  // ignored, and inherited so, it would hide how they end
+    sigemptyset(&children_);
+    sigaddset(&children_, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &children_, &before_);
+  }
+  static void pthread_setname() noexcept { prctl(PR_SET_NAME, "manta-zygote", 0, 0, 0); }
+
+  bool obey() noexcept {
+    order what;
+    if (!receive_order(socket_, what, files_)) return false;
+    if (what.what == order::kind::kill) {
+      for (const child& one : children_alive_) {
+        if (one.number == what.number) ::kill(one.pid, SIGKILL);
+      }
+      return true;
+    }
+    const bool is_whole = files_.size() == most_files;
+    const pid_t zygote_pid = getpid();
+    const pid_t pid = is_whole ? fork() : -1;
+    const int why = is_whole ? errno : EBADMSG;
+    if (pid == 0) become_worker(what.number, zygote_pid);
+    for (const int file : files_) close(file);
+    if (pid > 0) children_alive_.push_back({what.number, pid});
+    say({zygote::report::kind::spawned, what.number, std::max(pid, 0), pid > 0 ? 0 : why});
+    return true;
+  }
+
+  [[noreturn]] void become_worker(std::uint64_t number, pid_t zygote_pid) noexcept {
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != zygote_pid) _exit(0);  // it died before it could be noticed
+    close(socket_);
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+    worker_seat seat;
+    seat.number = number;
+    seat.settings = &settings_;
+    std::copy_n(files_.begin(), seat.line.size(), seat.line.begin());
+    seat.socket = files_.back();
+    run_isolated_worker(seat);
+  }
+
+  void say(const zygote::report& what) noexcept {
+    ssize_t sent = -1;
+    do {
+      sent = send(socket_, &what, sizeof what, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+  }
+
+  void reap() noexcept {
+    int status = 0;
+    for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      const auto found =
+          std::ranges::find_if(children_alive_, [pid](const child& c) { return c.pid == pid; });
+      if (found == children_alive_.end()) continue;  // something a worker had left behind
+      const std::uint64_t number = found->number;
+      children_alive_.erase(found);
+      kill_adopted();
+      say({zygote::report::kind::ended, number, pid, status});
+    }
+  }
+
+  bool is_worker(pid_t pid) const noexcept {
+    return std::ranges::any_of(children_alive_, [pid](const child& c) { return c.pid == pid; });
+  }
+
+  // Children that it did not make: those of workers that are gone.
+  void kill_adopted() noexcept {
+    const pid_t self = getpid();
+    for (const pid_t pid : numbers_in("/proc")) {
+      if (!is_worker(pid) && parent_of(pid) == self) ::kill(pid, SIGKILL);
+    }
+  }
+
+  [[noreturn]] void end() noexcept {
+    for (const child& one : children_alive_) ::kill(one.pid, SIGKILL);
+    children_alive_.clear();
+    // Each that dies may leave others behind, which come here then.
+    for (int round = 0; round < 1000; ++round) {
+      kill_adopted();
+      const pid_t gone = waitpid(-1, nullptr, 0);
+      if (gone < 0 && errno == ECHILD) break;
+    }
+    _exit(0);
+  }
+
+  const int socket_;
+  const pid_t driver_;
+  const config& settings_;
+  sigset_t children_{};
+  sigset_t before_{};
+  std::vector<child> children_alive_;
+  std::vector<int> files_;
+};
+
+error refused(std::string why) {
+  return {errc::unsupported,
+          fmt::format("isolation = processes: {}; or use isolation = threads", why)};
+}
+
+}  // namespace
+
+zygote& zygote::global() {
+  static auto* const made = new zygote;
+  return *made;
+}
+
+void zygote::forget() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (socket_ >= 0) close(socket_);
+  if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  socket_ = -1;
+  pid_ = 0;
+}
+
+// The fork comes without the lock, which the child would hold for ever.
+result<void> zygote::start(const config& settings) {
+  const std::size_t threads = threads_of_process();
+  if (threads > threads_before_any) {
+    const std::lock_guard lock(mutex_);
+    if (socket_ >= 0 && !is_dead_) return {};
+    return refused(fmt::format(
+        "{} threads run already, and a process with threads can't be forked safely; construct the "
+        "first runtime before anything that starts a thread",
+        threads));
+  }
+  forget();
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return refused(fmt::format("no socket could be made: {}", std::strerror(errno)));
+  }
+  const pid_t driver = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    nursery(ends[1], driver, settings).run();
+  }
+  const int why = errno;
+  close(ends[1]);
+  if (pid < 0) {
+    close(ends[0]);
+    return refused(fmt::format("no process could be made: {}; raise the limit on processes",
+                               std::strerror(why)));
+  }
+  const std::lock_guard lock(mutex_);
+  socket_ = ends[0];
+  pid_ = pid;
+  is_dead_ = false;
+  return {};
+}
+
+bool zygote::spawn(const worker_seat& seat) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::array<int, most_files> files{};
+  std::copy(seat.line.begin(), seat.line.end(), files.begin());
+  files.back() = seat.socket;
+  return socket_ >= 0 &&
+         send_order(socket_, {order::kind::spawn, seat.number}, files.data(), files.size());
+}
+
+void zygote::kill(std::uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (socket_ >= 0) send_order(socket_, {order::kind::kill, number}, nullptr, 0);
+}
+
+std::optional<zygote::report> zygote::next_report() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (socket_ < 0) return std::nullopt;
+  report said;
+  const ssize_t got = recv(socket_, &said, sizeof said, MSG_DONTWAIT);
+  if (got == static_cast<ssize_t>(sizeof said)) return said;
+  if (got == 0) is_dead_ = true;
+  return std::nullopt;
+}
+
+std::string describe_end(int status) {
+  if (WIFSIGNALED(status)) {
+    return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  }
+  return fmt::format("exit code {}", WEXITSTATUS(status));
+}
+
+}  // namespace manta::inline v0::node
