@@ -74,8 +74,9 @@ void isolated_worker::run() {
   // Messages go first, so that an actor finds several calls in one turn; but not for ever.
   constexpr int most_before_turn = 64;
   for (int messages = 0;;) {
-    const bool any = messages < most_before_turn &&
-                     (serve_aside() || pump(doing::nothing, nullptr) == came::something);
+    const bool any =
+        messages < most_before_turn &&
+        (serve_construction() || serve_aside() || pump(doing::nothing, nullptr) == came::something);
     messages = any ? messages + 1 : 0;
     if (!any && !serve_actor()) wait_for_message();
   }
@@ -131,8 +132,9 @@ isolated_worker::came isolated_worker::pump(doing now, exec::job* awaited) {
   begun_task begun;
   {
     const borrowed_workbench on;
+    const wire::message_view* read = nullptr;
     {
-      const std::unique_lock lock(down_mutex_, std::try_to_lock);
+      std::unique_lock lock(down_mutex_, std::try_to_lock);
       if (!lock) return came::nothing;
       switch (down_.take(on->frame)) {
         case wire::frame_receiver::got::message:
@@ -142,9 +144,14 @@ isolated_worker::came isolated_worker::pump(doing now, exec::job* awaited) {
         case wire::frame_receiver::got::broken:
           vanish();
       }
+      const result<const wire::message_view&> taken = on->reader.read(on->frame.bytes());
+      if (!taken) vanish();
+      read = &*taken;
+      if (is_for_actor(*read)) {
+        hear_in_order(std::move(lock), *on, *read);
+        return came::something;
+      }
     }
-    const result<const wire::message_view&> read = on->reader.read(on->frame.bytes());
-    if (!read) vanish();
     if (heard(*read)) return came::something;
     const auto* const task = std::get_if<wire::task_view>(&read->body);
     if (task == nullptr) vanish();
@@ -162,6 +169,41 @@ isolated_worker::came isolated_worker::pump(doing now, exec::job* awaited) {
   run_task(begun);
   say_waits(outer);
   return came::something;
+}
+
+// What makes the actor, calls it and lets go of it.
+bool isolated_worker::is_for_actor(const wire::message_view& read) noexcept {
+  return std::holds_alternative<wire::call_view>(read.body) ||
+         std::holds_alternative<wire::spawn_view>(read.body) ||
+         std::holds_alternative<wire::changes_view>(read.body) ||
+         std::holds_alternative<wire::actor_end_view>(read.body);
+}
+
+// Several threads take messages, and a caller's calls have an order: what comes while one of them is
+// at it is left to that one. The lock is down_mutex_'s, under which it was taken.
+void isolated_worker::hear_in_order(std::unique_lock<std::mutex> lock, workbench& on,
+                                    const wire::message_view& first) {
+  if (is_ordering_) {
+    in_order_.push_back(std::move(on.frame));
+    return;
+  }
+  is_ordering_ = true;
+  lock.unlock();
+  heard(first);
+  lock.lock();
+  while (!in_order_.empty()) {
+    const wire::frame_buffer next = std::move(in_order_.front());
+    in_order_.pop_front();
+    lock.unlock();
+    {
+      const borrowed_workbench at;
+      const result<const wire::message_view&> read = at->reader.read(next.bytes());
+      if (!read) vanish();
+      heard(*read);
+    }
+    lock.lock();
+  }
+  is_ordering_ = false;
 }
 
 void isolated_worker::give_one_back(void* to, const base::id& id) {

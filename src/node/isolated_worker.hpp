@@ -78,6 +78,9 @@ class isolated_worker final : public exec::outside {
   void put_away(wire::frame_buffer frame, std::uint64_t number, const base::id& id);
   bool serve_awaited(const exec::job& awaited);
   static void give_one_back(void* to, const base::id& id);
+  static bool is_for_actor(const wire::message_view& read) noexcept;
+  void hear_in_order(std::unique_lock<std::mutex> lock, workbench& on,
+                     const wire::message_view& first);
   bool heard(const wire::message_view& read);
   void on_result(const wire::envelope& head, const wire::result_view& arrived) noexcept;
   bool answer_when_ready(const begun_task& task) noexcept;
@@ -93,6 +96,7 @@ class isolated_worker final : public exec::outside {
   void give_back(const base::id& id, std::uint32_t n) noexcept;
   void say_end(const base::id& actor, end_reason reason, const std::string& message) noexcept;
   void obey_kill(std::uint64_t actor) noexcept;
+  bool serve_construction() noexcept;
   bool serve_actor() noexcept;
   void listen() noexcept;
   void obey(std::uint64_t number) noexcept;
@@ -113,6 +117,10 @@ class isolated_worker final : public exec::outside {
   wire::frame_sender up_;  // under up_mutex_
   std::mutex down_mutex_;
   wire::frame_receiver down_;  // under down_mutex_
+  // Messages for the actor that came while a thread looked at one, and whether one does. Under
+  // down_mutex_.
+  std::deque<wire::frame_buffer> in_order_;
+  bool is_ordering_ = false;
   std::mutex mutex_;
   std::atomic<bool> main_looks_{false};  // the main thread waits, and takes what comes
   std::thread::id main_thread_;
@@ -133,6 +141,7 @@ class isolated_worker final : public exec::outside {
   };
   std::deque<put_aside> aside_;
   std::shared_ptr<tenant> lives_here_;
+  exec::job* to_construct_ = nullptr;              // its construction, which the main thread runs
   std::unordered_set<std::uint64_t> early_kills_;  // of actors that have not come
   // The main thread's.
   exec::actor_core* turn_ = nullptr;  // has mails, and nobody else runs it

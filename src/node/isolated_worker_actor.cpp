@@ -97,9 +97,25 @@ void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t numb
     send(*on);
     return;
   }
+  // Not here: calls and what cancels them come while it runs, and have to be heard.
+  {
+    const std::lock_guard lock(mutex_);
+    to_construct_ = construction.job;
+  }
+  main_sleep_.signal();
+}
+
+bool isolated_worker::serve_construction() noexcept {
+  exec::job* next = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    next = std::exchange(to_construct_, nullptr);
+  }
+  if (next == nullptr) return false;
   ++depth_;
-  construction.job->ops->execute(construction.job);
+  next->ops->execute(next);
   --depth_;
+  return true;
 }
 
 // With a pin; null: it is not here any more.

@@ -137,10 +137,10 @@ TEST_CASE("methods run one at a time", "[actor]") {
 }
 
 TEST_CASE("each caller's calls run in its order, whatever their arguments wait for", "[actor]") {
+  std::atomic<int> right{0};
   const manta::runtime rt(test::workers(3));
   constexpr int calls = test::is_sanitized ? 200 : 1000;
   const auto a = manta::spawn<recorder>();
-  std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([a, t, &right] { right += record_many(a, t, calls) ? 1 : 0; });

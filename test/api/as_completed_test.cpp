@@ -195,11 +195,11 @@ TEST_CASE("as_completed in a task lends its core", "[as_completed]") {
 }
 
 TEST_CASE("several threads walk ranges over the same futures", "[as_completed]") {
+  std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   std::vector<manta::future<int>> all{late(go, 0)};
   for (int i = 1; i < 2000; ++i) all.push_back(manta::remote<identity>(i));
-  std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&all, &right] {

@@ -181,8 +181,8 @@ TEST_CASE("tasks that wait for a channel end with the runtime", "[channel]") {
   const manta::channel<int> c(1);
   std::vector<manta::future<std::string>> waiting;
   {
-    const manta::runtime rt(test::two_workers());
     test::gate started(20);
+    const manta::runtime rt(test::two_workers());
     for (int i = 0; i < 20; ++i) {
       waiting.push_back(manta::async([&started, c, i] {
         started.arrive();

@@ -361,6 +361,7 @@ TEST_CASE("who waits for a place has a time limit, and can be cancelled", "[acto
 }
 
 TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mailbox]") {
+  std::atomic<int> lost{0};
   const manta::runtime rt(test::two_workers());
   const auto m = std::make_shared<meters>();
   const auto began = std::make_shared<test::gate>();
@@ -368,7 +369,6 @@ TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mai
   const auto running = manta::remote<&crew::until_stopped>(a, began);
   REQUIRE(began->wait());
   const auto waiting = manta::remote<&crew::one>(a);
-  std::atomic<int> lost{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([a, &lost] {

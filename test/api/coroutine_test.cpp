@@ -478,9 +478,9 @@ TEST_CASE("a coroutine that is made and never run is destroyed", "[coroutine]") 
 }
 
 TEST_CASE("many threads call coroutines at once", "[coroutine]") {
+  std::atomic<int> wrong{0};
   const manta::runtime rt(test::workers(3));
   std::vector<std::thread> drivers;
-  std::atomic<int> wrong{0};
   for (int i = 0; i < 4; ++i) {
     drivers.emplace_back([&wrong] {
       for (int k = 0; k < (test::is_sanitized ? 30 : 300); ++k) {

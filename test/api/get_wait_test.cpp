@@ -183,10 +183,10 @@ TEST_CASE("an error that comes later is thrown while earlier futures are pending
 }
 
 TEST_CASE("many threads get one future and all see its one value", "[get]") {
+  std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto f = late(go, 77);
-  std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&f, &right, i] {
@@ -201,10 +201,10 @@ TEST_CASE("many threads get one future and all see its one value", "[get]") {
 }
 
 TEST_CASE("small gets are not starved by one that waits long", "[get]") {
+  std::atomic<int> got{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto big = late(go, 5);
-  std::atomic<int> got{0};
   std::thread patient([&] { got = big.get(); });
   int sum = 0;
   for (int i = 0; i < 1000; ++i) sum += manta::remote<identity>(1).get(test::patience);
@@ -346,12 +346,12 @@ TEST_CASE("one at a time from 2,000 pending futures ends", "[wait]") {
 }
 
 TEST_CASE("several threads and tasks wait for the same futures", "[wait]") {
+  std::atomic<int> complete{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   std::vector<manta::future<int>> all;
   all.push_back(late(go, 0));
   for (int i = 1; i < 50; ++i) all.push_back(manta::remote<identity>(i));
-  std::atomic<int> complete{0};
   const auto wait_for_all = [&all, &complete] {
     if (manta::wait(all, {.count = all.size()}).ready.size() == all.size()) ++complete;
   };
@@ -412,8 +412,8 @@ TEST_CASE("a future listed twice is found, also among what is left of a list tha
 }
 
 TEST_CASE("get of a list of void that is given away leaves it empty", "[get]") {
-  const manta::runtime rt(test::two_workers());
   std::atomic<int> ran{0};
+  const manta::runtime rt(test::two_workers());
   std::vector<manta::future<void>> futures;
   for (int i = 0; i < 3; ++i) futures.push_back(manta::async([&ran] { ++ran; }));
   manta::get(std::move(futures));

@@ -214,8 +214,8 @@ TEST_CASE("history: events that a busy journal did not take are counted", "[hist
   const manta_test::folder where;
   constexpr std::size_t tasks = 200000;
   {
-    const manta::runtime rt(with(manta::event_mode::all, where.store()));
     std::promise<void> go_on;
+    const manta::runtime rt(with(manta::event_mode::all, where.store()));
     REQUIRE(manta::node::journal::global().after_writing(
         [held = go_on.get_future().share()](manta::control::store&) { held.wait(); }));
     for (std::size_t part = 0; part < 10; ++part) {

@@ -212,6 +212,7 @@ TEST_CASE("kv: topics reach all subscribers, and no key", "[kv]") {
 TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
   manta::future<kv::change<int>> gone;
   {
+    std::atomic<bool> asks{false};
     manta::runtime rt;
     {
       auto w = kv::watch<int>("never");
@@ -220,7 +221,6 @@ TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
     CHECK_THROWS_AS(gone.get(), manta::cancelled);
     auto w = kv::watch<int>("never");
     gone = w.next();
-    std::atomic<bool> asks{false};
     const auto task = manta::async([w, &asks]() mutable {
       asks = true;
       return w.next().get().at;

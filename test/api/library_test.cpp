@@ -88,10 +88,10 @@ TEST_CASE("a semaphore refuses what can never be", "[semaphore]") {
 }
 
 TEST_CASE("never more than the permits are held at once, whoever asks", "[semaphore]") {
+  std::atomic<int> most{0};
+  std::atomic<int> held{0};
   const manta::runtime rt(test::workers(4));
   const manta::semaphore s(3);
-  std::atomic<int> held{0};
-  std::atomic<int> most{0};
   std::vector<manta::future<void>> tasks;
   for (unsigned t = 0; t < 12; ++t) {
     tasks.push_back(manta::async([&held, &most, s, t] {
@@ -182,8 +182,8 @@ TEST_CASE("tasks that wait for permits or parties end with the runtime", "[barri
   const manta::barrier b(10);
   std::vector<manta::future<void>> waiting;
   {
-    const manta::runtime rt(test::two_workers());
     test::gate started(8);
+    const manta::runtime rt(test::two_workers());
     for (int i = 0; i < 8; ++i) {
       waiting.push_back(manta::async([&started, s, b, i] {
         started.arrive();

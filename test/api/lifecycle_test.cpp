@@ -444,8 +444,8 @@ TEST_CASE("a task's destructors and an actor's destructor may use futures and ca
 }
 
 TEST_CASE("20 threads of the program call, wait and end", "[lifecycle]") {
-  const manta::runtime rt(test::two_workers());
   std::atomic<int> right{0};
+  const manta::runtime rt(test::two_workers());
   const auto shared = manta::remote<identity>(3);
   const auto a = manta::spawn<counter>();
   for (int round = 0; round < 3; ++round) {

@@ -162,10 +162,10 @@ TEST_CASE("many threads that get or make one name get one actor", "[actor][name]
 // What could break: the end of the last handle and somebody who finds the name meet; he gets an
 // actor that is gone, or two living ones have the name.
 TEST_CASE("finding races with the last handle and with kill", "[actor][name]") {
+  std::atomic<int> wrong{0};
+  std::atomic<bool> done{false};
   const manta::runtime rt(test::two_workers());
   constexpr int rounds = test::is_sanitized ? 200 : 3000;
-  std::atomic<bool> done{false};
-  std::atomic<int> wrong{0};
   std::vector<std::thread> finders;
   for (int t = 0; t < 2; ++t) {
     finders.emplace_back([&] {

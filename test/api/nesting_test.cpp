@@ -129,6 +129,7 @@ TEST_CASE("tasks, actors and objects are made and used inside each other", "[nes
 }
 
 TEST_CASE("a blocked task lends its core to another one", "[nesting]") {
+  test::gate ran;
   const manta::runtime rt(test::workers(1));
   test::scoped_gate go;
   const auto late = manta::async([&go] {
@@ -138,7 +139,6 @@ TEST_CASE("a blocked task lends its core to another one", "[nesting]") {
   const auto blocked = manta::async([late] { return late.get(test::patience); });
   // `late` holds the only worker until the gate opens, and what opens it is queued behind both:
   // unless somebody steps in for a blocked get this times out.
-  test::gate ran;
   const auto opener = manta::async([late, &ran] {
     ran.open();
     return late.get(test::patience);
@@ -164,9 +164,9 @@ TEST_CASE("a task waits for a task that only another queued task can release", "
 TEST_CASE("10,000 blocked tasks do not make 10,000 threads", "[nesting]") {
   manta::config c = test::two_workers();
   c.extra_threads = 16;
+  std::atomic<int> blocked{0};
   const manta::runtime rt(c);
   test::scoped_gate go;
-  std::atomic<int> blocked{0};
   const auto late = manta::async([&go] {
     go.wait();
     return 1;

@@ -114,9 +114,9 @@ TEST_CASE("a group waits until all of it fits, and those in it wait with it", "[
 
 TEST_CASE("removing a group ends those that wait for it and lets the running ones end",
           "[placement]") {
+  test::gate begun;
   const manta::runtime rt(machine());
   test::scoped_gate open;
-  test::gate begun;
   shared_gate = &open;
   const auto g = make_placement_group({{.cpus = 1}});
   const auto runs = manta::remote<wait_for_gate>.with({.cpus = 1, .where = g.bundle(0)})(1);
@@ -256,8 +256,8 @@ TEST_CASE("a group ends with its runtime, and means nothing to the next one", "[
 
 TEST_CASE("hundreds of groups are made, waited for and removed by several threads at once",
           "[placement]") {
-  const manta::runtime rt(machine());
   std::atomic<int> placed{0};
+  const manta::runtime rt(machine());
   std::vector<std::thread> threads;
   constexpr int rounds = test::is_sanitized ? 5 : 50;
   for (int t = 0; t < 3; ++t) {

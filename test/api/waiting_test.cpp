@@ -151,13 +151,13 @@ struct where {
 }  // namespace
 
 TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
+  std::atomic<bool> inside{false};
+  std::atomic<bool> go{false};
   const manta::runtime rt(test::workers(1));
   const auto a = manta::spawn<where>();
   const auto b = manta::spawn<where>();
   CHECK(manta::remote<&where::on>(a).get(test::patience) != std::this_thread::get_id());
   CHECK(manta::remote<&where::count>(b).get(test::patience) == 0);
-  std::atomic<bool> go{false};
-  std::atomic<bool> inside{false};
   const auto busy = manta::async([&] {
     inside = true;
     while (!go) std::this_thread::yield();

@@ -479,10 +479,10 @@ TEST_CASE("calls from workers keep each caller's order, whoever looks at the rin
   constexpr int callers = 4;
   constexpr int range = 100000;
   const int calls = test::is_sanitized ? 200 : 2000;
+  std::atomic<int> sum{0};
   const manta::runtime rt(isolated());
   const auto a = manta::spawn<log_keeper>(0);
   std::vector<std::thread> waiting;
-  std::atomic<int> sum{0};
   for (int i = 0; i < callers; ++i) {
     waiting.emplace_back([&, i] {
       const auto f = manta::remote<adds_in_order>(a, (i + 1) * range, calls);
