@@ -81,6 +81,7 @@ set(manta_sources
   src/node/worker_pool_actor_ends.cpp
   src/node/worker_pool_actors.cpp
   src/node/worker_pool_life.cpp
+  src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp
   src/node/zygote.cpp
   src/parallel.cpp

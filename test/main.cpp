@@ -1,4 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // The test framework's main function, compiled once for all suites.
-#define CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "node/worker_pool.hpp"
+
+namespace {
+
+bool is_isolated() {
+  const char* const mode = std::getenv("MANTA_ISOLATION");
+  return mode != nullptr && std::string_view(mode) == "processes";
+}
+
+int cases_without_workers = 0;
+
+// In the mode `processes` each case that runs anywhere says which processes did its work, and has
+// failed when there were none: that a suite passes in that mode must not come from another one.
+struct shows_processes : Catch::TestEventListenerBase {
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    TestEventListenerBase::testCaseStarting(info);
+    before_ = manta::node::worker_pool::global().work_of_all();
+  }
+
+  void testCaseEnded(const Catch::TestCaseStats& ended) override {
+    if (!is_isolated()) return;
+    const auto now = manta::node::worker_pool::global().work_of_all();
+    const std::uint64_t runs = now.runs - before_.runs;
+    std::printf("manta: %s: isolated workers ran %llu, %llu processes were made\n",
+                ended.testInfo.name.c_str(), static_cast<unsigned long long>(runs),
+                static_cast<unsigned long long>(now.workers - before_.workers));
+    const auto& tags = ended.testInfo.tags;
+    if (runs == 0 && std::ranges::find(tags, "anywhere") != tags.end()) {
+      std::printf("manta: %s: asked for isolated workers, found that none did anything\n",
+                  ended.testInfo.name.c_str());
+      ++cases_without_workers;
+    }
+  }
+
+ private:
+  manta::node::worker_pool::work before_;
+};
+
+}  // namespace
+
+CATCH_REGISTER_LISTENER(shows_processes)
+
+int main(int argc, char** argv) {
+  const int failed = Catch::Session().run(argc, argv);
+  return failed != 0 ? failed : std::min(cases_without_workers, 255);
+}

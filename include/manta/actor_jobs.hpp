@@ -238,11 +238,14 @@ struct construction : cell<void> {
     exec::run_actor_call(j, {.actor = of, .follows_caller = false});
     actor_block<T>::settle(of, j);
   }
-  // What the actor asks for comes last, as with tasks.
+  // What the actor asks for comes last, as with tasks. A worker tells its node at once, on this
+  // thread: what its caller sends next may name the actor.
   static void ready(exec::job* j) noexcept {
+    if (exec::asks_elsewhere()) [[unlikely]]
+      return execute(j);
     exec::resource_claim* const claim = actor_block<T>::claim_in(self(j)->core);
-    if (claim != nullptr && exec::executor::is_running() && !exec::asks_elsewhere() &&
-        !claim->is_settled() && !claim->request(j)) {
+    if (claim != nullptr && exec::executor::is_running() && !claim->is_settled() &&
+        !claim->request(j)) {
       return;
     }
     exec::executor::resume(j);

@@ -33,6 +33,26 @@ base::id actor_names::name(exec::actor_core* core, std::uint64_t process) {
   return id;
 }
 
+base::id actor_names::draw(exec::actor_core* core, std::uint64_t process) {
+  const base::id id = name(core, process);
+  const std::lock_guard lock(mutex_);
+  by_id_.find(id)->second.is_told = false;
+  return id;
+}
+
+void actor_names::told(exec::actor_core* core) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_core_.find(core);
+  if (found != by_core_.end()) by_id_.find(found->second)->second.is_told = true;
+}
+
+std::optional<base::id> actor_names::known(const exec::actor_core* core) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_core_.find(core);
+  if (found == by_core_.end() || !by_id_.find(found->second)->second.is_told) return std::nullopt;
+  return found->second;
+}
+
 void actor_names::set(exec::actor_core* core, const base::id& id, std::uint32_t lent) {
   const std::lock_guard lock(mutex_);
   by_core_.emplace(core, id);

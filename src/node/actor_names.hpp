@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -42,6 +43,11 @@ class actor_names {
 
   /// The id of a core, drawn for `process` when it has none yet; keeps the core's block.
   base::id name(exec::actor_core* core, std::uint64_t process);
+  /// The same for one that the node has not heard of yet: not known() until it was told, since what
+  /// names the actor must not come there first.
+  base::id draw(exec::actor_core* core, std::uint64_t process);
+  void told(exec::actor_core* core);
+  std::optional<base::id> known(const exec::actor_core* core);
   /// Gives a core an id that came from another process, which has `lent` of its handles already.
   void set(exec::actor_core* core, const base::id& id, std::uint32_t lent = 0);
   /// Its core, with a pin; null: nobody here knows it.
@@ -65,6 +71,7 @@ class actor_names {
     exec::actor_core* core = nullptr;  // with a pin
     std::uint64_t lent = 0;
     bool is_over = false;
+    bool is_told = true;
   };
   std::mutex mutex_;
   std::unordered_map<base::id, entry, hash> by_id_;

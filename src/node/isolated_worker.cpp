@@ -402,7 +402,7 @@ void isolated_worker::take(exec::job* j) noexcept {
 void isolated_worker::on_result(const wire::envelope& head,
                                 const wire::result_view& arrived) noexcept {
   exec::job* j = nullptr;
-  exec::actor_core* made_here = nullptr;  // when it was a construction
+  bool is_construction = false;
   {
     const std::lock_guard lock(mutex_);
     const auto found = asked_.find(head.request.low);
@@ -410,15 +410,12 @@ void isolated_worker::on_result(const wire::envelope& head,
     j = found->second;
     asked_.erase(found);
     asked_by_job_.erase(j);
-    if (const auto made = constructions_.find(j); made != constructions_.end()) {
-      made_here = made->second;
-      constructions_.erase(made);
-    }
+    is_construction = constructions_.contains(j);
   }
   const std::uint64_t bits = fill_slot(j, arrived);
   j->ops->drop_arguments(j);
   j->finish(bits | exec::job_bits::claimed, 1);
-  if (made_here != nullptr) made_here->kind().settle(made_here, j);
+  if (is_construction) constructed(j);
 }
 
 std::uint64_t isolated_worker::request_of(exec::job* awaited) noexcept {

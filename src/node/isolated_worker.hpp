@@ -77,6 +77,7 @@ class isolated_worker final : public exec::outside {
   came pump(doing now, exec::job* awaited);
   void put_away(wire::frame_buffer frame, std::uint64_t number, const base::id& id);
   bool serve_awaited(const exec::job& awaited);
+  void constructed(exec::job* construction) noexcept;
   static void give_one_back(void* to, const base::id& id);
   static bool is_for_actor(const wire::message_view& read) noexcept;
   void hear_in_order(std::unique_lock<std::mutex> lock, workbench& on,
@@ -131,8 +132,12 @@ class isolated_worker final : public exec::outside {
   std::uint64_t last_request_ = 0;
   std::unordered_map<std::uint64_t, exec::job*> asked_;  // with a hold each
   std::unordered_map<exec::job*, std::uint64_t> asked_by_job_;
-  std::unordered_map<const exec::job*, exec::actor_core*> constructions_;  // of these
-  std::unordered_map<std::uint64_t, exec::job*> running_;                  // by number; no holds
+  struct constructing {
+    exec::actor_core* core = nullptr;  // with a pin
+    bool is_half_done = false;
+  };
+  std::unordered_map<const exec::job*, constructing> constructions_;  // of these
+  std::unordered_map<std::uint64_t, exec::job*> running_;             // by number; no holds
   std::unordered_set<std::uint64_t> early_stops_;  // of tasks that have not begun
   struct put_aside {
     wire::frame_buffer frame;

@@ -10,6 +10,8 @@
 #include <stdio_ext.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <manta/codec/errors.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
@@ -53,6 +55,17 @@ int threads_for(const wire::spawn_view& spawn) noexcept {
   std::uint64_t sum = 0;
   for (const wire::group_view& one : spawn.groups) sum += one.limit;
   return static_cast<int>(std::clamp<std::uint64_t>(sum, 1, most));
+}
+
+// As actor_core says it of one that has not begun.
+error construction_error(const exec::actor_core& core, exec::job& construction) noexcept {
+  try {
+    return error(errc::actor_lost,
+                 fmt::format("the constructor of {} failed: {}", core.shown_name(),
+                             construction.failure().message()));
+  } catch (const std::bad_alloc&) {
+    return error::out_of_memory();
+  }
 }
 
 // There is no memory to go on with, and nobody who could be told otherwise.
@@ -245,24 +258,29 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     }
     line_.page().makes_actors.store(1,
                                     std::memory_order_relaxed);  // before the first message of it
-    const base::id id = actor_names::global().name(of, unique_);
+    const base::id id = actor_names::global().draw(of, unique_);
     const borrowed_workbench on;
     of->seat = new mirror_note(id);
     {
       const std::lock_guard lock(mutex_);
       request = ++last_request_;
-      constructions_[construction] = of;
+      constructions_[construction] = {of};
+      of->pin();
       asked_[request] = construction;
       asked_by_job_[construction] = request;
     }
     write_spawn(*on, *of, construction, id, {unique_, request});
     send(*on);
+    actor_names::global().told(of);
+    // Its calls go at once: who is given a handle by this caller shall not overtake them.
+    of->begin(nullptr);
+    constructed(construction);
   } catch (...) {
     delete static_cast<mirror_note*>(std::exchange(of->seat, nullptr));
     error why = describe_current_exception(construction->ops->function);
     {
       const std::lock_guard lock(mutex_);
-      constructions_.erase(construction);
+      if (constructions_.erase(construction) > 0) of->unpin();
       asked_.erase(request);
       asked_by_job_.erase(construction);
     }
@@ -270,6 +288,23 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     construction->fail(std::move(why), 1);
     of->kind().settle(of, construction);
   }
+}
+
+// Twice: its message was sent and its calls go, and its answer has come. Whichever is later ends it.
+void isolated_worker::constructed(exec::job* construction) noexcept {
+  exec::actor_core* core = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = constructions_.find(construction);
+    if (!std::exchange(found->second.is_half_done, true)) return;
+    core = found->second.core;
+    constructions_.erase(found);
+  }
+  if ((construction->word() & exec::job_bits::failed) != 0) {
+    core->lose_elsewhere(end_reason::constructor_failed, construction_error(*core, *construction));
+  }
+  construction->drop();
+  core->unpin();
 }
 
 void isolated_worker::forward(exec::actor_core* to, exec::job* call, bool /*has_more*/) noexcept {

@@ -90,9 +90,12 @@ void runtime::start(const config& settings) {
 runtime::~runtime() {
   exec::executor& e = exec::executor::global();
   node::kv_watches::global().close();  // a worker may wait for one
-  node::worker_pool::global().close();
+  node::worker_pool& pool = node::worker_pool::global();
+  const bool is_isolated = pool.is_open();
+  pool.close();
+  const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();
-  node::journal::global().close(e.counts().run);
+  node::journal::global().close(e.counts().run + isolated);
 }
 
 int runtime::workers() const noexcept { return exec::executor::global().target(); }
@@ -115,6 +118,17 @@ runtime_stats runtime::stats() const {
   out.uptime_seconds = std::chrono::duration<double>(base::now() - e.started()).count();
   for (const auto& w : counts.workers) {
     out.workers.push_back({w.run, w.busy_seconds, w.busy_seconds / out.uptime_seconds});
+  }
+  node::worker_pool& pool = node::worker_pool::global();
+  if (!pool.is_open()) return out;
+  const node::worker_pool::work isolated = pool.work_since_open();
+  out.run_isolated = isolated.runs;
+  out.tasks_run += isolated.runs;
+  out.actor_calls += isolated.calls;
+  out.isolated_workers = isolated.workers;
+  for (const auto& w : pool.work_of_each()) {
+    const double busy = std::chrono::duration<double>(w.busy).count();
+    out.workers.push_back({w.runs, busy, busy / out.uptime_seconds, w.process});
   }
   return out;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/trip.hpp"
 
+#include <chrono>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,6 +18,7 @@
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/outside.hpp>
+#include <manta/exec/parker.hpp>
 #include <manta/node/carrier.hpp>
 
 #include "node/actor_names.hpp"
@@ -37,6 +40,22 @@ void check_written(const result<void>& written) {
   if (!written) raise(errc::encode_failed, written.error().message());
 }
 
+// What other processes know an actor by. One that is made here, in a worker, may wait for its
+// constructor's arguments: until the node has heard of it no message can name it.
+base::id name_of(exec::actor_core* core) {
+  actor_names& names = actor_names::global();
+  if (!core->is_elsewhere() || !exec::asks_elsewhere()) return names.name(core, 0);
+  constexpr std::chrono::milliseconds look{1};  // nobody rings when it is told
+  exec::parker nap;
+  for (;;) {
+    if (const std::optional<base::id> id = names.known(core)) return *id;
+    if (core->has_ended()) {
+      raise(errc::actor_lost, "the actor has ended; its handle can't go to another process");
+    }
+    exec::elsewhere.load(std::memory_order_acquire)->sleep(nap, base::after(look), nullptr);
+  }
+}
+
 // What was written, with its handles named by what other processes know them by. Only actors have
 // that yet.
 spec::parcel_view with_names(workbench& on, const char* function) {
@@ -52,7 +71,7 @@ spec::parcel_view with_names(workbench& on, const char* function) {
                         readable_name(function)));
     }
     auto* const core = reinterpret_cast<exec::actor_core*>(named.local);
-    named.what = actor_names::global().name(core, 0);
+    named.what = name_of(core);
     named.local = 0;
     on.references.push_back(named);
   }

@@ -126,6 +126,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   bool is_dead = false;
   bool is_let_go = false;
   std::uint64_t results = 0;
+  duration busy{0};  // what these took
   std::uint64_t results_at_tick = 0;
   std::unordered_set<std::uint64_t> early_stops;         // of requests that have not come yet
   std::unordered_map<std::uint64_t, passed_job*> asked;  // by its request; no holds

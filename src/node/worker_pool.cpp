@@ -47,11 +47,6 @@ class held_actor {
   exec::actor_core* core_;
 };
 
-void count_run() noexcept {
-  if (exec::this_thread.queue == nullptr) return;
-  exec::work_counters::add<std::uint64_t>(exec::this_thread.queue->counters.run, 1);
-}
-
 }  // namespace
 
 const error& ended_error() {
@@ -446,7 +441,7 @@ exec::job* worker_pool::end_flight(hand& from, const wire::envelope& head,
   exec::job* const j = f->job;
   if (!from.off_stack.contains(f->number)) roster_.ran(arrived.ran);
   leave(from, *f);
-  ++from.results;
+  count(from, arrived.ran);
   early_deaths_ = 0;
   return j;
 }
@@ -461,7 +456,6 @@ void worker_pool::finish(exec::job* j, const wire::result_view& arrived,
     bits = fill_slot(j, arrived);
   }
   j->ops->drop_arguments(j);
-  count_run();
   j->finish(bits | exec::job_bits::claimed, 1);
 }
 

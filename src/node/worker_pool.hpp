@@ -67,6 +67,23 @@ class worker_pool final : public exec::outside {
   /// Whether calls of this process go to isolated workers.
   bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
 
+  /// What workers have done: tasks, calls of actors and constructors, of these the calls; and the
+  /// processes made for it. Of one runtime, or of all that this process had.
+  struct work {
+    std::uint64_t runs = 0;
+    std::uint64_t calls = 0;
+    std::uint64_t workers = 0;
+  };
+  work work_of_all();
+  work work_since_open();
+  /// The part of each worker that lives.
+  struct worker_part {
+    pid_t process = 0;  // 0: not known yet
+    std::uint64_t runs = 0;
+    duration busy{0};
+  };
+  std::vector<worker_part> work_of_each();
+
   void take(exec::job* j) noexcept override;
   bool sleep(exec::parker& p, const base::deadline& deadline, exec::job* awaited) override;
   void stop(exec::job* j) noexcept override;
@@ -138,6 +155,9 @@ class worker_pool final : public exec::outside {
   std::chrono::microseconds spin_time() const noexcept;
   void wake_collector() noexcept;
 
+  // worker_pool_stats.cpp: what was done
+  void count(hand& of, duration ran) noexcept;
+
   // worker_pool_actors.cpp: actors
   std::shared_ptr<hand> house(exec::actor_core* core, exec::job* construction) noexcept;
   std::shared_ptr<hand> evict(hand& from) noexcept;
@@ -206,7 +226,8 @@ class worker_pool final : public exec::outside {
   std::vector<std::shared_ptr<hand>> all_;
   std::vector<std::shared_ptr<hand>> hands_;   // of these, by the roster's numbers; null: none
   std::vector<std::shared_ptr<hand>> vacant_;  // those whose actor has ended, for the next
-  std::uint64_t last_actor_ = 0;
+  work sum_;
+  work sum_at_open_;
   std::array<std::deque<waiting>, 3> pending_;
   std::atomic<std::size_t> pending_count_{0};  // written under mutex_
   std::atomic<std::size_t> under_way_{0};      // written under mutex_

@@ -116,11 +116,13 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
   } catch (const std::bad_alloc&) {
     // That instead.
   }
-  fail_calls(left, core, why);
+  // The end that the runtime's end asked for may come before the answers of calls on their way.
+  const bool is_closing = is_closing_.load(std::memory_order_relaxed);
+  fail_calls(left, core, is_closing ? ended_error() : why);
   vacate(from);
   if (was_left) {
     core->end_elsewhere();
-  } else if (!is_closing_.load(std::memory_order_relaxed)) {
+  } else if (!is_closing) {
     core->lose_elsewhere(said.reason, std::move(why));
   }
   actor_names::global().forget(core);

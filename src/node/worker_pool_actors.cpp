@@ -320,7 +320,8 @@ bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64
     }
     if (call == nullptr && construction == nullptr) return number == t->construction_number;
     core->pin();
-    ++from->results;
+    count(*from, arrived.ran);
+    if (call != nullptr) ++sum_.calls;
   }
   if (construction != nullptr) {
     const bool has_failed = std::holds_alternative<wire::error_view>(arrived.outcome);
@@ -352,11 +353,6 @@ void worker_pool::finish_call(exec::job* call, const wire::result_view& arrived,
     bits = fill_slot(call, arrived);
   }
   call->ops->drop_arguments(call);
-  if (exec::this_thread.queue != nullptr) {
-    exec::work_counters& counters = exec::this_thread.queue->counters;
-    exec::work_counters::add<std::uint64_t>(counters.run, 1);
-    exec::work_counters::add<std::uint64_t>(counters.actor_calls, 1);
-  }
   call->finish(bits | exec::job_bits::claimed, 1);
 }
 

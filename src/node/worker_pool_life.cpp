@@ -64,6 +64,7 @@ void worker_pool::open(const config& settings) {
     target_ = static_cast<std::size_t>(settings.workers);
     under_way_ = 0;
     early_deaths_ = 0;
+    sum_at_open_ = sum_;
     is_closing_.store(false);
   }
   collector_ends_.store(false);
@@ -160,6 +161,7 @@ std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noe
       all_.reserve(all_.size() + 1);
       if (zygote::global().spawn(seat)) {
         all_.push_back(made);
+        ++sum_.workers;
         if (place != sched::roster::nobody) {
           hands_[place] = made;
           roster_.joined(place);

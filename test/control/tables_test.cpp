@@ -389,9 +389,10 @@ TEST_CASE("what writers of checkpoints left unfinished makes room", "[control]")
   CHECK(s->measure().bytes < std::size_t{51} << 20U);
 }
 
+// The writer ends by itself: a reader begins again when the state that it reads has gone, so one that
+// is slower than a writer without pauses waits for its end.
 TEST_CASE("a checkpoint is read whole while the next ones are written", "[control]") {
   const auto s = control::make_memory_store();
-  std::atomic<bool> is_over{false};
   const auto write = [&](control::checkpoints& of, std::uint64_t n) {
     // Two parts and a bit of one letter.
     const std::string state((std::size_t{8} << 20U) + 10, static_cast<char>('a' + n % 20));
@@ -404,12 +405,16 @@ TEST_CASE("a checkpoint is read whole while the next ones are written", "[contro
   };
   control::checkpoints of(actor);
   REQUIRE(write(of, 1));
+  const auto states = static_cast<std::uint64_t>(manta_test::scaled(100));
+  std::atomic<bool> is_over{false};
   std::atomic<int> wrong{0};
   std::thread writer([&] {
-    for (std::uint64_t n = 2; !is_over; ++n) wrong += write(of, n) ? 0 : 1;
+    for (std::uint64_t n = 2; n <= states; ++n) wrong += write(of, n) ? 0 : 1;
+    is_over = true;
   });
   std::uint64_t last = 0;
-  for (int i = 0; i < manta_test::scaled(40); ++i) {
+  for (bool is_last = false; !is_last;) {
+    is_last = is_over;
     const auto found = control::read_checkpoint(*s, actor);
     if (!found || !*found || (*found)->what.execution < last ||
         (*found)->state.find_first_not_of((*found)->state[0]) != std::string::npos) {
@@ -418,9 +423,9 @@ TEST_CASE("a checkpoint is read whole while the next ones are written", "[contro
     }
     last = (*found)->what.execution;
   }
-  is_over = true;
   writer.join();
   CHECK(wrong == 0);
+  CHECK(last == states);
 }
 
 TEST_CASE("a checkpoint that lacks a part is damaged, not short", "[control]") {

@@ -17,20 +17,24 @@ struct worker_stats {
   std::uint64_t tasks_run = 0;  ///< tasks, actor calls and constructors
   double busy_seconds = 0;      ///< between finding work and looking for more
   double utilisation = 0;       ///< busy_seconds / uptime, 0 to 1
+  int process = 0;              ///< its process when it is an isolated worker; 0: a thread
 };
 
 /// What a runtime did since it started. Counters of different threads are read one after the other,
 /// so that sums may be off by what happens meanwhile.
 struct runtime_stats {
-  std::uint64_t tasks_submitted = 0;  ///< queue entries made: tasks, and turns of actors
-  std::uint64_t tasks_run = 0;        ///< tasks, actor calls and constructors run
-  std::uint64_t run_in_place = 0;     ///< of these, run by the thread that waited for them
-  std::uint64_t stolen = 0;           ///< queue entries a worker took from another thread's queue
-  std::uint64_t actor_calls = 0;      ///< of tasks_run, calls of actors' methods
-  std::uint64_t wakes = 0;            ///< sleeping workers that had to be woken
-  std::uint64_t threads_lent = 0;     ///< threads started to stand in for blocked ones
-  double uptime_seconds = 0;          ///< since the runtime started
-  /// Each worker that is there, and those that stood in for blocked ones and ran something.
+  std::uint64_t tasks_submitted = 0;   ///< queue entries made: tasks, and turns of actors
+  std::uint64_t tasks_run = 0;         ///< tasks, actor calls and constructors run
+  std::uint64_t run_in_place = 0;      ///< of these, run by the thread that waited for them
+  std::uint64_t stolen = 0;            ///< queue entries a worker took from another thread's queue
+  std::uint64_t actor_calls = 0;       ///< of tasks_run, calls of actors' methods
+  std::uint64_t run_isolated = 0;      ///< of tasks_run, run by isolated workers
+  std::uint64_t isolated_workers = 0;  ///< processes made for these
+  std::uint64_t wakes = 0;             ///< sleeping workers that had to be woken
+  std::uint64_t threads_lent = 0;      ///< threads started to stand in for blocked ones
+  double uptime_seconds = 0;           ///< since the runtime started
+  /// Each worker that is there, isolated ones behind threads, and threads that stood in for blocked
+  /// ones and ran something. What a task calls and waits for is in the busy_seconds of both.
   std::vector<worker_stats> workers;
 };
 
