@@ -5,6 +5,7 @@
 #   manta_test_suite(unit base/result_test.cpp ...)    files below test/, sorted; with ROCKSDB before
 #                                                      them those that have one on a disk
 #   manta_in_copy_mode(e2e)                            the suite's cases once more, MANTA_CHECK=copy
+#   manta_in_processes_mode(e2e)                       those tagged [anywhere], in isolated workers
 #   manta_compile_fail(name file.cpp "regex")          see there
 #   manta_script_test(name label script argument...)   passes when the POSIX shell script exits with 0
 
@@ -73,6 +74,17 @@ function(manta_in_copy_mode label)
     TEST_SPEC "*"
     TEST_PREFIX "copy.${label}."
     PROPERTIES LABELS copy ENVIRONMENT MANTA_CHECK=copy TIMEOUT ${MANTA_TEST_TIMEOUT} ${suite_needs})
+endfunction()
+
+# The suite's cases that have the tag [anywhere], as processes.LABEL.CASE with the label processes: in
+# isolated workers. A case in which no such worker did anything has failed (test/main.cpp). The others
+# share variables with their tasks, or use what goes to no other process yet.
+function(manta_in_processes_mode label)
+  catch_discover_tests(test_${label}
+    TEST_SPEC "[anywhere]"
+    TEST_PREFIX "processes.${label}."
+    PROPERTIES LABELS processes ENVIRONMENT MANTA_ISOLATION=processes TIMEOUT ${MANTA_TEST_TIMEOUT}
+      ${suite_needs})
 endfunction()
 
 # The code between `#ifdef MANTA_BREACH` and `#endif` in the file must be refused with an error line

@@ -179,8 +179,8 @@ bool isolated_worker::is_for_actor(const wire::message_view& read) noexcept {
          std::holds_alternative<wire::actor_end_view>(read.body);
 }
 
-// Several threads take messages, and a caller's calls have an order: what comes while one of them is
-// at it is left to that one. The lock is down_mutex_'s, under which it was taken.
+// Several threads take messages, and a caller's calls have an order: what comes while one of them
+// is at it is left to that one. The lock is down_mutex_'s, under which it was taken.
 void isolated_worker::hear_in_order(std::unique_lock<std::mutex> lock, workbench& on,
                                     const wire::message_view& first) {
   if (is_ordering_) {

@@ -290,7 +290,7 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
   }
 }
 
-// Twice: its message was sent and its calls go, and its answer has come. Whichever is later ends it.
+// Twice: its message was sent and its calls go; its answer has come. Whichever is later ends it.
 void isolated_worker::constructed(exec::job* construction) noexcept {
   exec::actor_core* core = nullptr;
   {

@@ -213,7 +213,8 @@ TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor]
   CHECK(all_gone());
 }
 
-TEST_CASE("a retired actor finishes what was called, held calls included", "[actor][end]") {
+TEST_CASE("a retired actor finishes what was called, held calls included",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto go = std::make_shared<test::scoped_gate>();
   const auto late = manta::async([go] {
@@ -308,7 +309,7 @@ TEST_CASE("monitors hear of a constructor that failed, a last handle, and the ru
   CHECK(all_gone());
 }
 
-TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor][end]") {
+TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   manta::weak_actor<worker> weak;
   CHECK_FALSE(weak.lock().valid());
@@ -355,7 +356,8 @@ TEST_CASE("an actor gives its own handle, and that alone keeps it alive", "[acto
   CHECK_THROWS_AS(manta::this_actor::exit(), manta::invalid_argument);
 }
 
-TEST_CASE("actors that hold themselves or each other go when one is ended", "[actor][end]") {
+TEST_CASE("actors that hold themselves or each other go when one is ended",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   {
     const auto a = manta::spawn<worker>();
@@ -373,7 +375,7 @@ TEST_CASE("actors that hold themselves or each other go when one is ended", "[ac
   CHECK(all_gone());
 }
 
-TEST_CASE("a method that waits for its own actor's end gets self_wait", "[actor][end]") {
+TEST_CASE("a method that waits for its own actor's end gets self_wait", "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<worker>();
   CHECK(code_of(manta::remote<&worker::wait_for_own_end>(a)) == manta::errc::self_wait);

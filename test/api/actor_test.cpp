@@ -77,7 +77,7 @@ bool record_many(const manta::actor<recorder>& a, int caller, int n) {
 
 }  // namespace
 
-TEST_CASE("an actor keeps its state from call to call", "[actor]") {
+TEST_CASE("an actor keeps its state from call to call", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::actor<counter> a = manta::spawn<counter>();
   for (int i = 1; i <= 100; ++i) CHECK(manta::remote<&counter::add>(a, 1).get() == i);
@@ -86,7 +86,7 @@ TEST_CASE("an actor keeps its state from call to call", "[actor]") {
   CHECK(manta::remote<&counter::get>(a).get() == 100);
 }
 
-TEST_CASE("const, noexcept, overloaded, void methods are called", "[actor]") {
+TEST_CASE("const, noexcept, overloaded, void methods are called", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<counter>(3);
   CHECK(manta::remote<&counter::quiet>(a).get() == 3);
@@ -112,7 +112,7 @@ struct circle : shape {
 }  // namespace
 
 TEST_CASE("virtual methods dispatch and methods of a base are called on the derived actor",
-          "[actor]") {
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto c = manta::spawn<circle>();
   CHECK(manta::remote<&shape::name>(c).get() == "circle");
@@ -122,7 +122,7 @@ TEST_CASE("virtual methods dispatch and methods of a base are called on the deri
   CHECK(manta::remote<&circle::sides>(c).get() == 0);
 }
 
-TEST_CASE("methods run one at a time", "[actor]") {
+TEST_CASE("methods run one at a time", "[actor][anywhere]") {
   const manta::runtime rt(test::workers(4));
   const auto a = manta::spawn<counter>();
   std::vector<std::thread> threads;
@@ -136,7 +136,8 @@ TEST_CASE("methods run one at a time", "[actor]") {
   CHECK(manta::remote<&counter::get>(a).get() == 8000);
 }
 
-TEST_CASE("each caller's calls run in its order, whatever their arguments wait for", "[actor]") {
+TEST_CASE("each caller's calls run in its order, whatever their arguments wait for",
+          "[actor][anywhere]") {
   std::atomic<int> right{0};
   const manta::runtime rt(test::workers(3));
   constexpr int calls = test::is_sanitized ? 200 : 1000;
@@ -159,7 +160,7 @@ TEST_CASE("each caller's calls run in its order, whatever their arguments wait f
   CHECK(is_in_order(seen));
 }
 
-TEST_CASE("a call whose argument is late does not hold up other callers", "[actor]") {
+TEST_CASE("a call whose argument is late does not hold up other callers", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto late = manta::async([&go] {
@@ -180,7 +181,8 @@ TEST_CASE("a call whose argument is late does not hold up other callers", "[acto
   CHECK(manta::remote<&recorder::all>(a).get() == expected);
 }
 
-TEST_CASE("a failed argument fails the call, not the actor, and keeps the order", "[actor]") {
+TEST_CASE("a failed argument fails the call, not the actor, and keeps the order",
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<counter>(1);
   const auto bad = manta::async([]() -> int { throw std::runtime_error("argument"); });
@@ -190,7 +192,7 @@ TEST_CASE("a failed argument fails the call, not the actor, and keeps the order"
   CHECK(g.get() == 2);
 }
 
-TEST_CASE("a method that throws answers task_error and the actor lives on", "[actor]") {
+TEST_CASE("a method that throws answers task_error and the actor lives on", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<counter>(1);
   const std::string said =
@@ -200,7 +202,8 @@ TEST_CASE("a method that throws answers task_error and the actor lives on", "[ac
   CHECK(manta::remote<&counter::add>(a, 1).get() == 2);
 }
 
-TEST_CASE("results of methods are copies, and futures of a chain of methods agree", "[actor]") {
+TEST_CASE("results of methods are copies, and futures of a chain of methods agree",
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<counter>();
   manta::future<int> f = manta::put(1);
@@ -208,7 +211,7 @@ TEST_CASE("results of methods are copies, and futures of a chain of methods agre
   CHECK(f.get() == 1 << 19);
 }
 
-TEST_CASE("handles travel into tasks, other actors and containers", "[actor]") {
+TEST_CASE("handles travel into tasks, other actors and containers", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<counter>();
   CHECK(manta::remote<call_add>(a, 1).get() == 1);
@@ -334,7 +337,7 @@ struct selfish {
 
 }  // namespace
 
-TEST_CASE("an actor that waits for itself gets a typed error", "[actor]") {
+TEST_CASE("an actor that waits for itself gets a typed error", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();
@@ -409,7 +412,8 @@ TEST_CASE("constructors take values, move-only values, text, futures and gathere
   CHECK(manta::remote<&aggregate::sum>(manta::spawn<aggregate>()).get() == 3);
 }
 
-TEST_CASE("a constructor that throws gives actor_lost with its cause at every call", "[actor]") {
+TEST_CASE("a constructor that throws gives actor_lost with its cause at every call",
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<picky>(-1);
   for (int i = 0; i < 3; ++i) {
@@ -425,7 +429,7 @@ TEST_CASE("a constructor that throws gives actor_lost with its cause at every ca
   CHECK(said.find("no argument") != std::string::npos);
 }
 
-TEST_CASE("calls made before the actor exists wait and keep their order", "[actor]") {
+TEST_CASE("calls made before the actor exists wait and keep their order", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   struct late_recorder : recorder {
     explicit late_recorder(int /*go*/) {}
@@ -446,7 +450,7 @@ TEST_CASE("calls made before the actor exists wait and keep their order", "[acto
   CHECK(is_in_order(seen));
 }
 
-TEST_CASE("the handles of an actor whose constructor failed may all go", "[actor]") {
+TEST_CASE("the handles of an actor whose constructor failed may all go", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<std::string>> answers;
   for (int i = 0; i < 200; ++i) {
@@ -460,7 +464,7 @@ TEST_CASE("the handles of an actor whose constructor failed may all go", "[actor
   CHECK(lost == 100);
 }
 
-TEST_CASE("an empty handle is refused", "[actor]") {
+TEST_CASE("an empty handle is refused", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::actor<counter> none;
   CHECK_FALSE(none.valid());
@@ -471,7 +475,7 @@ TEST_CASE("an empty handle is refused", "[actor]") {
   CHECK(manta::remote<&counter::get>(b).get() == 0);
 }
 
-TEST_CASE("two actors that call each other in turn do not deadlock", "[actor]") {
+TEST_CASE("two actors that call each other in turn do not deadlock", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto chat = [](manta::actor<counter> a, manta::actor<counter> b, int n) {
     for (int i = 0; i < n; ++i) {

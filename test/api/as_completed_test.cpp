@@ -62,7 +62,7 @@ struct introvert {
 
 }  // namespace
 
-TEST_CASE("as_completed gives each future once, whatever ends when", "[as_completed]") {
+TEST_CASE("as_completed gives each future once, whatever ends when", "[as_completed][anywhere]") {
   const manta::runtime rt(test::workers(4));
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
@@ -119,7 +119,7 @@ TEST_CASE("as_completed gives those that ended while nobody looked in their orde
   CHECK(got == order);
 }
 
-TEST_CASE("as_completed gives failed futures, too", "[as_completed]") {
+TEST_CASE("as_completed gives failed futures, too", "[as_completed][anywhere]") {
   const manta::runtime rt(test::two_workers());
   int failed = 0;
   for (manta::future<int>& f :
@@ -163,7 +163,8 @@ TEST_CASE("as_completed moves the futures: who takes them may move the values ou
   CHECK(sum == 4950);
 }
 
-TEST_CASE("as_completed may be left half way, while the rest is ending", "[as_completed]") {
+TEST_CASE("as_completed may be left half way, while the rest is ending",
+          "[as_completed][anywhere]") {
   // A node that is still listed, or being pushed, when its memory goes would be a use after free.
   const manta::runtime rt(test::workers(4));
   for (int round = 0; round < 200; ++round) {
@@ -182,7 +183,7 @@ TEST_CASE("as_completed may be left half way, while the rest is ending", "[as_co
   go.open();
 }
 
-TEST_CASE("as_completed in a task lends its core", "[as_completed]") {
+TEST_CASE("as_completed in a task lends its core", "[as_completed][anywhere]") {
   const manta::runtime rt(test::workers(1));
   const auto sum = manta::async([] {
     std::vector<manta::future<int>> all;
@@ -194,7 +195,7 @@ TEST_CASE("as_completed in a task lends its core", "[as_completed]") {
   CHECK(sum.get(test::patience) == 499500);
 }
 
-TEST_CASE("several threads walk ranges over the same futures", "[as_completed]") {
+TEST_CASE("several threads walk ranges over the same futures", "[as_completed][anywhere]") {
   std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
@@ -213,7 +214,7 @@ TEST_CASE("several threads walk ranges over the same futures", "[as_completed]")
   CHECK(right == 4);
 }
 
-TEST_CASE("a short timeout again and again never loses a future", "[as_completed]") {
+TEST_CASE("a short timeout again and again never loses a future", "[as_completed][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> all;
   for (int i = 0; i < 5000; ++i) all.push_back(manta::remote<identity>(i));
@@ -226,7 +227,7 @@ TEST_CASE("a short timeout again and again never loses a future", "[as_completed
   CHECK(sum == 4999L * 2500);
 }
 
-TEST_CASE("an actor that waits for its own calls is told so", "[as_completed]") {
+TEST_CASE("an actor that waits for its own calls is told so", "[as_completed][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<introvert>();
   manta::remote<&introvert::know>(a, a).get();
@@ -241,7 +242,7 @@ TEST_CASE("an actor that waits for its own calls is told so", "[as_completed]") 
   manta::remote<&introvert::forget>(a).get();
 }
 
-TEST_CASE("wait_any gives the position of the first future that is ready", "[wait_any]") {
+TEST_CASE("wait_any gives the position of the first future that is ready", "[wait_any][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto number = late(go, 1);
@@ -285,7 +286,7 @@ TEST_CASE("on_ready runs its function as a task when the future has ended", "[on
   CHECK(later.get(test::patience) == 1);
 }
 
-TEST_CASE("on_ready is told of failures and passes on its own", "[on_ready]") {
+TEST_CASE("on_ready is told of failures and passes on its own", "[on_ready][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto bad = manta::remote<fail>(3);
   const auto code =

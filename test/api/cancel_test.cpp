@@ -282,7 +282,8 @@ TEST_CASE("an actor's running call is asked to stop and the actor goes on", "[ca
   CHECK(manta::remote<&worker::add>(a).get() == 2);
 }
 
-TEST_CASE("of 5,000 tasks with dependents 5 % are cancelled and every future ends", "[cancel]") {
+TEST_CASE("of 5,000 tasks with dependents 5 % are cancelled and every future ends",
+          "[cancel][anywhere]") {
   board b;
   shown = &b;
   const manta::runtime rt(test::two_workers());
@@ -317,7 +318,7 @@ TEST_CASE("what cancel can't do is refused in words", "[cancel]") {
   CHECK_THROWS_AS(manta::cancel(manta::future<int>()), manta::invalid_argument);
 }
 
-TEST_CASE("cancelled arguments and results are destroyed exactly once", "[cancel]") {
+TEST_CASE("cancelled arguments and results are destroyed exactly once", "[cancel][anywhere]") {
   board b;
   shown = &b;
   test::tracked::reset();

@@ -130,7 +130,7 @@ TEST_CASE("what a class can't read back fails the call, the task or the item", "
   CHECK(good == 13);
 }
 
-TEST_CASE("a value too deep for bytes is refused at the call", "[check_copy]") {
+TEST_CASE("a value too deep for bytes is refused at the call", "[check_copy][anywhere]") {
   struct chain {
     std::unique_ptr<chain> next;
   };
@@ -151,7 +151,7 @@ TEST_CASE("a value too deep for bytes is refused at the call", "[check_copy]") {
   CHECK_THROWS_AS(manta::remote<length>(links(300)), manta::encode_failed);
 }
 
-TEST_CASE("arguments are other objects than those that were passed", "[check_copy]") {
+TEST_CASE("arguments are other objects than those that were passed", "[check_copy][anywhere]") {
   const manta::runtime rt(checking());
   const auto shared = std::make_shared<std::string>("once");
   constexpr auto count = [](const std::shared_ptr<std::string>& p) { return p.use_count(); };
@@ -170,7 +170,8 @@ TEST_CASE("arguments are other objects than those that were passed", "[check_cop
   CHECK(manta::remote<sum>(large).get() == 150000);
 }
 
-TEST_CASE("an exception arrives with its texts; of std's classes itself", "[check_copy]") {
+TEST_CASE("an exception arrives with its texts; of std's classes itself",
+          "[check_copy][anywhere]") {
   const manta::runtime rt(checking());
   constexpr auto standard = []() -> int { throw std::out_of_range("far"); };
   try {
@@ -214,7 +215,7 @@ struct caller {
 
 }  // namespace
 
-TEST_CASE("options of a call go with its message", "[check_copy]") {
+TEST_CASE("options of a call go with its message", "[check_copy][anywhere]") {
   auto settings = checking();
   settings.resources = {{"own", 2}};
   const manta::runtime rt(settings);
@@ -269,7 +270,7 @@ TEST_CASE("what a constructor calls and throws goes through a message", "[check_
                     Contains("below zero!") && Contains("[cut, of 4"));
 }
 
-TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy]") {
+TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy][anywhere]") {
   // The timer's thread ends it, which is no caller.
   const manta::runtime rt(checking(manta::check_mode::slow));
   test::scoped_gate go;

@@ -73,7 +73,7 @@ TEST_CASE("an actor's later calls wait for its suspended method", "[coroutine]")
   }
 }
 
-TEST_CASE("methods that suspend often are as good as others", "[coroutine]") {
+TEST_CASE("methods that suspend often are as good as others", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>();
   std::vector<manta::future<int>> sums;
@@ -110,7 +110,7 @@ TEST_CASE("a method yields what its actor has", "[stream]") {
   CHECK(manta::remote<&ledger::write>(a, "last").get() == 201);
 }
 
-TEST_CASE("a method that awaits its own actor's later call is told", "[coroutine]") {
+TEST_CASE("a method that awaits its own actor's later call is told", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>();
   CHECK_THROWS_AS(manta::remote<&ledger::asks>(a, a).get(), manta::self_wait);

@@ -63,7 +63,7 @@ manta::coroutine<> no_value() { co_await manta::remote<nothing>(); }
 
 }  // namespace
 
-TEST_CASE("a coroutine task awaits in a loop", "[coroutine]") {
+TEST_CASE("a coroutine task awaits in a loop", "[coroutine][anywhere]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n));
     CHECK(manta::remote<sum_of>(0).get() == 0);
@@ -201,7 +201,8 @@ TEST_CASE("a coroutine's exceptions arrive as a plain task's do", "[coroutine]")
         std::string::npos);
 }
 
-TEST_CASE("what throws while a coroutine is made or left is a typed error", "[coroutine]") {
+TEST_CASE("what throws while a coroutine is made or left is a typed error",
+          "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const int alive = tracked::alive;
   CHECK_THROWS_AS(manta::remote<throws_after_return>().get(), manta::task_error);
@@ -271,7 +272,7 @@ TEST_CASE("a coroutine stays the same caller across suspensions", "[coroutine]")
   }
 }
 
-TEST_CASE("a coroutine's calls of an actor keep their order", "[coroutine]") {
+TEST_CASE("a coroutine's calls of an actor keep their order", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto to = manta::spawn<recorder>();
   const int n = test::is_sanitized ? 300 : 3000;
@@ -453,7 +454,8 @@ TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine]") {
   CHECK_THROWS_AS(f.get(), manta::cancelled);
 }
 
-TEST_CASE("lambdas, options and futures as arguments work as for plain tasks", "[coroutine]") {
+TEST_CASE("lambdas, options and futures as arguments work as for plain tasks",
+          "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto lambda = [](int x, std::vector<int> more) -> manta::coroutine<int> {
     for (const int m : more) x += m;

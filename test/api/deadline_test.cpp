@@ -101,7 +101,7 @@ TEST_CASE("running work's future ends at the deadline; the result is dropped", "
 }
 
 // What the work throws when it is asked to stop must not take the place of the error that is there.
-TEST_CASE("work that throws after its deadline does not touch its future", "[deadline]") {
+TEST_CASE("work that throws after its deadline does not touch its future", "[deadline][anywhere]") {
   const manta::runtime rt(test::two_workers());
   for (int i = 0; i < 10; ++i) {
     const auto f = manta::remote<throw_when_told>.with({.timeout = 1ms})();
@@ -124,7 +124,7 @@ TEST_CASE("work that ends in time is not touched by its deadline", "[deadline]")
   CHECK(b.ran == 2000);
 }
 
-TEST_CASE("deadlines that pass just when work ends leave one outcome", "[deadline]") {
+TEST_CASE("deadlines that pass just when work ends leave one outcome", "[deadline][anywhere]") {
   board b;
   shown = &b;
   const manta::runtime rt(test::two_workers());
@@ -153,7 +153,7 @@ TEST_CASE("what waits for an argument ends at its deadline", "[deadline]") {
   CHECK(b.ran == 0);
 }
 
-TEST_CASE("a task hands its deadline on to what it calls", "[deadline]") {
+TEST_CASE("a task hands its deadline on to what it calls", "[deadline][anywhere]") {
   board b;
   shown = &b;
   const manta::runtime rt(test::two_workers());
@@ -209,7 +209,7 @@ manta::coroutine<bool> scope_over_await(int x) {
 }  // namespace
 
 TEST_CASE("a scope in a coroutine ends where it ends, though it was suspended in it",
-          "[deadline][coroutine]") {
+          "[deadline][coroutine][anywhere]") {
   board b;
   shown = &b;
   const manta::runtime rt(test::workers(1));

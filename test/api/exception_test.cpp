@@ -73,7 +73,7 @@ T original(const manta::future<int>& f) {
 }  // namespace
 
 TEST_CASE("an exception arrives as task_error with type, message, function and attempt",
-          "[exception]") {
+          "[exception][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto f = manta::remote<throw_custom>();
   try {
@@ -155,7 +155,7 @@ TEST_CASE("a message of 10 MiB arrives whole", "[exception]") {
   CHECK_THROWS_AS(g.get(), manta::task_error);
 }
 
-TEST_CASE("nested exceptions keep their chain", "[exception]") {
+TEST_CASE("nested exceptions keep their chain", "[exception][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<std::string> seen;
   try {
@@ -206,7 +206,7 @@ TEST_CASE("of several failed arguments the first one's error is given", "[except
   CHECK_THROWS_AS(manta::remote<size>(std::vector{manta::put(1), a, b}).get(), manta::task_error);
 }
 
-TEST_CASE("a failed argument keeps the function from running", "[exception]") {
+TEST_CASE("a failed argument keeps the function from running", "[exception][anywhere]") {
   const manta::runtime rt(test::two_workers());
   static std::atomic<bool> has_run{false};
   constexpr auto f = [](int x) {
@@ -217,7 +217,7 @@ TEST_CASE("a failed argument keeps the function from running", "[exception]") {
   CHECK_FALSE(has_run);
 }
 
-TEST_CASE("the option's name is shown in the error", "[exception]") {
+TEST_CASE("the option's name is shown in the error", "[exception][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto f = manta::remote<throw_custom>.with({.name = "my step"})();
   try {

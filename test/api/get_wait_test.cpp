@@ -29,7 +29,7 @@ manta::future<int> late(test::gate& go, int value) {
 
 }  // namespace
 
-TEST_CASE("get of many keeps the order", "[get]") {
+TEST_CASE("get of many keeps the order", "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> many;
   for (int i = 0; i < 1000; ++i) many.push_back(manta::remote<identity>(i));
@@ -58,7 +58,7 @@ TEST_CASE("get of many moves values out of an rvalue list", "[get]") {
   CHECK(*values[99] == 99);
 }
 
-TEST_CASE("try_get answers the value or the error and throws neither", "[get]") {
+TEST_CASE("try_get answers the value or the error and throws neither", "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto good = manta::remote<identity>(4);
   const auto bad = manta::remote<fail>(4);
@@ -118,7 +118,8 @@ TEST_CASE("a temporary future gives its value, not a reference into it", "[get]"
   CHECK(manta::async([] {}).try_get(test::patience).has_value());
 }
 
-TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future when late", "[get]") {
+TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future when late",
+          "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   auto f = manta::async([&go] {
@@ -151,7 +152,8 @@ TEST_CASE("a task's result may be an error, which try_get tells from a failure",
   CHECK(got.value().message() == "a value");
 }
 
-TEST_CASE("an error that is known already is thrown at once while others are pending", "[get]") {
+TEST_CASE("an error that is known already is thrown at once while others are pending",
+          "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto pending = late(go, 1);
@@ -200,7 +202,7 @@ TEST_CASE("many threads get one future and all see its one value", "[get]") {
   CHECK(right == 8);
 }
 
-TEST_CASE("small gets are not starved by one that waits long", "[get]") {
+TEST_CASE("small gets are not starved by one that waits long", "[get][anywhere]") {
   std::atomic<int> got{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
@@ -215,7 +217,7 @@ TEST_CASE("small gets are not starved by one that waits long", "[get]") {
   CHECK(got == 5);
 }
 
-TEST_CASE("wait gives exactly k, in order, and leaves the rest pending", "[wait]") {
+TEST_CASE("wait gives exactly k, in order, and leaves the rest pending", "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> all;
   for (int i = 0; i < 10; ++i) all.push_back(manta::remote<identity>(i));
@@ -231,7 +233,7 @@ TEST_CASE("wait gives exactly k, in order, and leaves the rest pending", "[wait]
   CHECK(first.ready.size() == 1);
 }
 
-TEST_CASE("wait returns when k are ready and finds those among pending ones", "[wait]") {
+TEST_CASE("wait returns when k are ready and finds those among pending ones", "[wait][anywhere]") {
   const manta::runtime rt(test::workers(4));
   test::scoped_gate go;
   std::vector<manta::future<int>> all;
@@ -268,7 +270,7 @@ TEST_CASE("wait gives what is ready at its timeout", "[wait]") {
   go.open();
 }
 
-TEST_CASE("a failed future counts as ready", "[wait]") {
+TEST_CASE("a failed future counts as ready", "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const std::vector<manta::future<int>> all{late(go, 0), manta::remote<fail>(1)};
@@ -316,7 +318,8 @@ TEST_CASE("a count of zero asks what is needed for nothing and returns", "[wait]
   CHECK(found.pending.front().get() == 1);  // it looks at the gate as long as it runs
 }
 
-TEST_CASE("wait handles 10,000 futures, and a shrinking loop ends with each seen once", "[wait]") {
+TEST_CASE("wait handles 10,000 futures, and a shrinking loop ends with each seen once",
+          "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> pending;
   for (int i = 0; i < 10000; ++i) pending.push_back(manta::remote<identity>(i));
@@ -331,7 +334,7 @@ TEST_CASE("wait handles 10,000 futures, and a shrinking loop ends with each seen
   CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
 }
 
-TEST_CASE("one at a time from 2,000 pending futures ends", "[wait]") {
+TEST_CASE("one at a time from 2,000 pending futures ends", "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> pending;
   for (int i = 0; i < 2000; ++i) pending.push_back(manta::remote<identity>(i));
@@ -345,7 +348,7 @@ TEST_CASE("one at a time from 2,000 pending futures ends", "[wait]") {
   CHECK(sum == 1999L * 1000);
 }
 
-TEST_CASE("several threads and tasks wait for the same futures", "[wait]") {
+TEST_CASE("several threads and tasks wait for the same futures", "[wait][anywhere]") {
   std::atomic<int> complete{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;

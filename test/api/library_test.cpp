@@ -219,7 +219,7 @@ TEST_CASE("a barrier for one never waits, for none is refused", "[barrier]") {
   CHECK_FALSE(manta::barrier().valid());
 }
 
-TEST_CASE("a pool's calls go to its actors and come back in order", "[actor_pool]") {
+TEST_CASE("a pool's calls go to its actors and come back in order", "[actor_pool][anywhere]") {
   const manta::runtime rt(test::workers(3));
   const manta::actor_pool<adder> pool(adders(3));
   CHECK(pool.size() == 3);
@@ -264,7 +264,7 @@ TEST_CASE("a call waits when all actors of the pool are busy, without a thread",
   CHECK(pool.size() == 1);
 }
 
-TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool]") {
+TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool][anywhere]") {
   const manta::runtime rt(test::workers(3));
   test::scoped_gate go;
   adder::opened = &go;
@@ -289,7 +289,7 @@ TEST_CASE("the error of a callback names on_ready", "[on_ready]") {
 }
 
 TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves the pool",
-          "[actor_pool]") {
+          "[actor_pool][anywhere]") {
   const manta::runtime rt(test::workers(3));
   const manta::actor_pool<adder> pool(adders(1));
   const auto said = test::message_of<manta::task_error>(
@@ -424,7 +424,7 @@ TEST_CASE("a pool's actor that is late is handed on when its method has returned
   CHECK_FALSE(pool_member::was_shared);
 }
 
-TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor_pool]") {
+TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor_pool][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::actor_pool<pool_member> pool({manta::spawn<pool_member>()});
   const auto other = manta::spawn<pool_member>();

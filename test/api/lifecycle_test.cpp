@@ -86,7 +86,8 @@ TEST_CASE("calls before any runtime and after the last one throw no_runtime", "[
   CHECK(said.find("manta::runtime") != std::string::npos);
 }
 
-TEST_CASE("runtimes follow each other, and a second one at once is refused", "[lifecycle]") {
+TEST_CASE("runtimes follow each other, and a second one at once is refused",
+          "[lifecycle][anywhere]") {
   for (int i = 0; i < 20; ++i) {
     const manta::runtime rt(test::workers(1 + i % 3));
     CHECK(rt.workers() == 1 + i % 3);
@@ -137,7 +138,7 @@ TEST_CASE("futures outlive the runtime with their values and errors", "[lifecycl
   CHECK(std::move(value).get() == "kept");
 }
 
-TEST_CASE("actor handles outlive the runtime; their calls are refused", "[lifecycle]") {
+TEST_CASE("actor handles outlive the runtime; their calls are refused", "[lifecycle][anywhere]") {
   manta::actor<counter> a;
   manta::future<int> before;
   {
@@ -295,7 +296,7 @@ TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[
 }
 
 TEST_CASE("the end wakes a task that waits for an idle actor's call with a late argument",
-          "[lifecycle]") {
+          "[lifecycle][anywhere]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(2));
   const auto go = std::make_shared<test::scoped_gate>();
   const auto entered = std::make_shared<test::gate>();
@@ -397,7 +398,7 @@ TEST_CASE("a runtime ends with 10,000 dependents of a task that never began", "[
 }
 
 TEST_CASE("a task's destructors and an actor's destructor may use futures and calls",
-          "[lifecycle]") {
+          "[lifecycle][anywhere]") {
   struct caller {
     std::shared_ptr<std::atomic<int>> outcome;
     caller() = default;
@@ -443,7 +444,7 @@ TEST_CASE("a task's destructors and an actor's destructor may use futures and ca
   CHECK(*from_late_result == -1 - static_cast<int>(manta::errc::no_runtime));
 }
 
-TEST_CASE("20 threads of the program call, wait and end", "[lifecycle]") {
+TEST_CASE("20 threads of the program call, wait and end", "[lifecycle][anywhere]") {
   std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
   const auto shared = manta::remote<identity>(3);
@@ -467,7 +468,8 @@ TEST_CASE("20 threads of the program call, wait and end", "[lifecycle]") {
   CHECK(manta::remote<&counter::add>(a, 0).get() == 60);
 }
 
-TEST_CASE("a thread's unfinished work is done though the thread has ended", "[lifecycle]") {
+TEST_CASE("a thread's unfinished work is done though the thread has ended",
+          "[lifecycle][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> left;
   for (int t = 0; t < 50; ++t) {
@@ -518,7 +520,7 @@ TEST_CASE("threads that call while the runtime ends get values or typed errors",
   }
 }
 
-TEST_CASE("the counters agree with what ran", "[lifecycle]") {
+TEST_CASE("the counters agree with what ran", "[lifecycle][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> many;
   for (int i = 0; i < 100; ++i) many.push_back(manta::remote<identity>(i));

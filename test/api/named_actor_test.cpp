@@ -73,7 +73,7 @@ TEST_CASE("a name is taken while its actor lives", "[actor][name]") {
   CHECK_THROWS_WITH(manta::remote<&room::fail>(a).get(), Contains("fail"));
 }
 
-TEST_CASE("a name is free when its actor ended, however it did", "[actor][name]") {
+TEST_CASE("a name is free when its actor ended, however it did", "[actor][name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   auto a = manta::spawn<room>.with({.name = "x"})();
   a = {};
@@ -118,7 +118,7 @@ TEST_CASE("get_if_exists gives the living actor, and makes one when there is non
   CHECK(made == 1);
 }
 
-TEST_CASE("a name with another type says both types", "[actor][name]") {
+TEST_CASE("a name with another type says both types", "[actor][name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<room>.with({.name = "x"})();
   CHECK_THROWS_AS(manta::find_actor<other>("x"), manta::invalid_argument);

@@ -79,7 +79,7 @@ TEST_CASE("a task calls itself and waits", "[nesting]") {
   }
 }
 
-TEST_CASE("two functions call each other and wait", "[nesting]") {
+TEST_CASE("two functions call each other and wait", "[nesting][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<is_even>(200).get());
   CHECK_FALSE(manta::remote<is_even>(201).get());
@@ -99,7 +99,7 @@ TEST_CASE("a depth of 300 timed gets, which never run in place, works on two wor
   CHECK(rt.stats().threads_lent > 0);
 }
 
-TEST_CASE("a fan-out of 10,000 tasks from a task is summed", "[nesting]") {
+TEST_CASE("a fan-out of 10,000 tasks from a task is summed", "[nesting][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto fan = [](int n) {
     std::vector<manta::future<int>> parts;
@@ -111,7 +111,7 @@ TEST_CASE("a fan-out of 10,000 tasks from a task is summed", "[nesting]") {
   CHECK(manta::remote<fan>(10000).get() == 10000);
 }
 
-TEST_CASE("tasks, actors and objects are made and used inside each other", "[nesting]") {
+TEST_CASE("tasks, actors and objects are made and used inside each other", "[nesting][anywhere]") {
   const manta::runtime rt(test::two_workers());
   // task -> actor -> task -> put, and back.
   constexpr auto outer = [](int n) {
@@ -149,7 +149,8 @@ TEST_CASE("a blocked task lends its core to another one", "[nesting]") {
   CHECK(opener.get(test::patience) == 1);
 }
 
-TEST_CASE("a task waits for a task that only another queued task can release", "[nesting]") {
+TEST_CASE("a task waits for a task that only another queued task can release",
+          "[nesting][anywhere]") {
   // On one worker: a blocks on b's result in a timed get, b on c's.
   const manta::runtime rt(test::workers(1));
   const auto chain = manta::async([] {
@@ -192,7 +193,7 @@ TEST_CASE("10,000 blocked tasks do not make 10,000 threads", "[nesting]") {
   CHECK(sum == 10000);
 }
 
-TEST_CASE("a returned future is flattened, however deep", "[delegation]") {
+TEST_CASE("a returned future is flattened, however deep", "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::future<int> one = manta::remote<delegate_once>(5);
   const manta::future<int> two = manta::remote<delegate_twice>(6);

@@ -49,7 +49,7 @@ TEST_CASE("options that can't be are refused at the call with field and value", 
   CHECK_THROWS_AS(manta::spawn<plain>.with({.name = ""})(), manta::invalid_argument);
 }
 
-TEST_CASE("options that are allowed do not change the result", "[options]") {
+TEST_CASE("options that are allowed do not change the result", "[options][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<identity>.with({})(1).get() == 1);
   CHECK(manta::remote<identity>.with({.cpus = 0})(2).get() == 2);
@@ -149,7 +149,7 @@ TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three",
 }
 
 TEST_CASE("a task with cores whose argument fails or that throws gives its cores back",
-          "[options]") {
+          "[options][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto fail = [](int x) -> int { throw x; };
   for (int i = 0; i < 50; ++i) {
@@ -160,7 +160,7 @@ TEST_CASE("a task with cores whose argument fails or that throws gives its cores
   CHECK(manta::remote<identity>.with({.cpus = 2})(1).get(test::patience) == 1);
 }
 
-TEST_CASE("an option names the task in its error", "[options]") {
+TEST_CASE("an option names the task in its error", "[options][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto fail = [](int x) -> int { throw std::runtime_error(std::to_string(x)); };
   const auto f = manta::remote<fail>.with({.name = "phase 2"})(3);
@@ -191,7 +191,7 @@ TEST_CASE("a task that waits gives the cores it asked for to others meanwhile", 
   for (int i = 0; i < 50; ++i) REQUIRE(outer[static_cast<std::size_t>(i)].get() == i);
 }
 
-TEST_CASE("an option names the actor in its error", "[options]") {
+TEST_CASE("an option names the actor in its error", "[options][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto lost = manta::spawn<refuses_to_begin>.with({.name = "shard 3"})();
   const std::string message = test::message_of<manta::actor_lost>(

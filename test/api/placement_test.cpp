@@ -139,7 +139,8 @@ TEST_CASE("removing a group ends those that wait for it and lets the running one
   CHECK(all_comes_back(rt));
 }
 
-TEST_CASE("a group that is removed before it has its place fails whoever waits", "[placement]") {
+TEST_CASE("a group that is removed before it has its place fails whoever waits",
+          "[placement][anywhere]") {
   const manta::runtime rt(machine());
   const auto all = make_placement_group({{.gpus = 2}});
   const auto g = make_placement_group({{.gpus = 1}});
@@ -255,7 +256,7 @@ TEST_CASE("a group ends with its runtime, and means nothing to the next one", "[
 }
 
 TEST_CASE("hundreds of groups are made, waited for and removed by several threads at once",
-          "[placement]") {
+          "[placement][anywhere]") {
   std::atomic<int> placed{0};
   const manta::runtime rt(machine());
   std::vector<std::thread> threads;

@@ -74,7 +74,7 @@ TEST_CASE("a gpu is never shared beyond one, whole ones not at all", "[resources
   CHECK(all_comes_back(rt));
 }
 
-TEST_CASE("a task without gpus and the driver are told of none", "[resources]") {
+TEST_CASE("a task without gpus and the driver are told of none", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 2));
   CHECK(manta::remote<use_gpus>(100).get() == 0);
   CHECK(manta::this_task::gpus().empty());
@@ -139,7 +139,7 @@ TEST_CASE("what this runtime never has is infeasible at the call, and says what 
   CHECK(all_comes_back(rt));
 }
 
-TEST_CASE("wishes that this node fulfils change nothing", "[resources]") {
+TEST_CASE("wishes that this node fulfils change nothing", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 1));
   CHECK(manta::remote<identity>.with({.where = manta::spread()})(1).get() == 1);
   CHECK(manta::remote<identity>.with({.where = manta::on_node("local")})(2).get() == 2);
@@ -325,7 +325,7 @@ TEST_CASE("an actor's cores are lent while its method waits", "[resources]") {
   CHECK(rt.resources().free.cpus == 0);
 }
 
-TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[resources]") {
+TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 2, {{"licence", 1}}));
   constexpr auto fail = [](int x) -> int { throw x; };
   for (int i = 0; i < 100; ++i) {

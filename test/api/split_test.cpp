@@ -43,7 +43,7 @@ struct fragile {
 
 }  // namespace
 
-TEST_CASE("the parts of a tuple, pair and array arrive as futures", "[split]") {
+TEST_CASE("the parts of a tuple, pair and array arrive as futures", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   auto [number, text, owned] = manta::split(manta::remote<make_several>());
   CHECK(number.get() == 1);
@@ -56,7 +56,7 @@ TEST_CASE("the parts of a tuple, pair and array arrive as futures", "[split]") {
   CHECK(manta::remote<add>(a, manta::remote<add>(b, c)).get() == 21);
 }
 
-TEST_CASE("split does not block, and its parts are arguments at once", "[split]") {
+TEST_CASE("split does not block, and its parts are arguments at once", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   auto source = manta::async([&go] {
@@ -73,7 +73,7 @@ TEST_CASE("split does not block, and its parts are arguments at once", "[split]"
   CHECK(source.get() == std::pair(20, 22));
 }
 
-TEST_CASE("a vector of 3,000 splits, one of another size fails typed", "[split]") {
+TEST_CASE("a vector of 3,000 splits, one of another size fails typed", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   auto parts = manta::split(manta::remote<make_vector>(3000), 3000);
   REQUIRE(parts.size() == 3000);
@@ -91,7 +91,7 @@ TEST_CASE("a vector of 3,000 splits, one of another size fails typed", "[split]"
   CHECK_FALSE(flags[4].get());
 }
 
-TEST_CASE("a source that failed fails all parts with its cause", "[split]") {
+TEST_CASE("a source that failed fails all parts with its cause", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto bad = manta::remote<fail_tuple>();
   const auto check = [](const auto& part) {
@@ -138,7 +138,7 @@ TEST_CASE("parts are moved out of a source that nobody else holds, else copied",
   CHECK(test::tracked::alive == alive);
 }
 
-TEST_CASE("a part that can't be made fails alone", "[split]") {
+TEST_CASE("a part that can't be made fails alone", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto source = manta::remote<make_several>();
   auto [number, text, owned] = manta::split(source);
@@ -169,7 +169,7 @@ TEST_CASE("parts end when the runtime does", "[split]") {
   CHECK((result.has_value() || result.error().code() == manta::errc::cancelled));
 }
 
-TEST_CASE("split of a delegated future follows it", "[split]") {
+TEST_CASE("split of a delegated future follows it", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto [a, b] = manta::split(manta::async([] { return manta::remote<make_pair>(); }));
   CHECK(a.get() == 4);

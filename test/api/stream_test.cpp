@@ -297,7 +297,7 @@ struct own_reader {
 
 }  // namespace
 
-TEST_CASE("a method that reads its own actor's stream is told", "[stream][actor]") {
+TEST_CASE("a method that reads its own actor's stream is told", "[stream][actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<own_reader>();
   CHECK_THROWS_AS(manta::remote<&own_reader::read_own>(a).get(test::patience), manta::self_wait);
@@ -357,7 +357,8 @@ TEST_CASE("retries are refused for a generator, whose items are out", "[stream]"
   CHECK(manta::remote<count_to>.with({.max_retries = 2})(3).next()->get() == 0);
 }
 
-TEST_CASE("async of a generator lambda gives a stream, and keeps its captures", "[stream]") {
+TEST_CASE("async of a generator lambda gives a stream, and keeps its captures",
+          "[stream][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const int before = tracked::alive;
   auto items = manta::async([v = std::vector<int>(200, 7), t = tracked(1)]() -> manta::stream<int> {

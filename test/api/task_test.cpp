@@ -106,7 +106,7 @@ TEST_CASE("only the listed exceptions make a task run again", "[retry]") {
   CHECK(runs == 1);
 }
 
-TEST_CASE("arguments are there again for every run", "[retry]") {
+TEST_CASE("arguments are there again for every run", "[retry][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::options again{.max_retries = 2, .retry_exceptions = manta::any_exception()};
   CHECK(manta::remote<takes_away>.with(again)(std::vector<int>(7)).get() == 7);
@@ -122,7 +122,8 @@ TEST_CASE("arguments are there again for every run", "[retry]") {
   CHECK(manta::remote<takes_unique>.with({.max_retries = 2})(std::make_unique<int>(1)).get() == 1);
 }
 
-TEST_CASE("what looks copyable and is not can be an argument of a call with options", "[retry]") {
+TEST_CASE("what looks copyable and is not can be an argument of a call with options",
+          "[retry][anywhere]") {
   STATIC_REQUIRE_FALSE(manta::is_repeatable<batch>::value);
   STATIC_REQUIRE_FALSE(manta::is_repeatable<outer_batch>::value);
   STATIC_REQUIRE_FALSE(manta::is_repeatable<std::vector<outer_batch>>::value);
@@ -224,7 +225,7 @@ TEST_CASE("work of low priority is not starved for ever", "[priority]") {
   CHECK(steps < 2000000);
 }
 
-TEST_CASE("a task knows its name, id, attempt, node and deadline", "[this_task]") {
+TEST_CASE("a task knows its name, id, attempt, node and deadline", "[this_task][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK_FALSE(manta::this_task::is_inside());
   CHECK(manta::this_task::name() == "driver");

@@ -52,7 +52,7 @@ T twice(T x) {
 
 }  // namespace
 
-TEST_CASE("a function gets its arguments and its future the result", "[value]") {
+TEST_CASE("a function gets its arguments and its future the result", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<add>(2, 3).get() == 5);
   CHECK(manta::remote<join>("a", std::string("b")).get() == "ab");
@@ -68,7 +68,7 @@ TEST_CASE("a function gets its arguments and its future the result", "[value]") 
   static_cast<void>(manta::remote<make_unit>(unit{}).get());
 }
 
-TEST_CASE("an argument converts to its parameter like in a plain call", "[value]") {
+TEST_CASE("an argument converts to its parameter like in a plain call", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<add>(short{2}, 'a').get() == 2 + 'a');
   CHECK(manta::remote<twice<double>>(2).get() == 4.0);
@@ -76,7 +76,7 @@ TEST_CASE("an argument converts to its parameter like in a plain call", "[value]
   CHECK(manta::remote<join>(text, text).get() == "xx");
 }
 
-TEST_CASE("a future stands for its value where the function takes it", "[value]") {
+TEST_CASE("a future stands for its value where the function takes it", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::future<int> f = manta::remote<add>(1, 1);
   CHECK(manta::remote<by_value>(f).get() == 3);
@@ -89,7 +89,7 @@ TEST_CASE("a future stands for its value where the function takes it", "[value]"
   CHECK(manta::remote<join>(manta::remote<join>(s, "-"), s).get() == "ab-ab");
 }
 
-TEST_CASE("the same future may be given twice", "[value]") {
+TEST_CASE("the same future may be given twice", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto late = manta::async([&go] {
@@ -103,7 +103,7 @@ TEST_CASE("the same future may be given twice", "[value]") {
   CHECK(manta::remote<add>(late, late).get() == 42);
 }
 
-TEST_CASE("chains of 1,000 futures give the right value", "[value]") {
+TEST_CASE("chains of 1,000 futures give the right value", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   manta::future<int> f = manta::async([&go] {
@@ -115,7 +115,8 @@ TEST_CASE("chains of 1,000 futures give the right value", "[value]") {
   CHECK(f.get() == 1000);
 }
 
-TEST_CASE("a vector of futures is gathered into a vector, a const vector and a span", "[value]") {
+TEST_CASE("a vector of futures is gathered into a vector, a const vector and a span",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   std::vector<manta::future<int>> parts;
@@ -136,7 +137,8 @@ TEST_CASE("a vector of futures is gathered into a vector, a const vector and a s
   CHECK(manta::remote<sum_values>(std::vector<manta::future<int>>{}).get() == 0);
 }
 
-TEST_CASE("a span of const reads vectors, arrays and the value of a future in place", "[value]") {
+TEST_CASE("a span of const reads vectors, arrays and the value of a future in place",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<sum_span>(std::vector<int>{1, 2, 3}).get() == 6);
   CHECK(manta::remote<sum_span>(std::array<int, 3>{1, 2, 4}).get() == 7);
@@ -211,7 +213,7 @@ TEST_CASE("futures nested in structs and containers stay futures", "[value]") {
   CHECK(inner.get() == 3);
 }
 
-TEST_CASE("get by const reference copies nothing and gives the same object", "[value]") {
+TEST_CASE("get by const reference copies nothing and gives the same object", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   const manta::future<tracked> f = manta::remote<make_tracked>(5);
@@ -227,7 +229,8 @@ TEST_CASE("get by const reference copies nothing and gives the same object", "[v
   CHECK(tracked::moves == (test::copies_values() ? 1 : 0));
 }
 
-TEST_CASE("get by rvalue moves out when nobody else holds the value, else copies", "[value]") {
+TEST_CASE("get by rvalue moves out when nobody else holds the value, else copies",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   {
@@ -250,7 +253,8 @@ TEST_CASE("get by rvalue moves out when nobody else holds the value, else copies
 }
 
 // The queue's entry of a task that was run in place stays behind; it must not count as a holder.
-TEST_CASE("get by rvalue moves out whoever ran the task and in whatever order", "[value]") {
+TEST_CASE("get by rvalue moves out whoever ran the task and in whatever order",
+          "[value][anywhere]") {
   const manta::runtime rt(test::workers(1));
   for (const bool is_forward : {true, false}) {
     for (int round = 0; round < 20; ++round) {
@@ -273,7 +277,7 @@ TEST_CASE("get by rvalue moves out whoever ran the task and in whatever order", 
   }
 }
 
-TEST_CASE("a pending task that uses the value makes an rvalue get copy it", "[value]") {
+TEST_CASE("a pending task that uses the value makes an rvalue get copy it", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto blocker = manta::async([&go] {
@@ -305,7 +309,8 @@ TEST_CASE("a task gets the last holder's value by move and a shared one by copy"
   CHECK(tracked::copies == 2);
 }
 
-TEST_CASE("a value given by move is moved all the way and by name copied once", "[value]") {
+TEST_CASE("a value given by move is moved all the way and by name copied once",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   CHECK(manta::remote<take_tracked>(tracked(4)).get() == 4);
@@ -316,7 +321,7 @@ TEST_CASE("a value given by move is moved all the way and by name copied once", 
   CHECK(tracked::copies == 2);
 }
 
-TEST_CASE("move-only values are arguments and results", "[value]") {
+TEST_CASE("move-only values are arguments and results", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<take_unique>(std::make_unique<int>(3)).get() == 3);
   CHECK(manta::remote<take_unique>(manta::remote<make_unique_int>(4)).get() == 4);
@@ -378,7 +383,8 @@ manta::future<aligned<N>> delegate_aligned(unsigned char v) {
 
 }  // namespace
 
-TEST_CASE("over-aligned values are aligned as results, arguments and objects", "[value]") {
+TEST_CASE("over-aligned values are aligned as results, arguments and objects",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   check_alignment<16>();
   check_alignment<32>();
@@ -389,7 +395,7 @@ TEST_CASE("over-aligned values are aligned as results, arguments and objects", "
   CHECK(through.get().bytes[31] == 9);
 }
 
-TEST_CASE("values of 10 MiB and of 64 KiB in place arrive whole", "[value]") {
+TEST_CASE("values of 10 MiB and of 64 KiB in place arrive whole", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto fill = [](std::size_t n, unsigned char v) {
     return std::vector<unsigned char>(n, v);
@@ -414,7 +420,7 @@ TEST_CASE("values of 10 MiB and of 64 KiB in place arrive whole", "[value]") {
   CHECK(manta::remote<sum_block>(manta::remote<make_block>(std::uint64_t{5})).get() == 5 * 8192);
 }
 
-TEST_CASE("std types of every kind are values", "[value]") {
+TEST_CASE("std types of every kind are values", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto pair_up = [](int a, std::string b) { return std::pair(a, b); };
   CHECK(manta::remote<pair_up>(1, "x").get() == std::pair<int, std::string>(1, "x"));
@@ -430,7 +436,7 @@ TEST_CASE("std types of every kind are values", "[value]") {
   CHECK(manta::remote<square>(std::complex<double>(0, 1)).get().real() == -1);
 }
 
-TEST_CASE("put makes a value a ready future that many tasks read in place", "[value]") {
+TEST_CASE("put makes a value a ready future that many tasks read in place", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   const manta::future<tracked> object = manta::put(tracked(11));
@@ -446,7 +452,7 @@ TEST_CASE("put makes a value a ready future that many tasks read in place", "[va
   CHECK(manta::put(std::string("text")).get() == "text");
 }
 
-TEST_CASE("values die with their last future", "[value]") {
+TEST_CASE("values die with their last future", "[value][anywhere]") {
   const int before = tracked::alive;
   {
     const manta::runtime rt(test::two_workers());
@@ -479,7 +485,7 @@ TEST_CASE("a chain of 100,000 futures in values is freed without deep recursion"
   CHECK_FALSE(head.valid());
 }
 
-TEST_CASE("async takes captures, move-only callables and references", "[value]") {
+TEST_CASE("async takes captures, move-only callables and references", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   int outside = 0;
   manta::async([&outside] { outside = 5; }).get();
@@ -503,7 +509,8 @@ struct over {
 
 }  // namespace
 
-TEST_CASE("noexcept functions, static members and overloads by cast are called", "[value]") {
+TEST_CASE("noexcept functions, static members and overloads by cast are called",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto quiet = []() noexcept { return 1; };
   CHECK(manta::remote<quiet>().get() == 1);
@@ -512,7 +519,7 @@ TEST_CASE("noexcept functions, static members and overloads by cast are called",
   CHECK(manta::remote<&over::g>().get() == 3);
 }
 
-TEST_CASE("an empty future is refused wherever it is used", "[value]") {
+TEST_CASE("an empty future is refused wherever it is used", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::future<int> empty;
   CHECK_FALSE(empty.valid());

@@ -57,7 +57,7 @@ bool becomes_true(const std::atomic<bool>& flag) {
 
 // The waiter was told while the worker still held the job: the value seemed shared, and was not
 // moved.
-TEST_CASE("a waiter that slept moves the value out like any other", "[wait][value]") {
+TEST_CASE("a waiter that slept moves the value out like any other", "[wait][value][anywhere]") {
   manta::config sleepy;
   sleepy.workers = 2;
   sleepy.spin_us = 0;
@@ -72,7 +72,8 @@ TEST_CASE("a waiter that slept moves the value out like any other", "[wait][valu
 }
 
 // Cores taken at the call, while arguments are still made, were kept from the tasks that make them.
-TEST_CASE("a task that waits for its arguments does not hold the cores it will need", "[options]") {
+TEST_CASE("a task that waits for its arguments does not hold the cores it will need",
+          "[options][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::remote<with_inner_cores>(1);
   const auto b = manta::remote<plus_one>.with({.cpus = 2})(a);
@@ -92,7 +93,8 @@ TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle]") 
   CHECK(ended == 100);
 }
 
-TEST_CASE("an actor that waits for its own call gets self_wait from wait, too", "[actor]") {
+TEST_CASE("an actor that waits for its own call gets self_wait from wait, too",
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();

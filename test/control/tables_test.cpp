@@ -389,8 +389,8 @@ TEST_CASE("what writers of checkpoints left unfinished makes room", "[control]")
   CHECK(s->measure().bytes < std::size_t{51} << 20U);
 }
 
-// The writer ends by itself: a reader begins again when the state that it reads has gone, so one that
-// is slower than a writer without pauses waits for its end.
+// The writer ends by itself: a reader begins again when the state that it reads has gone, so one
+// that is slower than a writer without pauses waits for its end.
 TEST_CASE("a checkpoint is read whole while the next ones are written", "[control]") {
   const auto s = control::make_memory_store();
   const auto write = [&](control::checkpoints& of, std::uint64_t n) {

@@ -61,8 +61,11 @@ TEST_CASE("runtime: what it did so far") {
   CHECK((did.actor_calls == 0 && did.uptime_seconds > 0));
   CHECK(did.wakes <= did.tasks_submitted);
   CHECK(did.threads_lent < 100);
+  // With isolation = processes.
+  CHECK((did.run_isolated <= did.tasks_run && did.isolated_workers == 0));
   for (const manta::worker_stats& each : did.workers) {
     CHECK((each.tasks_run <= did.tasks_run && each.busy_seconds >= 0 && each.utilisation >= 0));
+    CHECK(each.process == 0);  // a thread
   }
 }
 
