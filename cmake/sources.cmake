@@ -71,18 +71,22 @@ set(manta_sources
   src/node/journal.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
+  src/node/output_lines.cpp
   src/node/passed_job.cpp
   src/node/recorder.cpp
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/trip.cpp
   src/node/workbench.cpp
+  src/node/worker_output.cpp
   src/node/worker_pool.cpp
   src/node/worker_pool_actor_ends.cpp
   src/node/worker_pool_actors.cpp
+  src/node/worker_pool_guard.cpp
   src/node/worker_pool_life.cpp
   src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp
+  src/node/worker_voice.cpp
   src/node/zygote.cpp
   src/parallel.cpp
   src/placement.cpp

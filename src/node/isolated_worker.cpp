@@ -29,6 +29,7 @@
 
 #include "node/actor_names.hpp"
 #include "node/desk.hpp"
+#include "node/output_lines.hpp"
 #include "node/passed_job.hpp"
 #include "node/ring_sleep.hpp"
 #include "node/trip.hpp"
@@ -55,7 +56,9 @@ isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat
       socket_(seat.socket),
       settings_(*seat.settings),
       up_(line_.to_node()),
-      down_(line_.to_worker()) {}
+      down_(line_.to_worker()) {
+  voice_.open(seat, line_.page());
+}
 
 void isolated_worker::run() {
   prctl(PR_SET_NAME, "manta-worker", 0, 0, 0);
@@ -303,9 +306,12 @@ void isolated_worker::run_task(const begun_task& task) noexcept {
     is_stopped = early_stops_.erase(task.number) > 0;
   }
   if (is_stopped) exec::cancel_job(j, true);
+  const exec::job* const below = std::exchange(on_top_, j);
+  if (below != nullptr) say_printed(below, duration::zero());
   ++depth_;
   j->ops->execute(j);
   --depth_;
+  on_top_ = below;
   if (__fpending(stdout) > 0) std::fflush(stdout);
   if (j->is_ready()) {
     answer(task);
@@ -331,9 +337,27 @@ bool isolated_worker::answer_when_ready(const begun_task& task) noexcept {
   return false;
 }
 
+// What was printed until now goes before anything else is said, and has a name.
+void isolated_worker::say_printed(const exec::job* by, duration ran) noexcept {
+  if (__fpending(stdout) > 0) std::fflush(stdout);
+  if (!voice_.has_text(ran)) return;
+  try {
+    const exec::call_extra* const with = by->extra();
+    const bool is_named = with != nullptr && with->name != nullptr;
+    const bool is_actor = by->ops->origin != nullptr || tenant_id() != base::id{};
+    voice_.mark(is_actor   ? std::string()
+                : is_named ? *with->name
+                           : speaker_name(readable_name(by->ops->function)));
+  } catch (const std::bad_alloc&) {
+    voice_.mark({});
+  }
+}
+
 // Gives up the hold of a task that has ended.
 void isolated_worker::answer(const begun_task& task) noexcept {
   exec::job* const ended = task.job;
+  const duration ran = base::now() - task.at;
+  say_printed(ended, ran);
   {
     const std::lock_guard lock(mutex_);
     running_.erase(task.number);
@@ -345,7 +369,7 @@ void isolated_worker::answer(const begun_task& task) noexcept {
   {
     const borrowed_workbench on;
     try {
-      write_result(*on, ended, request, base::now() - task.at);
+      write_result(*on, ended, request, ran);
     } catch (...) {
       try {
         write_failure(*on, task.id, request, describe_current_exception(ended->ops->function));

@@ -15,6 +15,7 @@
 
 #include "node/workbench.hpp"
 #include "node/worker_order.hpp"
+#include "node/worker_voice.hpp"
 #include "node/zygote.hpp"
 #include "wire/frame_line.hpp"
 #include "wire/worker_line.hpp"
@@ -71,6 +72,7 @@ class isolated_worker final : public exec::outside {
   begun_task begin(const wire::task_view& task, std::uint64_t number) noexcept;
   void run_task(const begun_task& task) noexcept;
   void answer(const begun_task& task) noexcept;
+  void say_printed(const exec::job* by, duration ran) noexcept;
   void send(workbench& on) noexcept;
   enum class came : std::uint8_t { nothing, something };
   enum class doing : std::uint8_t { nothing, waits };
@@ -113,6 +115,7 @@ class isolated_worker final : public exec::outside {
   const int socket_;
   const config settings_;
   int spin_us_ = 50;
+  worker_voice voice_;
 
   std::mutex up_mutex_;
   wire::frame_sender up_;  // under up_mutex_
@@ -149,7 +152,8 @@ class isolated_worker final : public exec::outside {
   exec::job* to_construct_ = nullptr;              // its construction, which the main thread runs
   std::unordered_set<std::uint64_t> early_kills_;  // of actors that have not come
   // The main thread's.
-  exec::actor_core* turn_ = nullptr;  // has mails, and nobody else runs it
+  const exec::job* on_top_ = nullptr;  // the task that runs
+  exec::actor_core* turn_ = nullptr;   // has mails, and nobody else runs it
   bool is_giving_turn_ = false;
   exec::parker main_sleep_;  // the main thread's, while it has no task
 };

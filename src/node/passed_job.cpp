@@ -223,6 +223,15 @@ void write_passed(workbench& on, passed_job* j, const base::id& request) {
   if (!written) raise(errc::encode_failed, written.error().message());
 }
 
+std::string passed_name(const passed_job& j) {
+  if (j.task == nullptr) return {};
+  const borrowed_workbench on;
+  const auto* const task = std::get_if<wire::task_view>(&read_again(*on, j.task->frame()).body);
+  if (task == nullptr) return {};
+  const result<const codec::entry*> found = codec::find(task->function);
+  return found ? (*found)->name() : std::string();
+}
+
 std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
                           const wire::result_view& arrived) noexcept {
   const auto* const value = std::get_if<spec::parcel_view>(&arrived.outcome);

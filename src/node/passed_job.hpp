@@ -81,6 +81,8 @@ passed_job* make_passed(std::span<const std::byte> frame, const wire::message_vi
 
 /// The message of a passed task, under another request. Throws encode_failed, std::bad_alloc.
 void write_passed(workbench& on, passed_job* j, const base::id& request);
+/// The name of a passed task's function, for people; empty when it is not known.
+std::string passed_name(const passed_job& j);
 /// Keeps the message of its result in the slot; answers the bits to finish with.
 std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
                           const wire::result_view& arrived) noexcept;

@@ -118,6 +118,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   int socket = -1;                       // for orders to a worker that is busy
   std::atomic<std::uint64_t> seen_awaits{wire::worker_page::awaits_nothing};
   std::atomic<std::uint64_t> seen_left_stack{0};
+  std::shared_ptr<worker_output::source> prints;  // null: straight to where this process prints
   // Under mutex_.
   std::array<flight, wire::worker_page::slots> flights{};
   std::unordered_map<std::uint64_t, flight> off_stack;  // suspended, or alias; by number

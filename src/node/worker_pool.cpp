@@ -388,6 +388,7 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
       zygote::global().kill(from->unique);  // nonsense: it is not to be trusted
       return;
     }
+    settle_text(*from, read->head.request.low);
     const held_actor own(from->is_house() ? on_own_handles(*from, handles_of(*read)) : nullptr);
     if (const auto* const ended = std::get_if<wire::result_view>(&read->body)) {
       if (from->is_house() && on_actor_result(from, read->head.request.low, *ended, frame)) return;

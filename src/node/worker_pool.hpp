@@ -20,6 +20,7 @@
 #include <manta/spec/error.hpp>
 
 #include "node/passed_job.hpp"
+#include "node/worker_output.hpp"
 #include "node/zygote.hpp"
 #include "sched/roster.hpp"
 #include "wire/frame_line.hpp"
@@ -211,6 +212,11 @@ class worker_pool final : public exec::outside {
   duration quiet_time() noexcept;
   void cancel_pending() noexcept;
 
+  // worker_pool_guard.cpp: what workers print
+  void open_output(const config& settings);
+  void settle_text(hand& of, std::uint64_t number) noexcept;
+  worker_output::speaker speaker_of(std::uint64_t worker);
+
   std::atomic<bool> is_open_{false};
   std::atomic<bool> is_closing_{false};
   std::atomic<std::uint64_t> generation_{1};
@@ -236,6 +242,7 @@ class worker_pool final : public exec::outside {
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
   std::atomic<int> early_deaths_{0};  // in a row, before any result
 
+  worker_output output_;
   std::thread collector_;
   exec::parker collector_sleep_;
   std::atomic<bool> collector_parked_{false};

@@ -70,6 +70,7 @@ void worker_pool::open(const config& settings) {
   collector_ends_.store(false);
   collector_parked_.store(false);
   collector_sleep_.reset();
+  open_output(settings);
   for (int i = 0; i < std::min(settings.workers, most_early_workers); ++i) add_worker();
   collector_ = std::thread([this] { collect(); });
   is_open_.store(true, std::memory_order_release);
@@ -124,6 +125,7 @@ void worker_pool::close() noexcept {
       --remaining;
     }
   }
+  output_.close();
   my_view() = {};
   is_open_.store(false, std::memory_order_release);
   exec::elsewhere.store(nullptr, std::memory_order_release);
@@ -148,7 +150,9 @@ void worker_pool::cancel_pending() noexcept {
 std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noexcept {
   result<wire::worker_line> line = wire::worker_line::make();
   int ends[2] = {-1, -1};
+  worker_output::ends pipes;
   std::shared_ptr<hand> made;
+  std::shared_ptr<worker_output::source> prints;
   if (line.has_value() && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0) {
     try {
       made = std::make_shared<hand>(*std::move(line), place, next_unique());
@@ -157,6 +161,9 @@ std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noe
       seat.number = made->unique;
       seat.line = made->line.files();
       seat.socket = ends[1];
+      if (output_.is_open()) prints = made->prints = output_.add(made->unique, pipes);
+      if (output_.is_open() && prints == nullptr) throw std::bad_alloc();
+      seat.output = pipes.files;
       const std::lock_guard lock(mutex_);
       all_.reserve(all_.size() + 1);
       if (zygote::global().spawn(seat)) {
@@ -175,6 +182,7 @@ std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noe
     }
   }
   if (ends[1] >= 0) ::close(ends[1]);
+  if (made == nullptr && prints != nullptr) output_.end(*prints);
   failed_starts_ = made != nullptr ? 0 : failed_starts_ + 1;
   return made;
 }
@@ -270,6 +278,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   while (drain_one(dead, true)) {
   }
   while (dead->being_handled.load() != 0) std::this_thread::yield();
+  if (dead->prints != nullptr) output_.end(*dead->prints);
   std::vector<flight> lost;
   std::vector<exec::job_ref> orphans;
   actor_names::counts had;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <dirent.h>
@@ -31,7 +32,8 @@ struct order {
   enum class kind : std::uint32_t { spawn, kill } what = kind::spawn;
   std::uint64_t number = 0;
 };
-constexpr std::size_t most_files = wire::worker_line::file_count + 1;
+constexpr std::size_t fewest_files = wire::worker_line::file_count + 1;
+constexpr std::size_t most_files = fewest_files + std::tuple_size_v<decltype(worker_seat::output)>;
 
 union file_space {
   cmsghdr header;
@@ -179,7 +181,7 @@ class nursery {
       }
       return true;
     }
-    const bool is_whole = files_.size() == most_files;
+    const bool is_whole = files_.size() == fewest_files || files_.size() == most_files;
     const pid_t zygote_pid = getpid();
     const pid_t pid = is_whole ? fork() : -1;
     const int why = is_whole ? errno : EBADMSG;
@@ -200,7 +202,10 @@ class nursery {
     seat.number = number;
     seat.settings = &settings_;
     std::copy_n(files_.begin(), seat.line.size(), seat.line.begin());
-    seat.socket = files_.back();
+    seat.socket = files_[seat.line.size()];
+    if (files_.size() == most_files) {
+      std::copy_n(files_.begin() + fewest_files, seat.output.size(), seat.output.begin());
+    }
     run_isolated_worker(seat);
   }
 
@@ -317,9 +322,11 @@ bool zygote::spawn(const worker_seat& seat) noexcept {
   const std::lock_guard lock(mutex_);
   std::array<int, most_files> files{};
   std::copy(seat.line.begin(), seat.line.end(), files.begin());
-  files.back() = seat.socket;
+  files[seat.line.size()] = seat.socket;
+  std::copy(seat.output.begin(), seat.output.end(), files.begin() + fewest_files);
+  const std::size_t count = seat.output.front() >= 0 ? most_files : fewest_files;
   return socket_ >= 0 &&
-         send_order(socket_, {order::kind::spawn, seat.number}, files.data(), files.size());
+         send_order(socket_, {order::kind::spawn, seat.number}, files.data(), count);
 }
 
 void zygote::kill(std::uint64_t number) noexcept {

@@ -44,6 +44,9 @@ struct worker_seat {
   const config* settings = nullptr;  ///< of the runtime that made the zygote
   std::array<int, wire::worker_line::file_count> line{};
   int socket = -1;
+  /// Pipes for what it prints: where standard output and error are written, and where each is read;
+  /// -1: it has those of the zygote.
+  std::array<int, 4> output{-1, -1, -1, -1};
 };
 
 class zygote {

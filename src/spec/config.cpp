@@ -77,6 +77,13 @@ result<isolation_mode> parse_isolation(std::string_view text) {
                fmt::format("found \"{}\", allowed are threads and processes", text));
 }
 
+result<output_mode> parse_output(std::string_view text) {
+  if (text == "prefixed") return output_mode::prefixed;
+  if (text == "plain") return output_mode::plain;
+  return error(errc::invalid_config,
+               fmt::format("found \"{}\", allowed are prefixed and plain", text));
+}
+
 result<std::string> parse_control(std::string_view text) {
   if (!text.empty()) return std::string(text);
   return error(errc::invalid_config, "found \"\", allowed are memory and the path of a folder");
@@ -121,6 +128,13 @@ constexpr text_key texts[] = {
      },
      [](config& into, config& from) {
        if (!into.isolation) into.isolation = from.isolation;
+     }},
+    {"worker-output", "MANTA_WORKER_OUTPUT",
+     [](config& into, std::string_view text) {
+       return keep(into.worker_output, parse_output(text));
+     },
+     [](config& into, config& from) {
+       if (!into.worker_output) into.worker_output = from.worker_output;
      }},
 };
 
@@ -256,6 +270,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.control) base.control = "memory";
   if (!base.events) base.events = event_mode::rare;
   if (!base.isolation) base.isolation = isolation_mode::threads;
+  if (!base.worker_output) base.worker_output = output_mode::prefixed;
   return base;
 }
 

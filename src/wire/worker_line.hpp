@@ -57,6 +57,12 @@ struct worker_page {
   std::atomic<std::uint32_t> makes_actors{0};
   /// How many tasks left the stack without a result so far.
   std::atomic<std::uint64_t> left_stack{0};
+  /// How often there was printed text that the node had not read when a task had ended.
+  alignas(64) std::atomic<std::uint64_t> printed{0};
+  /// What runs here prints: either side says so, the worker takes it back.
+  std::atomic<std::uint32_t> prints{0};
+  /// The worker's own, for people.
+  std::atomic<std::int32_t> pid{0};
 
   /// It waits: for its own request of that number, or for something else (0), and has room on its
   /// stack to run what it waits for.

@@ -41,6 +41,8 @@ TEST_CASE("runtime: tasks in processes of their own") {
   manta::config settings;
   settings.isolation = manta::isolation_mode::processes;  // or MANTA_ISOLATION=processes
   CHECK(settings.isolation != manta::isolation_mode::threads);
+  settings.worker_output = manta::output_mode::prefixed;
+  CHECK(settings.worker_output != manta::output_mode::plain);  // straight to standard output
   const manta::runtime rt(settings);  // first of all, before the program starts threads
   CHECK(manta::remote<half>(8).get() == 4);
 }

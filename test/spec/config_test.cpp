@@ -163,7 +163,7 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   REQUIRE_FALSE(done);
   CHECK(done.error().message() ==
         "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-        "memory, resources, check, labels, control, events, isolation");
+        "memory, resources, check, labels, control, events, isolation, worker-output");
 }
 
 TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config]") {
@@ -179,6 +179,17 @@ TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().message() ==
         "--manta-isolation: found \"forks\", allowed are threads and processes");
+}
+
+TEST_CASE("what workers print has a prefix unless it is to be plain", "[config]") {
+  using manta::output_mode;
+  CHECK(complete({}, {}, {}, 1).value().worker_output == output_mode::prefixed);
+  const auto asked = complete({}, arguments({"--manta-worker-output=plain"}), {}, 1);
+  CHECK(asked.value().worker_output == output_mode::plain);
+  const auto wrong = complete({}, arguments({"--manta-worker-output=loud"}), {}, 1);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().message() ==
+        "--manta-worker-output: found \"loud\", allowed are prefixed and plain");
 }
 
 TEST_CASE("a bad field of the struct is named as such", "[config]") {

@@ -36,6 +36,12 @@ enum class isolation_mode : std::uint8_t {
   processes,  ///< worker processes: a crash costs the task that ran, and nothing else
 };
 
+/// Where what isolated workers print goes.
+enum class output_mode : std::uint8_t {
+  prefixed,  ///< to this process's standard output and error, line by line, with who printed it
+  plain,     ///< straight to those, as it is
+};
+
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
@@ -72,6 +78,10 @@ struct config {
   /// isolation: threads or processes, see isolation_mode. With processes `workers` is their number;
   /// the runtime has to be made before the program starts threads. Default: threads.
   std::optional<isolation_mode> isolation = std::nullopt;
+  /// worker-output: prefixed or plain, see output_mode; for isolation = processes. Prefixed lines
+  /// look like `(rollout, worker 3, pid 1234) text`; what other workers print, too, within five
+  /// seconds is shown once, with `[repeated 12x]`. Default: prefixed.
+  std::optional<output_mode> worker_output = std::nullopt;
 };
 
 namespace spec {
