@@ -3,6 +3,7 @@
 # with the folder. Headers need no list: include/ is installed as it is.
 set(manta_sources
   src/actor_front.cpp
+  src/array.cpp
   src/awaitable.cpp
   src/barrier.cpp
   src/base/check.cpp
@@ -62,6 +63,7 @@ set(manta_sources
   src/history_front.cpp
   src/map_reduce.cpp
   src/node/actor_names.cpp
+  src/node/array_home.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
   src/node/desk.cpp

@@ -51,6 +51,10 @@ object_id making::seal() && {
   return id_;
 }
 
+result<reading> making::seal_and_read(holder who) && {
+  return std::exchange(in_, nullptr)->seal_and_read(*this, who);
+}
+
 reading::~reading() {
   if (in_ != nullptr) in_->unpin(id_, who_);
 }
@@ -158,6 +162,16 @@ void object_store::seal(object_id id) {
   if (!table_.is_known(id)) return;  // its maker died meanwhile
   table_.seal(id);
   perform();
+}
+
+result<reading> object_store::seal_and_read(const making& of, holder who) {
+  const locked lock(mutex_);
+  if (!table_.is_known(of.id_)) {
+    return error(errc::object_lost, "store: asked to seal an object whose maker is gone");
+  }
+  table_.seal_pinned(of.id_, who);
+  perform();
+  return reading(this, of.id_, who, of.bytes_);
 }
 
 void object_store::abandon(object_id id) {

@@ -41,6 +41,7 @@
 namespace manta::inline v0::store {
 
 class object_store;
+class reading;
 
 /// Memory of an object that is not whole yet. It is given back when this ends before seal().
 class making {
@@ -55,6 +56,8 @@ class making {
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   /// From now on others may read it, and nobody writes it. It lives until erase().
   object_id seal() &&;
+  /// The same, and reads it where it is. object_lost: its maker is gone.
+  result<reading> seal_and_read(holder who = 0) &&;
 
  private:
   friend class object_store;
@@ -158,6 +161,7 @@ class object_store {
   std::optional<error> wait_for(locked& lock, request_id asked, waiter& who);
   std::span<std::byte> span_of(const place& at, std::uint64_t bytes) const;
   void seal(object_id id);
+  result<reading> seal_and_read(const making& of, holder who);
   void abandon(object_id id);
   void unpin(object_id id, holder who);
   /// With the lock held: what the table decided.

@@ -205,6 +205,16 @@ void object_table::seal(object_id id) {
   step();
 }
 
+// It was pinned while it was made, and stays so.
+void object_table::seal_pinned(object_id id, holder who) {
+  entry& of = objects_.at(id);
+  MANTA_CHECK_VALUE(of.is == doing::making, id);
+  of.is = doing::nothing;
+  of.is_here = true;
+  ++of.pins[who];
+  step();
+}
+
 bool object_table::add(object_id id, const place& at, holder worker) {
   const auto in = segments_.find(at.segment);
   if (in == segments_.end() || in->second.of != worker || in->second.is_orphan) return false;

@@ -134,6 +134,8 @@ class object_table {
 
   /// It is whole, and needed.
   void seal(object_id id);
+  /// The same, and `who` reads it from then on.
+  void seal_pinned(object_id id, holder who);
   /// A worker made it in its own segment. False: that segment is not the worker's.
   bool add(object_id id, const place& at, holder worker);
   void unpin(object_id id, holder who);

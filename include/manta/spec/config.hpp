@@ -72,6 +72,16 @@ struct config {
   /// isolation: threads or processes, see isolation_mode. With processes `workers` is their number;
   /// the runtime has to be made before the program starts threads. Default: threads.
   std::optional<isolation_mode> isolation = std::nullopt;
+  /// store-bytes: memory for arrays (manta::array); text may say 8GiB, 512MiB. 1 MiB to 2^53 - 1.
+  /// Default: 30 % of what the cgroup or else the machine grants. None of it is taken before the
+  /// first array is made.
+  std::int64_t store_bytes = -1;
+  /// store-wait-ms: how long make_array waits for room before store_full, milliseconds. 0 to
+  /// 3600000, default 10000.
+  int store_wait_ms = -1;
+  /// spill-folder: where what has no room in memory may go: none, or the path of a folder. An array
+  /// stays in memory as long as it has a handle, so for now nothing ever goes there. Default: none.
+  std::optional<std::string> spill_folder = std::nullopt;
 };
 
 namespace spec {
