@@ -64,6 +64,7 @@ set(manta_sources
   src/map_reduce.cpp
   src/node/actor_names.cpp
   src/node/array_home.cpp
+  src/node/array_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
   src/node/desk.cpp
@@ -73,15 +74,19 @@ set(manta_sources
   src/node/journal.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
+  src/node/lent_arrays.cpp
+  src/node/order_line.cpp
   src/node/passed_job.cpp
   src/node/recorder.cpp
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/trip.cpp
   src/node/workbench.cpp
+  src/node/worker_arrays.cpp
   src/node/worker_pool.cpp
   src/node/worker_pool_actor_ends.cpp
   src/node/worker_pool_actors.cpp
+  src/node/worker_pool_arrays.cpp
   src/node/worker_pool_life.cpp
   src/node/worker_pool_wait.cpp
   src/node/zygote.cpp
@@ -101,6 +106,7 @@ set(manta_sources
   src/spec/resources.cpp
   src/store/allocator.cpp
   src/store/object_room.cpp
+  src/store/object_sharing.cpp
   src/store/object_store.cpp
   src/store/object_table.cpp
   src/store/quota.cpp

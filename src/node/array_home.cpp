@@ -9,29 +9,46 @@
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/worker_arrays.hpp"
+
 namespace manta::inline v0::node {
 
 namespace {
 
 /// An object of this process's store, pinned.
-class store_block final : public array_block {
+class store_block final : public placed_block {
  public:
-  store_block(std::shared_ptr<store::object_store> in, store::reading reads) noexcept
-      : array_block(reads.bytes()), in_(std::move(in)), reads_(std::move(reads)) {}
+  store_block(array_home::stored in, store::object_store::located at, store::reading reads) noexcept
+      : placed_block(reads.bytes()),
+        in_(std::move(in)),
+        segment_(std::move(at.in)),
+        place_{in_.key_of(at.at.segment), at.at.at, reads.bytes().size()},
+        reads_(std::move(reads)) {}
+
+  void name(spec::reference& to) override {
+    to.what = array_names::global().name(this);
+    to.place = place_;
+  }
+  spec::array_place place() const noexcept override { return place_; }
+  int file() const noexcept override { return segment_->file().number(); }
+  stored_object object() const noexcept override { return {in_.in, reads_.id()}; }
 
  private:
   void end() noexcept override {
-    in_->erase(reads_.id());  // it goes with the pin
+    array_names::global().forget(this);
+    in_.in->erase(reads_.id());  // it goes with the pin
     delete this;
   }
 
-  std::shared_ptr<store::object_store> in_;
+  array_home::stored in_;
+  std::shared_ptr<const store::segment> segment_;
+  spec::array_place place_;
   store::reading reads_;  // ends before its store
 };
 
 class store_making final : public array_making {
  public:
-  store_making(std::shared_ptr<store::object_store> in, store::making room) noexcept
+  store_making(array_home::stored in, store::making room) noexcept
       : array_making(room.bytes()), in_(std::move(in)), room_(std::move(room)) {}
 
   array_block* seal() override {
@@ -39,16 +56,52 @@ class store_making final : public array_making {
     if (!sealed) sealed.error().raise();
     const store::object_id id = sealed->id();
     try {
-      return new store_block(in_, *std::move(sealed));
+      return new store_block(in_, in_.in->locate(id), *std::move(sealed));
     } catch (...) {
-      in_->erase(id);
+      in_.in->erase(id);
       throw;
     }
   }
 
  private:
-  std::shared_ptr<store::object_store> in_;
+  array_home::stored in_;
   store::making room_;
+};
+
+/// An object that a worker has made, in its segment, which stays when the worker is gone.
+class adopted_block final : public placed_block {
+ public:
+  adopted_block(std::shared_ptr<store::object_store> in, store::object_id object,
+                const spec::array_place& place,
+                std::shared_ptr<const store::segment_view> view) noexcept
+      : placed_block(view->bytes().subspan(place.at, place.bytes)),
+        in_(std::move(in)),
+        object_(object),
+        place_(place),
+        view_(std::move(view)) {}
+
+  void name(spec::reference& to) override {
+    to.what = array_names::global().name(this);
+    to.place = place_;
+  }
+  spec::array_place place() const noexcept override { return place_; }
+  int file() const noexcept override { return view_->file().number(); }
+  stored_object object() const noexcept override { return {in_, object_}; }
+
+ private:
+  void end() noexcept override {
+    array_names::global().forget(this);
+    const auto in = std::move(in_);
+    const store::object_id object = object_;
+    delete this;  // its memory goes before others may count on that
+    in->erase(object);
+    in->unpin_also(object, 0);
+  }
+
+  std::shared_ptr<store::object_store> in_;
+  const store::object_id object_;
+  const spec::array_place place_;
+  std::shared_ptr<const store::segment_view> view_;
 };
 
 constexpr std::align_val_t alignment{64};
@@ -102,31 +155,79 @@ void array_home::open(const config& settings) {
   settings_.bytes = static_cast<std::uint64_t>(settings.store_bytes);
   settings_.wait = std::chrono::milliseconds(settings.store_wait_ms);
   if (*settings.spill_folder != "none") settings_.spill_folder = *settings.spill_folder;
+  has_workers_ = settings.isolation == isolation_mode::processes;
   is_open_ = true;
 }
 
 void array_home::close() noexcept {
-  std::shared_ptr<store::object_store> last;  // ends without the lock
+  stored last;  // ends without the lock
   const std::lock_guard lock(mutex_);
-  last.swap(store_);
+  std::swap(last, store_);
   is_open_ = false;
 }
 
-std::shared_ptr<store::object_store> array_home::store() {
+array_home::stored array_home::store() {
   const std::lock_guard lock(mutex_);
-  if (store_ != nullptr) return store_;
+  if (store_.in != nullptr) return store_;
   if (!is_open_) {
     raise(errc::no_runtime, "manta: an array needs a manta::runtime, and there is none");
   }
+  stored made{nullptr, last_epoch_ + 1};
+  if (has_workers_) {
+    settings_.on_segment_gone = [made](store::segment_id segment) {
+      global().note_gone(made.key_of(segment));
+    };
+  }
   auto opened = store::object_store::open(settings_);
   if (!opened) opened.error().raise();
-  store_ = *std::move(opened);
+  made.in = *std::move(opened);
+  ++last_epoch_;
+  store_ = std::move(made);
   return store_;
 }
 
 std::shared_ptr<store::object_store> array_home::store_if_made() const {
   const std::lock_guard lock(mutex_);
-  return store_;
+  return store_.in;
+}
+
+void array_home::note_gone(std::uint64_t key) noexcept {
+  const std::lock_guard lock(gone_mutex_);
+  try {
+    gone_.push_back(key);
+  } catch (const std::bad_alloc&) {
+    // Workers keep their mappings of it.
+  }
+}
+
+std::vector<std::uint64_t> array_home::take_gone() {
+  const std::lock_guard lock(gone_mutex_);
+  return std::exchange(gone_, {});
+}
+
+placed_block* adopt_block(const std::shared_ptr<store::object_store>& in, store::segment_id segment,
+                          const spec::array_place& place, store::holder by,
+                          std::shared_ptr<const store::segment_view> view, const base::id& id) {
+  const std::uint64_t whole = store::round_up(place.bytes, store::allocator::unit);
+  const auto object = in->adopt({segment, place.at, whole}, by);
+  if (!object) return nullptr;
+  adopted_block* made = nullptr;
+  try {
+    made = new adopted_block(in, *object, place, std::move(view));
+  } catch (...) {
+    in->erase(*object);
+    in->unpin_also(*object, 0);
+    throw;
+  }
+  try {
+    placed_block* const known = array_names::global().set(made, id);
+    if (known == nullptr) return made;
+    made->drop();
+    return known;
+  } catch (...) {
+    made->drop();
+    throw;
+  }
 }
 
 std::uint64_t array_home::limit_bytes() const {
@@ -144,12 +245,16 @@ std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) { return make
 
 std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
   exec::executor::require();
-  std::shared_ptr<store::object_store> in = array_home::global().store();
-  result<store::making> room = in->make(bytes);
+  if (worker_arrays* const here = worker_arrays::here()) return here->make(bytes);
+  array_home::stored in = array_home::global().store();
+  result<store::making> room = in.in->make(bytes);
   if (!room) room.error().raise();
   return std::make_unique<store_making>(std::move(in), *std::move(room));
 }
 
-array_block* borrow_array(const spec::reference& /*came*/) { return nullptr; }
+array_block* borrow_array(const spec::reference& came) {
+  if (worker_arrays* const here = worker_arrays::here()) return here->borrow(came);
+  return array_tray::find(came.what);
+}
 
 }  // namespace manta::inline v0::node

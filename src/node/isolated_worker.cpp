@@ -55,7 +55,8 @@ isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat
       socket_(seat.socket),
       settings_(*seat.settings),
       up_(line_.to_node()),
-      down_(line_.to_worker()) {}
+      down_(line_.to_worker()),
+      arrays_(seat.socket, seat.number, settings_, give_back_to, this, line_.page().makes_actors) {}
 
 void isolated_worker::run() {
   prctl(PR_SET_NAME, "manta-worker", 0, 0, 0);
@@ -486,15 +487,16 @@ void isolated_worker::obey(std::uint64_t number) noexcept {
 void isolated_worker::listen() noexcept {
   pthread_setname_np(pthread_self(), "manta-listen");
   for (;;) {
-    worker_order order;
-    const ssize_t got = recv(socket_, &order, sizeof order, 0);
-    if (got == static_cast<ssize_t>(sizeof order)) {
+    came_order said;
+    const got_order got = receive_order(socket_, order_way::waits, said);
+    const worker_order& order = said.order;
+    if (got == got_order::order && !arrays_.obey(said)) {
       if (order.what == worker_order::kind::kill) {
         obey_kill(order.number);
       } else {
         obey(order.number);
       }
-    } else if (got >= 0 || errno != EINTR) {
+    } else if (got == got_order::closed) {
       vanish();
     }
   }

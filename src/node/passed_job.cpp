@@ -135,14 +135,22 @@ kept_message::kept_message(std::span<const std::byte> frame,
                            std::span<const spec::reference> handles) {
   std::memcpy(frame_.reset(frame.size()).data(), frame.data(), frame.size());
   held_.reserve(handles.size());
+  arrays_.reserve(handles.size());
   for (const spec::reference& one : handles) {
-    actor_names::global().lend(one.what, 1);
     held_.push_back(one.what);
+    if (!is_array(one.what)) {
+      actor_names::global().lend(one.what, 1);
+    } else if (placed_block* const block = array_names::global().find(one.what)) {
+      arrays_.push_back(block);
+    }
   }
 }
 
 kept_message::~kept_message() {
-  for (const base::id& one : held_) actor_names::global().give_back(one, 1);
+  for (const base::id& one : held_) {
+    if (!is_array(one)) actor_names::global().give_back(one, 1);
+  }
+  for (placed_block* const one : arrays_) one->drop();
 }
 
 std::span<const spec::reference> handles_of(const wire::message_view& read) noexcept {

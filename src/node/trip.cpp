@@ -19,6 +19,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/actor_names.hpp"
+#include "node/array_names.hpp"
 #include "node/asked.hpp"
 #include "wire/error_record.hpp"
 
@@ -44,12 +45,20 @@ spec::parcel_view with_names(workbench& on, const char* function) {
   spec::parcel_view out = on.out.view();
   for (const codec::lent_reference& lent : on.out.lent()) {
     spec::reference named = lent.as;
+    if (named.kind == spec::reference_kind::array) {
+      // What has no place is copied, and never comes here.
+      static_cast<placed_block*>(reinterpret_cast<array_block*>(named.local))->name(named);
+      named.local = 0;
+      on.references.push_back(named);
+      continue;
+    }
     if (named.kind != spec::reference_kind::actor) {
       raise(errc::unsupported,
-            fmt::format("{}: a future, stream or other handle but an actor's inside of a value "
-                        "can't go to an isolated worker or come from one yet; pass the value, or a "
-                        "future as the argument itself, or run it with isolation = threads",
-                        readable_name(function)));
+            fmt::format(
+                "{}: a future, stream or other handle but an actor's or array's inside of a "
+                "value can't go to an isolated worker or come from one yet; pass the value, or a "
+                "future as the argument itself, or run it with isolation = threads",
+                readable_name(function)));
     }
     auto* const core = reinterpret_cast<exec::actor_core*>(named.local);
     named.what = actor_names::global().name(core, 0);

@@ -19,6 +19,8 @@
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/array_names.hpp"
+#include "node/order_line.hpp"
 #include "node/passed_job.hpp"
 #include "node/zygote.hpp"
 #include "sched/roster.hpp"
@@ -155,6 +157,7 @@ class worker_pool final : public exec::outside {
   void finish_call(exec::job* call, const wire::result_view& arrived,
                    std::span<const std::byte> frame) noexcept;
   static void lend(hand& to, const workbench& on);
+  static void lend(hand& to, const base::id& what);
   void on_releases(hand& from, const wire::changes_view& changes) noexcept;
   exec::actor_core* on_own_handles(hand& from, std::span<const spec::reference> handles) noexcept;
   static void address(passed_job& j, const hand& from, const wire::call_view& call);
@@ -168,6 +171,13 @@ class worker_pool final : public exec::outside {
   bool restart(tenant& was, std::vector<exec::job*>& lost, const error& why) noexcept;
   void close_actors() noexcept;
   void forget_actors() noexcept;
+
+  // worker_pool_arrays.cpp: arrays
+  bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);
+  void grant_room(const std::shared_ptr<hand>& to, std::uint64_t request, std::uint64_t bytes);
+  static void on_segment(hand& from, came_order& came);
+  void share_array_news() noexcept;
+  bool release_arrays(hand& from, const base::id& what, std::uint32_t n);
 
   // worker_pool_life.cpp: workers
   std::shared_ptr<hand> make_hand(std::size_t place) noexcept;

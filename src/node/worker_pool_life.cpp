@@ -111,6 +111,7 @@ void worker_pool::close() noexcept {
   for (const auto& one : left) {
     zygote::global().kill(one->unique);
     for (const auto& [id, n] : one->lent) actor_names::global().give_back(id, n);
+    static_cast<void>(one->arrays.leave());
   }
   // Until the last of them is gone: nothing is left behind.
   const base::time_point end = base::after(5s);
@@ -271,10 +272,12 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   std::vector<flight> lost;
   std::vector<exec::job_ref> orphans;
   actor_names::counts had;
+  std::vector<lent_array> had_arrays;
   {
     const std::lock_guard lock(mutex_);
     dead->is_dead = true;
     had.swap(dead->lent);
+    had_arrays = dead->arrays.leave();
     const std::uint64_t culprit = collect_lost(*dead, lost);
     for (const auto& [request, j] : dead->asked) {
       if (is_passed_spawn(j)) continue;  // it ends with the handles that the worker had
@@ -297,6 +300,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   // Nobody wants what it asked for and did not live to get: a run of its task asks anew.
   for (const exec::job_ref& one : orphans) one->withdraw(exec::cancelled_error());
   for (const auto& [id, n] : had) actor_names::global().give_back(id, n);
+  had_arrays.clear();
   if (early_deaths_ >= most_early_deaths) {
     give_up_pending(
         fmt::format("isolated workers end before they run anything, the last one with {}", how));
@@ -431,12 +435,21 @@ std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
 // Workers ask that what they called is stopped.
 void worker_pool::hear_orders() noexcept {
   std::vector<std::pair<exec::job_ref, bool>> asked;
+  std::vector<std::pair<std::shared_ptr<hand>, worker_order>> rooms;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& one : all_) {
-      worker_order order;
-      while (recv(one->socket, &order, sizeof order, MSG_DONTWAIT) ==
-             static_cast<ssize_t>(sizeof order)) {
+      came_order came;
+      const worker_order& order = came.order;
+      while (receive_order(one->socket, order_way::at_once, came) == got_order::order) {
+        if (order.what == worker_order::kind::room) {
+          rooms.emplace_back(one, order);
+          continue;
+        }
+        if (order.what == worker_order::kind::segment) {
+          on_segment(*one, came);
+          continue;
+        }
         const auto found = one->asked.find(order.number);
         if (found == one->asked.end()) {
           // The request may be behind it, in the ring; or it has had its answer.
@@ -448,6 +461,7 @@ void worker_pool::hear_orders() noexcept {
       }
     }
   }
+  for (const auto& [one, order] : rooms) grant_room(one, order.number, order.value);
   for (const auto& [one, at_once] : asked) {
     if (exec::cancel_job(one.get(), true) && at_once) end(one.get());
   }
@@ -555,6 +569,7 @@ void worker_pool::tick() noexcept {
     for (const auto& one : all) on_death(one, "the zygote's end");
   }
   hear_orders();
+  share_array_news();
   enforce_stops();
   help_idle();
   dispatch();

@@ -238,7 +238,10 @@ void object_store::perform(const act::granted& is) {
   const auto found = waiters_.find(is.request);
   if (found == waiters_.end()) return;
   waiter& one = *found->second;
-  for (const place& at : is.at) unpoison(part_of(*segments_.at(at.segment), at));
+  for (const place& at : is.at) {
+    const auto in = segments_.find(at.segment);
+    if (in != segments_.end()) unpoison(part_of(*in->second, at));  // a worker's is not here
+  }
   one.at = is.at;
   one.is_done = true;
   one.rung.notify_one();
@@ -276,6 +279,7 @@ void object_store::perform(const act::reserve& is) {
 }
 
 void object_store::perform(const act::drop& is) {
+  if (with_.on_segment_gone) with_.on_segment_gone(is.segment);
   const auto found = segments_.find(is.segment);
   if (found == segments_.end()) return;
   unpoison(found->second->bytes());

@@ -107,6 +107,9 @@ class object_store {
     /// Of an object that left without erase(): evicted (a cache), or object_lost. By any thread,
     /// with the store locked: it may not call it.
     std::function<void(object_id, bool is_lost)> on_gone{};
+    /// Of a segment, the store's or a worker's, in which nothing lives any more, before its memory
+    /// goes. As on_gone.
+    std::function<void(segment_id)> on_segment_gone{};
   };
   /// Of what is there now.
   struct use {
@@ -138,6 +141,24 @@ class object_store {
   void erase(object_id object);
   /// A process died: what it read and had not finished is given back.
   void holder_gone(holder who);
+
+  /// Where an object of the store's own lies as long as it is read. Null: it is none.
+  struct located {
+    place at;
+    std::shared_ptr<const segment> in;
+  };
+  located locate(object_id object) const;
+  /// Room for a segment that a worker makes, at once or not at all: store_full. It counts until
+  /// segment_gone, or the worker's end, and while something lives in it.
+  result<segment_id> admit_segment(std::uint64_t bytes, holder worker);
+  void segment_gone(segment_id number);
+  /// An object that a worker has made there, which the node reads from now on until erase().
+  /// Nothing: there is no such room.
+  std::optional<object_id> adopt(const place& at, holder worker);
+  /// One that somebody reads is read by a worker, too; and is not any more.
+  void pin_also(object_id object, holder who);
+  void unpin_also(object_id object, holder who) { unpin(object, who); }
+
   /// Memory that nobody uses goes back to the machine. To be called when nothing is urgent.
   void tidy();
 
