@@ -74,6 +74,7 @@ set(manta_sources
   src/node/journal.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
+  src/node/large_ranges.cpp
   src/node/lent_arrays.cpp
   src/node/order_line.cpp
   src/node/passed_job.cpp
@@ -105,6 +106,7 @@ set(manta_sources
   src/spec/options.cpp
   src/spec/resources.cpp
   src/store/allocator.cpp
+  src/store/copy.cpp
   src/store/object_room.cpp
   src/store/object_sharing.cpp
   src/store/object_store.cpp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/array.hpp>
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -93,7 +93,7 @@ void check_array_bytes(codec::in_archive& in, const array_shape& shape, std::siz
 }
 
 void copy_into_array(std::span<std::byte> to, const void* from) {
-  std::memcpy(to.data(), from, to.size());
+  node::fill_array(to, static_cast<const std::byte*>(from));
 }
 
 }  // namespace detail

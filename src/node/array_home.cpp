@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/array_home.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <new>
 #include <utility>
 
+#include <manta/base/clock.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
 #include "node/worker_arrays.hpp"
+#include "store/copy.hpp"
 
 namespace manta::inline v0::node {
 
@@ -241,6 +244,10 @@ std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes) {
       heap_bytes(static_cast<std::byte*>(::operator new(n, alignment))), n);
 }
 
+void fill_array(std::span<std::byte> to, const std::byte* from) noexcept {
+  store::copy_large(to, from);
+}
+
 std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) { return make_on_heap(bytes); }
 
 std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
@@ -250,6 +257,28 @@ std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
   result<store::making> room = in.in->make(bytes);
   if (!room) room.error().raise();
   return std::make_unique<store_making>(std::move(in), *std::move(room));
+}
+
+std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
+  // Long enough for a new segment's pages. Who finds none is not the only one: then nobody asks for
+  // a while.
+  constexpr auto wait = std::chrono::milliseconds(250);
+  constexpr auto pause = std::chrono::seconds(1);
+  static std::atomic<base::time_point> full_until{base::time_point{}};
+  if (base::now() < full_until.load(std::memory_order_relaxed)) return nullptr;
+  try {
+    if (worker_arrays* const here = worker_arrays::here()) {
+      if (auto room = here->try_make(bytes)) return room;
+    } else {
+      array_home::stored in = array_home::global().store();
+      result<store::making> room = in.in->make(bytes, 0, wait);
+      if (room) return std::make_unique<store_making>(std::move(in), *std::move(room));
+    }
+  } catch (const manta::exception&) {
+    // There is no store, or no memory for a segment.
+  }
+  full_until.store(base::now() + pause, std::memory_order_relaxed);
+  return nullptr;
 }
 
 array_block* borrow_array(const spec::reference& came) {

@@ -62,10 +62,15 @@ class array_home {
 };
 
 /// An array that a worker has made in a segment of its own, and the node has admitted: an object of
-/// the store, with a hold, and known by that id. Null: there is no such room. Throws std::bad_alloc.
+/// the store, with a hold, and known by that id. Null: there is no such room. Throws
+/// std::bad_alloc.
 placed_block* adopt_block(const std::shared_ptr<store::object_store>& in, store::segment_id segment,
                           const spec::array_place& place, store::holder by,
                           std::shared_ptr<const store::segment_view> view, const base::id& id);
+
+/// Room in the store when there is some soon, and lately was; null: there is none. Throws
+/// std::bad_alloc.
+std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes);
 
 /// A block on the heap, which goes with messages as bytes.
 std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes);

@@ -21,6 +21,7 @@
 #include "node/actor_names.hpp"
 #include "node/array_names.hpp"
 #include "node/asked.hpp"
+#include "node/large_ranges.hpp"
 #include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
@@ -66,6 +67,7 @@ spec::parcel_view with_names(workbench& on, const char* function) {
     on.references.push_back(named);
   }
   out.references = on.references;
+  pack_large(on, out);
   return out;
 }
 
@@ -141,7 +143,8 @@ exec::job* make_task(const wire::task_view& arrived) {
   const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::task);
   const auto* const by = static_cast<const inbound*>(entry.ops());
   exec::job* made = nullptr;
-  codec::in_archive in(arrived.arguments);
+  const opened_parcel opened(arrived.arguments);
+  codec::in_archive in(opened.view());
   try {
     made = by->make(exec::inherited_extra, in);
     in.finish();
@@ -163,7 +166,8 @@ namespace {
 // Reads what `make` needs; a message that has more, or less, is none.
 template <class Make>
 auto made_from(const spec::parcel_view& arguments, const codec::entry& entry, Make&& make) {
-  codec::in_archive in(arguments);
+  const opened_parcel opened(arguments);
+  codec::in_archive in(opened.view());
   try {
     auto made = make(in);
     in.finish();
@@ -324,7 +328,8 @@ std::uint64_t fill_slot(exec::job* j, const wire::result_view& arrived) noexcept
       raise(errc::decode_failed, "a result came that is no value and no error");
     }
     if (by.read_value == nullptr) return bits::ready;
-    codec::in_archive in(*value);
+    const opened_parcel opened(*value);
+    codec::in_archive in(opened.view());
     bool has_value = false;
     try {
       by.read_value(j, in);

@@ -254,7 +254,17 @@ std::uint64_t worker_arrays::ask_room(std::uint64_t bytes) {
 
 std::unique_ptr<array_making> worker_arrays::make(std::uint64_t bytes) {
   if (bytes < least_shared) return make_on_heap(bytes);
-  const base::id id{array_mark | worker_, ask_room(bytes)};
+  return make_in(ask_room(bytes), bytes);
+}
+
+std::unique_ptr<array_making> worker_arrays::try_make(std::uint64_t bytes) {
+  const std::uint64_t segment = ask_once(bytes).segment;
+  return segment == 0 ? nullptr : make_in(segment, bytes);
+}
+
+// In a segment of that name, which the node has granted.
+std::unique_ptr<array_making> worker_arrays::make_in(std::uint64_t segment, std::uint64_t bytes) {
+  const base::id id{array_mark | worker_, segment};
   is_making_.store(1, std::memory_order_relaxed);
   try {
     result<store::segment> made = store::segment::make(static_cast<std::size_t>(bytes));

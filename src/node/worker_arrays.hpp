@@ -48,6 +48,8 @@ class worker_arrays {
 
   /// Throws store_full, std::bad_alloc.
   std::unique_ptr<array_making> make(std::uint64_t bytes);
+  /// In a segment, when there is room at once; null: there is none. Throws the same.
+  std::unique_ptr<array_making> try_make(std::uint64_t bytes);
   /// Throws decode_failed, store_full, std::bad_alloc.
   array_block* borrow(const spec::reference& came);
 
@@ -61,6 +63,7 @@ class worker_arrays {
     std::uint64_t segment = 0;  // 0: there is no room
     std::string why;
   };
+  std::unique_ptr<array_making> make_in(std::uint64_t segment, std::uint64_t bytes);
   std::uint64_t ask_room(std::uint64_t bytes);
   answer ask_once(std::uint64_t bytes);
   std::shared_ptr<const store::segment_view> view_of(std::uint64_t segment);

@@ -174,8 +174,10 @@ class worker_pool final : public exec::outside {
 
   // worker_pool_arrays.cpp: arrays
   bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);
-  void grant_room(const std::shared_ptr<hand>& to, std::uint64_t request, std::uint64_t bytes);
-  static void on_segment(hand& from, came_order& came);
+  using room_requests = std::vector<std::pair<std::shared_ptr<hand>, worker_order>>;
+  static bool is_of_arrays(const std::shared_ptr<hand>& from, came_order& came,
+                           room_requests& rooms);
+  void grant_room(const std::shared_ptr<hand>& to, const worker_order& asked);
   void share_array_news() noexcept;
   bool release_arrays(hand& from, const base::id& what, std::uint32_t n);
 

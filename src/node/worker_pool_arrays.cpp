@@ -43,19 +43,18 @@ bool worker_pool::receive_arrays(hand& from, std::span<const spec::reference> ca
 }
 
 // A worker asks for the room of an array, and is answered at once.
-void worker_pool::grant_room(const std::shared_ptr<hand>& to, std::uint64_t request,
-                             std::uint64_t bytes) {
-  worker_order said{worker_order::kind::room, request, 0};
+void worker_pool::grant_room(const std::shared_ptr<hand>& to, const worker_order& asked) {
+  worker_order said{worker_order::kind::room, asked.number, 0};
   lent_array room;  // when it is not the worker's, it ends without the lock
   std::string why;
   try {
     array_home::stored store = array_home::global().store();
     const auto who = static_cast<store::holder>(to->unique);
-    const result<store::segment_id> got = store.in->admit_segment(bytes, who);
+    const result<store::segment_id> got = store.in->admit_segment(asked.value, who);
     if (got) {
       room.in = std::move(store.in);
       room.granted = *got;
-      room.granted_bytes = bytes;
+      room.granted_bytes = asked.value;
       said.value = store.key_of(*got);
     } else {
       why = got.error().message();
@@ -69,11 +68,18 @@ void worker_pool::grant_room(const std::shared_ptr<hand>& to, std::uint64_t requ
   to->arrays.say(said, -1, to->socket, why);
 }
 
-// By what came over the socket, under the mutex.
-void worker_pool::on_segment(hand& from, came_order& came) {
-  if (!from.arrays.file_came(came.order.number, std::move(came.file))) {
-    zygote::global().kill(from.unique);  // nonsense: it is not to be trusted
+// Under the mutex: whether it was an order about arrays. Requests for room are answered later.
+bool worker_pool::is_of_arrays(const std::shared_ptr<hand>& from, came_order& came,
+                               room_requests& rooms) {
+  if (came.order.what == worker_order::kind::room) {
+    rooms.emplace_back(from, came.order);
+    return true;
   }
+  if (came.order.what != worker_order::kind::segment) return false;
+  if (!from->arrays.file_came(came.order.number, std::move(came.file))) {
+    zygote::global().kill(from->unique);  // nonsense: it is not to be trusted
+  }
+  return true;
 }
 
 // Tells workers which segments are empty, and what had no room in their sockets.

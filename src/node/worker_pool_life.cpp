@@ -435,21 +435,14 @@ std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
 // Workers ask that what they called is stopped.
 void worker_pool::hear_orders() noexcept {
   std::vector<std::pair<exec::job_ref, bool>> asked;
-  std::vector<std::pair<std::shared_ptr<hand>, worker_order>> rooms;
+  room_requests rooms;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& one : all_) {
       came_order came;
       const worker_order& order = came.order;
       while (receive_order(one->socket, order_way::at_once, came) == got_order::order) {
-        if (order.what == worker_order::kind::room) {
-          rooms.emplace_back(one, order);
-          continue;
-        }
-        if (order.what == worker_order::kind::segment) {
-          on_segment(*one, came);
-          continue;
-        }
+        if (is_of_arrays(one, came, rooms)) continue;
         const auto found = one->asked.find(order.number);
         if (found == one->asked.end()) {
           // The request may be behind it, in the ring; or it has had its answer.
@@ -461,7 +454,7 @@ void worker_pool::hear_orders() noexcept {
       }
     }
   }
-  for (const auto& [one, order] : rooms) grant_room(one, order.number, order.value);
+  for (const auto& [one, order] : rooms) grant_room(one, order);
   for (const auto& [one, at_once] : asked) {
     if (exec::cancel_job(one.get(), true) && at_once) end(one.get());
   }

@@ -23,6 +23,8 @@ constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t warm_piece = std::uint64_t{2} << 20U;
 // A disk or a machine without room is asked again so often while somebody waits.
 constexpr auto retry_after = 100ms;
+// A segment's pages take so long at most, unless the machine is full.
+constexpr auto reserve_patience = 500ms;
 
 void poison([[maybe_unused]] std::span<std::byte> free) noexcept {
 #if MANTA_HAS_ASAN
@@ -105,17 +107,20 @@ request_id object_store::begin(waiter& who) {
   return next_request_;
 }
 
-std::optional<error> object_store::wait_for(locked& lock, request_id asked, waiter& who) {
-  const auto end = std::chrono::steady_clock::now() + with_.wait;
+std::optional<error> object_store::wait_for(locked& lock, request_id asked, waiter& who,
+                                            std::chrono::milliseconds wait) {
+  const auto end = std::chrono::steady_clock::now() + wait;
   perform();
   while (!who.is_done) {
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end) {
+    // Memory that is being reserved mostly comes.
+    if (now >= end && (!table_.is_reserving() || now >= end + reserve_patience)) {
       if (auto why = table_.give_up(asked)) {
         who.why = std::move(why);
         who.is_done = true;
       }
-    } else if (who.rung.wait_until(lock, std::min(end, now + retry_after)) ==
+    } else if (who.rung.wait_until(
+                   lock, now >= end ? now + retry_after : std::min(end, now + retry_after)) ==
                std::cv_status::timeout) {
       table_.retry();
     }
@@ -130,6 +135,10 @@ std::span<std::byte> object_store::span_of(const place& at, std::uint64_t bytes)
 }
 
 result<making> object_store::make(std::uint64_t bytes, holder who) {
+  return make(bytes, who, with_.wait);
+}
+
+result<making> object_store::make(std::uint64_t bytes, holder who, std::chrono::milliseconds wait) {
   if (bytes == 0) {
     return error(errc::invalid_argument,
                  "store: asked an object of 0 bytes, allowed are 1 and more");
@@ -139,7 +148,7 @@ result<making> object_store::make(std::uint64_t bytes, holder who) {
   const request_id asked = begin(one);
   const object_id id = ++next_object_;
   table_.create(asked, id, bytes, who);
-  if (auto why = wait_for(lock, asked, one)) return *std::move(why);
+  if (auto why = wait_for(lock, asked, one, wait)) return *std::move(why);
   return making(this, id, span_of(one.at[0], bytes));
 }
 
@@ -148,7 +157,7 @@ result<std::vector<reading>> object_store::read(std::vector<object_id> objects, 
   waiter one;
   const request_id asked = begin(one);
   table_.pin(asked, objects, who);
-  if (auto why = wait_for(lock, asked, one)) return *std::move(why);
+  if (auto why = wait_for(lock, asked, one, with_.wait)) return *std::move(why);
   std::vector<reading> out;
   out.reserve(objects.size());
   for (std::size_t i = 0; i < objects.size(); ++i) {

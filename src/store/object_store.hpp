@@ -130,6 +130,8 @@ class object_store {
   /// Room for an object of 1 byte or more. Waits for it; store_full: there was none in time, with
   /// who holds what.
   result<making> make(std::uint64_t bytes, holder who = 0);
+  /// The same, waiting so long at most.
+  result<making> make(std::uint64_t bytes, holder who, std::chrono::milliseconds wait);
   /// All of these, in their order, or none; those that are on the disk come back. object_lost: one
   /// is not here, or the disk lost it. store_full: there was no room in time.
   result<std::vector<reading>> read(std::vector<object_id> objects, holder who = 0);
@@ -179,7 +181,8 @@ class object_store {
   result<segment> reserve(std::uint64_t bytes) const;
 
   request_id begin(waiter& who);
-  std::optional<error> wait_for(locked& lock, request_id asked, waiter& who);
+  std::optional<error> wait_for(locked& lock, request_id asked, waiter& who,
+                                std::chrono::milliseconds wait);
   std::span<std::byte> span_of(const place& at, std::uint64_t bytes) const;
   void seal(object_id id);
   result<reading> seal_and_read(const making& of, holder who);

@@ -181,6 +181,8 @@ class object_table {
     return ours_.reserved_bytes() + others_ + reserving_bytes_;
   }
   std::uint64_t live_bytes() const noexcept { return live_; }
+  /// A segment is on its way.
+  bool is_reserving() const noexcept { return reserving_ != 0; }
   std::size_t waiting() const noexcept { return makers_.size() + readers_.size(); }
   /// Checks what is stated above; for tests. Cost: linear.
   bool is_sound() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and isolated workers: read where they lie, made where the task runs, kept when a process
 // dies, and gone when nobody has them.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -107,6 +108,23 @@ array<double> die_sealed(int n) {
 int unsealed(int n) {
   const auto made = make_array<double>(static_cast<std::size_t>(n));
   return static_cast<int>(made.size());
+}
+
+double total_of_vector(const std::vector<double>& v) {
+  return std::accumulate(v.begin(), v.end(), 0.0);
+}
+std::vector<double> reversed(std::vector<double> v) {
+  std::reverse(v.begin(), v.end());
+  return v;
+}
+double nested_reversed(std::size_t n) {
+  std::vector<double> v(n);
+  std::iota(v.begin(), v.end(), 0.0);
+  return manta::remote<reversed>(std::move(v)).get().front();
+}
+double die_with_vector(const std::vector<double>& v) {
+  if (shared(0).fetch_add(1) < shared(1).load()) ::kill(getpid(), SIGKILL);
+  return total_of_vector(v);
 }
 
 class table {
@@ -359,4 +377,30 @@ TEST_CASE("arrays go round many tasks and actors, and nothing is left", "[isolat
     CHECK(gives_all_back(rt));
   }
   CHECK(open_files() <= before + 4);
+}
+
+TEST_CASE("large vectors go through the store, also those that no frame could hold",
+          "[isolation][array]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(with_store(512 * mib, 2));
+  std::vector<double> v(12 << 20U);  // 96 MiB
+  std::iota(v.begin(), v.end(), 0.0);
+  const double sum = std::accumulate(v.begin(), v.end(), 0.0);
+  CHECK(manta::remote<total_of_vector>(v).get() == sum);
+  CHECK(manta::remote<total_of_span>(v).get() == sum);
+  CHECK(manta::remote<reversed>(v).get().front() == v.back());
+  CHECK(manta::remote<total_of_vector>(manta::remote<reversed>(v)).get() == sum);
+  CHECK(manta::remote<nested_reversed>(3 << 20U).get() == (3 << 20U) - 1);
+  shared(1) = 1;
+  CHECK(manta::remote<die_with_vector>(v).get() == sum);  // in the second run
+  v.resize(1 << 18U);                                     // 2 MiB, and there and back
+  for (int i = 0; i < 50; ++i) CHECK(manta::remote<reversed>(v).get().back() == 0);
+  CHECK(gives_all_back(rt));
+}
+
+TEST_CASE("a large vector that the store has no room for goes as before", "[isolation][array]") {
+  const manta::runtime rt(with_store(mib, 1, 10));
+  const std::vector<double> v(1 << 20U, 0.5);  // 8 MiB
+  CHECK(manta::remote<total_of_vector>(v).get() == (1 << 19U));
+  CHECK(manta::remote<reversed>(v).get().size() == v.size());
 }

@@ -70,6 +70,9 @@ class MANTA_API array_making {
 /// Room for `bytes` bytes, 1 or more. Throws no_runtime, store_full, std::bad_alloc.
 MANTA_API std::unique_ptr<array_making> make_array_room(std::uint64_t bytes);
 
+/// Copies as many bytes as `to` has, quickly when they are many.
+MANTA_API void fill_array(std::span<std::byte> to, const std::byte* from) noexcept;
+
 /// Room on the heap, for a block that came as bytes.
 MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 
