@@ -3,6 +3,7 @@
 # with the folder. Headers need no list: include/ is installed as it is.
 set(manta_sources
   src/actor_front.cpp
+  src/array.cpp
   src/awaitable.cpp
   src/barrier.cpp
   src/base/check.cpp
@@ -62,6 +63,8 @@ set(manta_sources
   src/history_front.cpp
   src/map_reduce.cpp
   src/node/actor_names.cpp
+  src/node/array_home.cpp
+  src/node/array_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
   src/node/desk.cpp
@@ -71,6 +74,9 @@ set(manta_sources
   src/node/journal.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
+  src/node/large_ranges.cpp
+  src/node/lent_arrays.cpp
+  src/node/order_line.cpp
   src/node/output_lines.cpp
   src/node/passed_job.cpp
   src/node/recorder.cpp
@@ -78,11 +84,14 @@ set(manta_sources
   src/node/runtime.cpp
   src/node/trip.cpp
   src/node/workbench.cpp
+  src/node/worker_arrays.cpp
   src/node/worker_output.cpp
   src/node/worker_pool.cpp
   src/node/worker_pool_actor_ends.cpp
   src/node/worker_pool_actors.cpp
+  src/node/worker_pool_arrays.cpp
   src/node/worker_pool_guard.cpp
+  src/node/worker_pool_idle.cpp
   src/node/worker_pool_life.cpp
   src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp
@@ -103,7 +112,9 @@ set(manta_sources
   src/spec/options.cpp
   src/spec/resources.cpp
   src/store/allocator.cpp
+  src/store/copy.cpp
   src/store/object_room.cpp
+  src/store/object_sharing.cpp
   src/store/object_store.cpp
   src/store/object_table.cpp
   src/store/quota.cpp

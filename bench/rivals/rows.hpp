@@ -56,6 +56,20 @@ inline constexpr const char* actor_asleep = "actor_asleep";
 inline constexpr const char* actor_crowd = "actor_crowd";  // 10,000 made, called once, ended
 inline constexpr const char* actor_bytes = "actor_bytes";
 
+// bench_arrays
+struct array_size {
+  const char* row;
+  const char* title;
+  std::size_t bytes;
+  std::size_t repeats;  // in a round
+};
+inline constexpr array_size array_sizes[] = {
+    {"array_1k", "1 KiB", std::size_t{1} << 10U, 10000},
+    {"array_1m", "1 MiB", std::size_t{1} << 20U, 500},
+    {"array_64m", "64 MiB less a page", (std::size_t{64} << 20U) - 4096, 10},
+    {"array_1g", "1 GiB", std::size_t{1} << 30U, 1},
+};
+
 inline constexpr std::size_t million = 1000000;
 inline constexpr int fib_of = 30;
 inline constexpr std::int64_t fib_value = 832040;
@@ -125,6 +139,7 @@ void add_our_ray_rows(suite& s);
 void add_our_codec(suite& s);
 void add_our_messages(suite& s);
 void add_our_isolation(suite& s);
+void add_our_arrays(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
 void add_our_links(suite& s);  // of libmanta's own build
 void add_epoll(suite& s);      // a unix socket between two processes

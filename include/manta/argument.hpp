@@ -165,31 +165,6 @@ struct value_argument {
   }
 };
 
-/// A range of values for a parameter std::span<const E>: the job keeps a vector.
-template <class E>
-struct span_argument {
-  using stored = std::vector<E>;
-  stored values;
-
-  template <class A>
-  requires(!std::is_same_v<std::remove_cvref_t<A>, span_argument>) explicit span_argument(A&& a) {
-    if constexpr (std::is_constructible_v<std::vector<E>, A&&>) {
-      values = std::vector<E>(std::forward<A>(a));
-    } else {
-      values.assign(std::begin(a), std::end(a));
-    }
-  }
-  static constexpr bool is_linked = false;
-  static constexpr bool is_kept = true;
-  static constexpr bool is_copyable = true;
-  void write(codec::out_archive& out) const { node::write(out, values); }
-  void write_parameter(codec::out_archive& out) const { node::write(out, values); }
-  void renew(codec::in_archive& in) { node::renew(values, in); }
-  void link(exec::job* /*job*/) {}
-  const error* failure() noexcept { return nullptr; }
-  std::span<const E> pass() noexcept { return values; }
-};
-
 /// True when P reads the value where it is: const T&, or a view of it.
 template <class P, class U>
 inline constexpr bool reads_in_place = (std::is_lvalue_reference_v<P> &&
@@ -211,9 +186,12 @@ struct future_argument {
   void write(codec::out_archive& out) const { node::write(out, from); }
   void write_parameter(codec::out_archive& out) const {
     const U& value = value_of<U>(access::job(from)->outcome());
-    if constexpr (is_const_span<P> && !std::is_same_v<parameter_t<P>, U>) {
-      write_elements_as<parameter_t<P>, std::remove_cv_t<span_element_t<P>>>(
-          out, static_cast<std::remove_cvref_t<P>>(value));
+    using element = std::remove_cv_t<span_element_t<P>>;
+    if constexpr (is_const_span<P> &&
+                  (std::is_same_v<U, std::vector<element>> || is_array_of<U, element>)) {
+      write_span_values<element>(out, value);
+    } else if constexpr (is_const_span<P>) {
+      write_elements_as<parameter_t<P>, element>(out, static_cast<std::remove_cvref_t<P>>(value));
     } else {
       node::write_as<parameter_t<P>>(out, value);
     }

@@ -6,6 +6,7 @@
 #include <manta/actor.hpp>
 #include <manta/actor_life.hpp>
 #include <manta/actor_pool.hpp>
+#include <manta/array.hpp>
 #include <manta/as_completed.hpp>
 #include <manta/async.hpp>
 #include <manta/barrier.hpp>

@@ -9,29 +9,41 @@
 #include <manta/codec/shape.hpp>
 #include <manta/node/carrier.hpp>
 #include <manta/signature.hpp>
+#include <manta/span_argument.hpp>
 
 // What a parameter is between processes: the same bytes whatever the caller passed for it, so that
 // who receives a call knows it by the function alone.
 
 namespace manta::inline v0::detail {
 
-/// What a parameter P is kept as: a span's elements in a vector.
+/// What a parameter P is kept as: a span's elements in a vector or an array.
 template <class P>
 struct parameter {
   using type = std::remove_cvref_t<P>;
 };
 template <class P>
 requires(is_const_span<P>) struct parameter<P> {
-  using type = std::vector<std::remove_cv_t<span_element_t<P>>>;
+  using type = span_values<std::remove_cv_t<span_element_t<P>>>;
 };
 template <class P>
 using parameter_t = typename parameter<P>::type;
 
-/// Writes a range of U, or of references to them, as a P, which is a vector.
+/// The E of kept span_values<E>.
+template <class T>
+struct span_of_kept {};
+template <class E, bool HasArrays>
+struct span_of_kept<span_values<E, HasArrays>> {
+  using type = E;
+};
+
+/// Writes a range of U, or of references to them, as a P, which is a vector or a span's elements.
 template <class P, class U, class Range>
 void write_elements_as([[maybe_unused]] codec::out_archive& out,
                        [[maybe_unused]] const Range& values) {
-  if constexpr (!codec::container<P>) {
+  if constexpr (requires { typename span_of_kept<P>::type; }) {
+    out.raw(std::uint8_t{0});  // no array
+    write_elements_as<std::vector<typename span_of_kept<P>::type>, U>(out, values);
+  } else if constexpr (!codec::container<P>) {
     node::raise_not_convertible(base::spelled_type<std::vector<U>>(), base::spelled_type<P>());
   } else if constexpr (!std::is_convertible_v<const U&, typename P::value_type>) {
     node::raise_not_convertible(base::spelled_type<U>(),

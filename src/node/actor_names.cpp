@@ -128,7 +128,9 @@ arrived_handles::arrived_handles(std::span<const spec::reference> came, const ba
                                  void (*give_back)(void* to, const base::id& id), void* to)
     : give_back_(give_back), to_(to), outer_(std::exchange(arrived_here, this)) {
   for (const spec::reference& one : came) {
-    if (one.kind != spec::reference_kind::actor) continue;
+    const bool is_counted =
+        one.kind == spec::reference_kind::actor || one.kind == spec::reference_kind::array;
+    if (!is_counted) continue;
     if (one.what == keeps) {
       give_back(to, one.what);
     } else {

@@ -45,10 +45,11 @@ using wire::slot_state;
 constexpr std::chrono::microseconds always_spin{2};
 constexpr std::size_t most_early_stops = 1024;
 
-// The node is gone, or says what can't be: nothing is left to be done, and nobody to be told.
-[[noreturn]] void vanish() noexcept { _exit(0); }
-
 }  // namespace
+
+// The node is gone, or says what can't be, or there is no memory: nothing is left to be done, and
+// nobody to be told.
+void isolated_worker::vanish() noexcept { _exit(0); }
 
 isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat)
     : line_(std::move(line)),
@@ -56,7 +57,8 @@ isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat
       socket_(seat.socket),
       settings_(*seat.settings),
       up_(line_.to_node()),
-      down_(line_.to_worker()) {
+      down_(line_.to_worker()),
+      arrays_(seat.socket, seat.number, settings_, give_back_to, this, line_.page().makes_actors) {
   voice_.open(seat, line_.page());
 }
 
@@ -549,15 +551,16 @@ void isolated_worker::obey(std::uint64_t number) noexcept {
 void isolated_worker::listen() noexcept {
   pthread_setname_np(pthread_self(), "manta-listen");
   for (;;) {
-    worker_order order;
-    const ssize_t got = recv(socket_, &order, sizeof order, 0);
-    if (got == static_cast<ssize_t>(sizeof order)) {
+    came_order said;
+    const got_order got = receive_order(socket_, order_way::waits, said);
+    const worker_order& order = said.order;
+    if (got == got_order::order && !arrays_.obey(said)) {
       if (order.what == worker_order::kind::kill) {
         obey_kill(order.number);
       } else {
         obey(order.number);
       }
-    } else if (got >= 0 || errno != EINTR) {
+    } else if (got == got_order::closed) {
       vanish();
     }
   }

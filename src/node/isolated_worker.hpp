@@ -14,6 +14,7 @@
 #include <manta/exec/parker.hpp>
 
 #include "node/workbench.hpp"
+#include "node/worker_arrays.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_voice.hpp"
 #include "node/zygote.hpp"
@@ -67,6 +68,7 @@ class isolated_worker final : public exec::outside {
   };
   struct late_answer;
   struct tenant;
+  [[noreturn]] static void vanish() noexcept;
   bool serve_aside();
   void serve_one(wire::frame_buffer& task, std::uint64_t number);
   begun_task begin(const wire::task_view& task, std::uint64_t number) noexcept;
@@ -109,6 +111,10 @@ class isolated_worker final : public exec::outside {
   void say_other_waits(int change) noexcept;
   void publish_awaits() noexcept;
   std::uint64_t request_of(exec::job* awaited) noexcept;
+
+  static void give_back_to(void* self, const base::id& id, std::uint32_t n) noexcept {
+    static_cast<isolated_worker*>(self)->give_back(id, n);
+  }
 
   wire::worker_line line_;
   const std::uint64_t unique_;
@@ -156,6 +162,7 @@ class isolated_worker final : public exec::outside {
   exec::actor_core* turn_ = nullptr;   // has mails, and nobody else runs it
   bool is_giving_turn_ = false;
   exec::parker main_sleep_;  // the main thread's, while it has no task
+  worker_arrays arrays_;
 };
 
 }  // namespace manta::inline v0::node

@@ -68,9 +68,6 @@ error construction_error(const exec::actor_core& core, exec::job& construction) 
   }
 }
 
-// There is no memory to go on with, and nobody who could be told otherwise.
-[[noreturn]] void vanish() noexcept { _exit(0); }
-
 }  // namespace
 
 void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t number) noexcept {

@@ -58,17 +58,22 @@ void write_again(workbench& on, const base::id& request, const wire::result_view
   if (!written) raise(errc::encode_failed, written.error().message());
 }
 
+void drop_message(exec::job* j) noexcept { passed_job::self(j)->task.reset(); }
+void drop_result(exec::job* j) noexcept { std::destroy_at(&passed_job::self(j)->result); }
+// What it stands for runs in another process.
+std::uint64_t run_nothing(exec::job* /*j*/) noexcept { std::abort(); }
+
 }  // namespace
 
 passed_job::passed_job(const exec::job_ops* kind) noexcept : job(kind, 2) {}
 
 const exec::job_ops passed_job::ops = {
     .execute = [](exec::job* /*j*/) noexcept { MANTA_CHECK(false); },
-    .run = [](exec::job* /*j*/) noexcept -> std::uint64_t { std::abort(); },
+    .run = run_nothing,
     .ready = exec::ready_task,
     .cancel = [](exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); },
-    .drop_arguments = [](exec::job* j) noexcept { self(j)->task.reset(); },
-    .drop_value = [](exec::job* j) noexcept { std::destroy_at(&self(j)->result); },
+    .drop_arguments = drop_message,
+    .drop_value = drop_result,
     .alias = nullptr,
     .origin = nullptr,
     .size = sizeof(passed_job),
@@ -81,11 +86,11 @@ const exec::job_ops passed_job::ops = {
 
 const exec::job_ops passed_job::call_ops = {
     .execute = exec::actor_core::execute_call,
-    .run = [](exec::job* /*j*/) noexcept -> std::uint64_t { std::abort(); },
+    .run = run_nothing,
     .ready = [](exec::job* /*j*/) noexcept { MANTA_CHECK(false); },
     .cancel = exec::actor_core::cancel_call,
-    .drop_arguments = [](exec::job* j) noexcept { self(j)->task.reset(); },
-    .drop_value = [](exec::job* j) noexcept { std::destroy_at(&self(j)->result); },
+    .drop_arguments = drop_message,
+    .drop_value = drop_result,
     .alias = nullptr,
     .origin = [](exec::job* j) noexcept -> exec::call_origin {
       return {self(j)->actor, self(j)->caller};
@@ -109,7 +114,7 @@ const exec::job_ops passed_job::spawn_ops = {
           j->try_claim();
           exec::construct_elsewhere(of, j);
         },
-    .run = [](exec::job* /*j*/) noexcept -> std::uint64_t { std::abort(); },
+    .run = run_nothing,
     .ready = exec::executor::resume,
     .cancel =
         [](exec::job* j, const error& reason) noexcept {
@@ -119,8 +124,8 @@ const exec::job_ops passed_job::spawn_ops = {
           j->drop();
           of->abandon_start(reason);
         },
-    .drop_arguments = [](exec::job* j) noexcept { self(j)->task.reset(); },
-    .drop_value = [](exec::job* j) noexcept { std::destroy_at(&self(j)->result); },
+    .drop_arguments = drop_message,
+    .drop_value = drop_result,
     .alias = nullptr,
     .origin = nullptr,
     .size = sizeof(passed_job),
@@ -135,14 +140,22 @@ kept_message::kept_message(std::span<const std::byte> frame,
                            std::span<const spec::reference> handles) {
   std::memcpy(frame_.reset(frame.size()).data(), frame.data(), frame.size());
   held_.reserve(handles.size());
+  arrays_.reserve(handles.size());
   for (const spec::reference& one : handles) {
-    actor_names::global().lend(one.what, 1);
     held_.push_back(one.what);
+    if (!is_array(one.what)) {
+      actor_names::global().lend(one.what, 1);
+    } else if (placed_block* const block = array_names::global().find(one.what)) {
+      arrays_.push_back(block);
+    }
   }
 }
 
 kept_message::~kept_message() {
-  for (const base::id& one : held_) actor_names::global().give_back(one, 1);
+  for (const base::id& one : held_) {
+    if (!is_array(one)) actor_names::global().give_back(one, 1);
+  }
+  for (placed_block* const one : arrays_) one->drop();
 }
 
 std::span<const spec::reference> handles_of(const wire::message_view& read) noexcept {

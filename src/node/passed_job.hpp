@@ -12,6 +12,7 @@
 #include <manta/exec/job.hpp>
 #include <manta/spec/parcel.hpp>
 
+#include "node/array_names.hpp"
 #include "node/workbench.hpp"
 #include "wire/frame.hpp"
 
@@ -21,20 +22,22 @@
 
 namespace manta::inline v0::node {
 
-/// A message that is kept, and with it the actors whose handles it has.
+/// A message that is kept, and with it the actors and the arrays whose handles it has.
 class kept_message {
  public:
-  /// Throws std::bad_alloc.
+  /// The arrays are held by somebody meanwhile. Throws std::bad_alloc.
   kept_message(std::span<const std::byte> frame, std::span<const spec::reference> handles);
   ~kept_message();
   kept_message(const kept_message&) = delete;
   kept_message& operator=(const kept_message&) = delete;
   const wire::frame_buffer& frame() const noexcept { return frame_; }
+  /// Actors and arrays.
   const std::vector<base::id>& handles() const noexcept { return held_; }
 
  private:
   wire::frame_buffer frame_;
   std::vector<base::id> held_;
+  std::vector<placed_block*> arrays_;  // of these, with holds
 };
 
 struct passed_job : exec::job {

@@ -11,6 +11,7 @@
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/array_home.hpp"
 #include "node/check_copy.hpp"
 #include "node/desk.hpp"
 #include "node/journal.hpp"
@@ -72,6 +73,7 @@ void runtime::start(const config& settings) {
   }
   const auto prepare = [&settings, is_isolated] {
     if (is_isolated) node::worker_pool::global().open(settings);
+    node::array_home::global().open(settings);
     node::desk::global().open(settings);
     node::journal::global().open(settings);
     node::kv_watches::global().open();
@@ -95,6 +97,7 @@ runtime::~runtime() {
   pool.close();
   const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();
+  node::array_home::global().close();
   node::journal::global().close(e.counts().run + isolated);
 }
 
@@ -103,6 +106,18 @@ int runtime::workers() const noexcept { return exec::executor::global().target()
 resource_report runtime::resources() const { return node::desk::global().report(); }
 
 std::vector<demand_report> runtime::unmet_demand() const { return node::desk::global().unmet(); }
+
+store_report runtime::store() const {
+  const auto& home = node::array_home::global();
+  store_report out;
+  out.limit_bytes = home.limit_bytes();
+  if (const auto made = home.store_if_made()) {
+    const store::object_store::use now = made->measure();
+    out.reserved_bytes = now.reserved;
+    out.used_bytes = now.live;
+  }
+  return out;
+}
 
 runtime_stats runtime::stats() const {
   exec::executor& e = exec::executor::global();

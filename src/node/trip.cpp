@@ -22,7 +22,9 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/actor_names.hpp"
+#include "node/array_names.hpp"
 #include "node/asked.hpp"
+#include "node/large_ranges.hpp"
 #include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
@@ -63,12 +65,20 @@ spec::parcel_view with_names(workbench& on, const char* function) {
   spec::parcel_view out = on.out.view();
   for (const codec::lent_reference& lent : on.out.lent()) {
     spec::reference named = lent.as;
+    if (named.kind == spec::reference_kind::array) {
+      // What has no place is copied, and never comes here.
+      static_cast<placed_block*>(reinterpret_cast<array_block*>(named.local))->name(named);
+      named.local = 0;
+      on.references.push_back(named);
+      continue;
+    }
     if (named.kind != spec::reference_kind::actor) {
       raise(errc::unsupported,
-            fmt::format("{}: a future, stream or other handle but an actor's inside of a value "
-                        "can't go to an isolated worker or come from one yet; pass the value, or a "
-                        "future as the argument itself, or run it with isolation = threads",
-                        readable_name(function)));
+            fmt::format(
+                "{}: a future, stream or other handle but an actor's or array's inside of a "
+                "value can't go to an isolated worker or come from one yet; pass the value, or a "
+                "future as the argument itself, or run it with isolation = threads",
+                readable_name(function)));
     }
     auto* const core = reinterpret_cast<exec::actor_core*>(named.local);
     named.what = name_of(core);
@@ -76,6 +86,7 @@ spec::parcel_view with_names(workbench& on, const char* function) {
     on.references.push_back(named);
   }
   out.references = on.references;
+  pack_large(on, out);
   return out;
 }
 
@@ -151,7 +162,8 @@ exec::job* make_task(const wire::task_view& arrived) {
   const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::task);
   const auto* const by = static_cast<const inbound*>(entry.ops());
   exec::job* made = nullptr;
-  codec::in_archive in(arrived.arguments);
+  const opened_parcel opened(arrived.arguments);
+  codec::in_archive in(opened.view());
   try {
     made = by->make(exec::inherited_extra, in);
     in.finish();
@@ -173,7 +185,8 @@ namespace {
 // Reads what `make` needs; a message that has more, or less, is none.
 template <class Make>
 auto made_from(const spec::parcel_view& arguments, const codec::entry& entry, Make&& make) {
-  codec::in_archive in(arguments);
+  const opened_parcel opened(arguments);
+  codec::in_archive in(opened.view());
   try {
     auto made = make(in);
     in.finish();
@@ -334,7 +347,8 @@ std::uint64_t fill_slot(exec::job* j, const wire::result_view& arrived) noexcept
       raise(errc::decode_failed, "a result came that is no value and no error");
     }
     if (by.read_value == nullptr) return bits::ready;
-    codec::in_archive in(*value);
+    const opened_parcel opened(*value);
+    codec::in_archive in(opened.view());
     bool has_value = false;
     try {
       by.read_value(j, in);

@@ -27,6 +27,8 @@ borrowed_workbench::~borrowed_workbench() {
   bench_->out.clear();
   bench_->writer.clear();
   bench_->references.clear();
+  for (array_block* const one : bench_->packed) one->drop();
+  bench_->packed.clear();
   bench_->frame.trim();
   if (spare.size() < most_spare) spare.push_back(std::move(bench_));
 }

@@ -6,6 +6,7 @@
 
 #include <manta/codec/codec.hpp>
 #include <manta/exec/context.hpp>
+#include <manta/node/array_block.hpp>
 
 #include "wire/message.hpp"
 
@@ -19,6 +20,9 @@ struct workbench {
   wire::message_reader reader;
   wire::frame_buffer frame;
   std::vector<spec::reference> references;  ///< handles in the message that was written last
+  // See large_ranges.hpp.
+  std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
+  std::vector<array_block*> packed;          ///< those, with a hold each
 };
 
 /// A workbench for one message. A user's constructor may make calls while its value is read, so it

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "node/actor_names.hpp"
+#include "node/lent_arrays.hpp"
 #include "node/worker_pool.hpp"
 
 // One isolated worker as its node has it, and the actor that lives there.
@@ -52,7 +53,8 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
         down(line.to_worker()),
         number(place),
         up(line.to_node()),
-        unique(unique_number) {}
+        unique(unique_number),
+        arrays(unique_number) {}
   hand(const hand&) = delete;
   hand& operator=(const hand&) = delete;
   ~hand() {
@@ -133,6 +135,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   std::unordered_map<std::uint64_t, passed_job*> asked;  // by its request; no holds
   std::unique_ptr<tenant> lives_here;                    // it has an actor, and gets no tasks
   actor_names::counts lent;                              // handles of actors, by their ids
+  lent_arrays arrays;
 };
 
 }  // namespace manta::inline v0::node

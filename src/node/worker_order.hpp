@@ -12,9 +12,14 @@ struct worker_order {
     stop,  ///< that task or call: the flight's number, to a worker; its request's, to the node
     end,   ///< to the node: the same, and who runs it ends
     kill,  ///< to a worker: its actor of that number
+    // Of arrays: lent_arrays.hpp.
+    segment,  ///< with the descriptor of that segment
+    drop,     ///< to a worker: nothing lives in that segment any more
+    room,     ///< to the node: a request's number and bytes; back: it and a segment, or 0 and why
   };
   kind what = kind::stop;
   std::uint64_t number = 0;
+  std::uint64_t value = 0;
 };
 
 }  // namespace manta::inline v0::node

@@ -372,11 +372,17 @@ void worker_pool::let_others_order() noexcept {
 
 // Under the mutex: the worker has what the message that was written names.
 void worker_pool::lend(hand& to, const workbench& on) {
-  for (const spec::reference& one : on.references) {
-    to.has_handles.store(true, std::memory_order_relaxed);
-    ++to.lent[one.what];
-    actor_names::global().lend(one.what, 1);
+  for (const spec::reference& one : on.references) lend(to, one.what);
+}
+
+void worker_pool::lend(hand& to, const base::id& what) {
+  to.has_handles.store(true, std::memory_order_relaxed);
+  if (is_array(what)) {
+    to.arrays.lend(what, to.socket);
+    return;
   }
+  ++to.lent[what];
+  actor_names::global().lend(what, 1);
 }
 
 void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noexcept {
@@ -389,6 +395,11 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
       return;
     }
     settle_text(*from, read->head.request.low);
+    array_tray arrays;
+    if (!receive_arrays(*from, handles_of(*read), arrays)) {
+      zygote::global().kill(from->unique);
+      return;
+    }
     const held_actor own(from->is_house() ? on_own_handles(*from, handles_of(*read)) : nullptr);
     if (const auto* const ended = std::get_if<wire::result_view>(&read->body)) {
       if (from->is_house() && on_actor_result(from, read->head.request.low, *ended, frame)) return;

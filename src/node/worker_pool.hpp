@@ -19,6 +19,8 @@
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/array_names.hpp"
+#include "node/order_line.hpp"
 #include "node/passed_job.hpp"
 #include "node/worker_output.hpp"
 #include "node/zygote.hpp"
@@ -176,6 +178,7 @@ class worker_pool final : public exec::outside {
   void finish_call(exec::job* call, const wire::result_view& arrived,
                    std::span<const std::byte> frame) noexcept;
   static void lend(hand& to, const workbench& on);
+  static void lend(hand& to, const base::id& what);
   void on_releases(hand& from, const wire::changes_view& changes) noexcept;
   exec::actor_core* on_own_handles(hand& from, std::span<const spec::reference> handles) noexcept;
   static void address(passed_job& j, const hand& from, const wire::call_view& call);
@@ -189,6 +192,15 @@ class worker_pool final : public exec::outside {
   bool restart(tenant& was, std::vector<exec::job*>& lost, const error& why) noexcept;
   void close_actors() noexcept;
   void forget_actors() noexcept;
+
+  // worker_pool_arrays.cpp: arrays
+  bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);
+  using room_requests = std::vector<std::pair<std::shared_ptr<hand>, worker_order>>;
+  static bool is_of_arrays(const std::shared_ptr<hand>& from, came_order& came,
+                           room_requests& rooms);
+  void grant_room(const std::shared_ptr<hand>& to, const worker_order& asked);
+  void share_array_news() noexcept;
+  bool release_arrays(hand& from, const base::id& what, std::uint32_t n);
 
   // worker_pool_life.cpp: workers
   std::shared_ptr<hand> make_hand(std::size_t place) noexcept;

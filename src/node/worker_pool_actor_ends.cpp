@@ -150,6 +150,13 @@ void worker_pool::end_from_afar(const wire::actor_end_view& asked) noexcept {
 // A worker has no more handles to an actor, or fewer.
 void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noexcept {
   for (const wire::reference_change& one : changes.changes) {
+    if (is_array(one.object)) {
+      if (one.kind == wire::change_kind::release && release_arrays(from, one.object, one.count)) {
+        continue;
+      }
+      zygote::global().kill(from.unique);
+      return;
+    }
     {
       const std::lock_guard lock(mutex_);
       const auto found = from.lent.find(one.object);
@@ -326,10 +333,7 @@ bool worker_pool::restart(tenant& was, std::vector<exec::job*>& lost, const erro
     to->last_number = made->construction_number + made->calls.size();
     to->lives_here = std::move(made);
     core->seat = to.get();
-    for (const base::id& one : again.handles()) {
-      ++to->lent[one];
-      actor_names::global().lend(one, 1);
-    }
+    for (const base::id& one : again.handles()) lend(*to, one);
     to->down.send({&frame, 1}, frame.size());
     if (core->is_stopping()) order_kill(*to);
   } catch (const std::bad_alloc&) {

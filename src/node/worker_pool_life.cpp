@@ -113,6 +113,7 @@ void worker_pool::close() noexcept {
   for (const auto& one : left) {
     zygote::global().kill(one->unique);
     for (const auto& [id, n] : one->lent) actor_names::global().give_back(id, n);
+    static_cast<void>(one->arrays.leave());
   }
   // Until the last of them is gone: nothing is left behind.
   const base::time_point end = base::after(5s);
@@ -282,10 +283,12 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   std::vector<flight> lost;
   std::vector<exec::job_ref> orphans;
   actor_names::counts had;
+  std::vector<lent_array> had_arrays;
   {
     const std::lock_guard lock(mutex_);
     dead->is_dead = true;
     had.swap(dead->lent);
+    had_arrays = dead->arrays.leave();
     const std::uint64_t culprit = collect_lost(*dead, lost);
     for (const auto& [request, j] : dead->asked) {
       if (is_passed_spawn(j)) continue;  // it ends with the handles that the worker had
@@ -308,6 +311,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   // Nobody wants what it asked for and did not live to get: a run of its task asks anew.
   for (const exec::job_ref& one : orphans) one->withdraw(exec::cancelled_error());
   for (const auto& [id, n] : had) actor_names::global().give_back(id, n);
+  had_arrays.clear();
   if (early_deaths_ >= most_early_deaths) {
     give_up_pending(
         fmt::format("isolated workers end before they run anything, the last one with {}", how));
@@ -442,12 +446,14 @@ std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
 // Workers ask that what they called is stopped.
 void worker_pool::hear_orders() noexcept {
   std::vector<std::pair<exec::job_ref, bool>> asked;
+  room_requests rooms;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& one : all_) {
-      worker_order order;
-      while (recv(one->socket, &order, sizeof order, MSG_DONTWAIT) ==
-             static_cast<ssize_t>(sizeof order)) {
+      came_order came;
+      const worker_order& order = came.order;
+      while (receive_order(one->socket, order_way::at_once, came) == got_order::order) {
+        if (is_of_arrays(one, came, rooms)) continue;
         const auto found = one->asked.find(order.number);
         if (found == one->asked.end()) {
           // The request may be behind it, in the ring; or it has had its answer.
@@ -459,6 +465,7 @@ void worker_pool::hear_orders() noexcept {
       }
     }
   }
+  for (const auto& [one, order] : rooms) grant_room(one, order);
   for (const auto& [one, at_once] : asked) {
     if (exec::cancel_job(one.get(), true) && at_once) end(one.get());
   }
@@ -566,34 +573,11 @@ void worker_pool::tick() noexcept {
     for (const auto& one : all) on_death(one, "the zygote's end");
   }
   hear_orders();
+  share_array_news();
   enforce_stops();
   help_idle();
   dispatch();
   fail_without_workers();
-}
-
-// A worker has nothing to do, and another one is busy for long with tasks behind it.
-void worker_pool::help_idle() noexcept {
-  const std::lock_guard lock(mutex_);
-  const std::size_t idle = roster_.idle();
-  const std::size_t loaded = roster_.most_loaded();
-  const bool has_work = idle != sched::roster::nobody && loaded != sched::roster::nobody;
-  for (const auto& one : hands_) {
-    if (one == nullptr) continue;
-    const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
-    if (has_work && one->number == loaded && is_slow && !has_pending()) take_back(*one);
-  }
-}
-
-void worker_pool::let_surplus_go() noexcept {
-  const std::lock_guard lock(mutex_);
-  const std::size_t surplus = roster_.surplus();
-  if (surplus == sched::roster::nobody) return;
-  const std::shared_ptr<hand> one = hands_[surplus];
-  if (one == nullptr || one->is_let_go || !one->off_stack.empty() || !one->asked.empty()) return;
-  one->is_let_go = true;
-  roster_.blocked(one->number, true);  // it gets nothing more
-  zygote::global().kill(one->unique);
 }
 
 }  // namespace manta::inline v0::node

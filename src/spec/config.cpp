@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/spec/config.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -27,9 +28,12 @@ constexpr number_key numbers[] = {
     {"spin-us", "MANTA_SPIN_US", &config::spin_us, 0, 10000, nullptr, 50},
     {"extra-threads", "MANTA_EXTRA_THREADS", &config::extra_threads, 0, 100000, nullptr, 256},
     {"gpus", "MANTA_GPUS", &config::gpus, 0, 1024, &grants::gpus, 0},
+    {"store-wait-ms", "MANTA_STORE_WAIT_MS", &config::store_wait_ms, 0, 3'600'000, nullptr, 10'000},
 };
 
 constexpr std::int64_t most_memory = (std::int64_t{1} << 53) - 1;
+constexpr std::int64_t least_store = std::int64_t{1} << 20;
+constexpr std::int64_t store_percent = 30;
 
 // A setting whose text is more than a number: how it is read, and how a config takes it from
 // another when it has none of its own.
@@ -89,6 +93,18 @@ result<std::string> parse_control(std::string_view text) {
   return error(errc::invalid_config, "found \"\", allowed are memory and the path of a folder");
 }
 
+result<std::string> parse_spill(std::string_view text) {
+  if (!text.empty()) return std::string(text);
+  return error(errc::invalid_config, "found \"\", allowed are none and the path of a folder");
+}
+
+result<std::int64_t> parse_store(std::string_view text) {
+  result<std::int64_t> parsed = parse_bytes(text);
+  if (!parsed || (*parsed >= least_store && *parsed <= most_memory)) return parsed;
+  return error(errc::invalid_config,
+               fmt::format("found \"{}\", allowed are 1 MiB to 2^53 - 1 bytes", text));
+}
+
 constexpr text_key texts[] = {
     {"memory", "MANTA_MEMORY",
      [](config& into, std::string_view text) { return keep(into.memory_bytes, parse_bytes(text)); },
@@ -135,6 +151,16 @@ constexpr text_key texts[] = {
      },
      [](config& into, config& from) {
        if (!into.worker_output) into.worker_output = from.worker_output;
+     }},
+    {"store-bytes", "MANTA_STORE_BYTES",
+     [](config& into, std::string_view text) { return keep(into.store_bytes, parse_store(text)); },
+     [](config& into, config& from) {
+       if (into.store_bytes == -1) into.store_bytes = from.store_bytes;
+     }},
+    {"spill-folder", "MANTA_SPILL_FOLDER",
+     [](config& into, std::string_view text) { return keep(into.spill_folder, parse_spill(text)); },
+     [](config& into, config& from) {
+       if (!into.spill_folder) into.spill_folder = std::move(from.spill_folder);
      }},
 };
 
@@ -211,11 +237,19 @@ std::optional<error> fault(const config& given) {
     return bad(fmt::format("config memory_bytes: found {}, allowed are 0 to 2^53 - 1",
                            given.memory_bytes));
   }
+  if (given.store_bytes != -1 &&
+      (given.store_bytes < least_store || given.store_bytes > most_memory)) {
+    return bad(fmt::format("config store_bytes: found {}, allowed are 1 MiB to 2^53 - 1 bytes",
+                           given.store_bytes));
+  }
   try {
     if (given.resources) check_resources("config resources", *given.resources);
     if (given.labels) check_labels("config labels", *given.labels);
     if (given.control && given.control->empty()) {
       return bad("config control: found \"\", allowed are memory and the path of a folder");
+    }
+    if (given.spill_folder && given.spill_folder->empty()) {
+      return bad("config spill_folder: found \"\", allowed are none and the path of a folder");
     }
   } catch (const exception& wrong) {
     return bad(wrong.as_error().message());
@@ -264,6 +298,10 @@ result<config> complete(config base, const std::vector<setting>& arguments,
     base.*(key.field) = key.fallback == nullptr ? key.otherwise : machine.*(key.fallback);
   }
   if (base.memory_bytes == -1) base.memory_bytes = machine.memory_bytes;
+  if (base.store_bytes == -1) {
+    base.store_bytes = std::max(least_store, machine.memory_bytes / 100 * store_percent);
+  }
+  if (!base.spill_folder) base.spill_folder = "none";
   if (!base.resources) base.resources.emplace();
   if (!base.labels) base.labels.emplace();
   if (!base.check) base.check = check_mode::none;

@@ -23,6 +23,8 @@ constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t warm_piece = std::uint64_t{2} << 20U;
 // A disk or a machine without room is asked again so often while somebody waits.
 constexpr auto retry_after = 100ms;
+// A segment's pages take so long at most, unless the machine is full.
+constexpr auto reserve_patience = 500ms;
 
 void poison([[maybe_unused]] std::span<std::byte> free) noexcept {
 #if MANTA_HAS_ASAN
@@ -49,6 +51,10 @@ making::~making() {
 object_id making::seal() && {
   std::exchange(in_, nullptr)->seal(id_);
   return id_;
+}
+
+result<reading> making::seal_and_read(holder who) && {
+  return std::exchange(in_, nullptr)->seal_and_read(*this, who);
 }
 
 reading::~reading() {
@@ -101,17 +107,20 @@ request_id object_store::begin(waiter& who) {
   return next_request_;
 }
 
-std::optional<error> object_store::wait_for(locked& lock, request_id asked, waiter& who) {
-  const auto end = std::chrono::steady_clock::now() + with_.wait;
+std::optional<error> object_store::wait_for(locked& lock, request_id asked, waiter& who,
+                                            std::chrono::milliseconds wait) {
+  const auto end = std::chrono::steady_clock::now() + wait;
   perform();
   while (!who.is_done) {
     const auto now = std::chrono::steady_clock::now();
-    if (now >= end) {
+    // Memory that is being reserved mostly comes.
+    if (now >= end && (!table_.is_reserving() || now >= end + reserve_patience)) {
       if (auto why = table_.give_up(asked)) {
         who.why = std::move(why);
         who.is_done = true;
       }
-    } else if (who.rung.wait_until(lock, std::min(end, now + retry_after)) ==
+    } else if (who.rung.wait_until(
+                   lock, now >= end ? now + retry_after : std::min(end, now + retry_after)) ==
                std::cv_status::timeout) {
       table_.retry();
     }
@@ -126,6 +135,10 @@ std::span<std::byte> object_store::span_of(const place& at, std::uint64_t bytes)
 }
 
 result<making> object_store::make(std::uint64_t bytes, holder who) {
+  return make(bytes, who, with_.wait);
+}
+
+result<making> object_store::make(std::uint64_t bytes, holder who, std::chrono::milliseconds wait) {
   if (bytes == 0) {
     return error(errc::invalid_argument,
                  "store: asked an object of 0 bytes, allowed are 1 and more");
@@ -135,7 +148,7 @@ result<making> object_store::make(std::uint64_t bytes, holder who) {
   const request_id asked = begin(one);
   const object_id id = ++next_object_;
   table_.create(asked, id, bytes, who);
-  if (auto why = wait_for(lock, asked, one)) return *std::move(why);
+  if (auto why = wait_for(lock, asked, one, wait)) return *std::move(why);
   return making(this, id, span_of(one.at[0], bytes));
 }
 
@@ -144,7 +157,7 @@ result<std::vector<reading>> object_store::read(std::vector<object_id> objects, 
   waiter one;
   const request_id asked = begin(one);
   table_.pin(asked, objects, who);
-  if (auto why = wait_for(lock, asked, one)) return *std::move(why);
+  if (auto why = wait_for(lock, asked, one, with_.wait)) return *std::move(why);
   std::vector<reading> out;
   out.reserve(objects.size());
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -158,6 +171,16 @@ void object_store::seal(object_id id) {
   if (!table_.is_known(id)) return;  // its maker died meanwhile
   table_.seal(id);
   perform();
+}
+
+result<reading> object_store::seal_and_read(const making& of, holder who) {
+  const locked lock(mutex_);
+  if (!table_.is_known(of.id_)) {
+    return error(errc::object_lost, "store: asked to seal an object whose maker is gone");
+  }
+  table_.seal_pinned(of.id_, who);
+  perform();
+  return reading(this, of.id_, who, of.bytes_);
 }
 
 void object_store::abandon(object_id id) {
@@ -224,7 +247,10 @@ void object_store::perform(const act::granted& is) {
   const auto found = waiters_.find(is.request);
   if (found == waiters_.end()) return;
   waiter& one = *found->second;
-  for (const place& at : is.at) unpoison(part_of(*segments_.at(at.segment), at));
+  for (const place& at : is.at) {
+    const auto in = segments_.find(at.segment);
+    if (in != segments_.end()) unpoison(part_of(*in->second, at));  // a worker's is not here
+  }
   one.at = is.at;
   one.is_done = true;
   one.rung.notify_one();
@@ -262,6 +288,7 @@ void object_store::perform(const act::reserve& is) {
 }
 
 void object_store::perform(const act::drop& is) {
+  if (with_.on_segment_gone) with_.on_segment_gone(is.segment);
   const auto found = segments_.find(is.segment);
   if (found == segments_.end()) return;
   unpoison(found->second->bytes());

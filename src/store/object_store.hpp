@@ -41,6 +41,7 @@
 namespace manta::inline v0::store {
 
 class object_store;
+class reading;
 
 /// Memory of an object that is not whole yet. It is given back when this ends before seal().
 class making {
@@ -55,6 +56,8 @@ class making {
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   /// From now on others may read it, and nobody writes it. It lives until erase().
   object_id seal() &&;
+  /// The same, and reads it where it is. object_lost: its maker is gone.
+  result<reading> seal_and_read(holder who = 0) &&;
 
  private:
   friend class object_store;
@@ -104,6 +107,9 @@ class object_store {
     /// Of an object that left without erase(): evicted (a cache), or object_lost. By any thread,
     /// with the store locked: it may not call it.
     std::function<void(object_id, bool is_lost)> on_gone{};
+    /// Of a segment, the store's or a worker's, in which nothing lives any more, before its memory
+    /// goes. As on_gone.
+    std::function<void(segment_id)> on_segment_gone{};
   };
   /// Of what is there now.
   struct use {
@@ -124,6 +130,8 @@ class object_store {
   /// Room for an object of 1 byte or more. Waits for it; store_full: there was none in time, with
   /// who holds what.
   result<making> make(std::uint64_t bytes, holder who = 0);
+  /// The same, waiting so long at most.
+  result<making> make(std::uint64_t bytes, holder who, std::chrono::milliseconds wait);
   /// All of these, in their order, or none; those that are on the disk come back. object_lost: one
   /// is not here, or the disk lost it. store_full: there was no room in time.
   result<std::vector<reading>> read(std::vector<object_id> objects, holder who = 0);
@@ -135,6 +143,24 @@ class object_store {
   void erase(object_id object);
   /// A process died: what it read and had not finished is given back.
   void holder_gone(holder who);
+
+  /// Where an object of the store's own lies as long as it is read. Null: it is none.
+  struct located {
+    place at;
+    std::shared_ptr<const segment> in;
+  };
+  located locate(object_id object) const;
+  /// Room for a segment that a worker makes, at once or not at all: store_full. It counts until
+  /// segment_gone, or the worker's end, and while something lives in it.
+  result<segment_id> admit_segment(std::uint64_t bytes, holder worker);
+  void segment_gone(segment_id number);
+  /// An object that a worker has made there, which the node reads from now on until erase().
+  /// Nothing: there is no such room.
+  std::optional<object_id> adopt(const place& at, holder worker);
+  /// One that somebody reads is read by a worker, too; and is not any more.
+  void pin_also(object_id object, holder who);
+  void unpin_also(object_id object, holder who) { unpin(object, who); }
+
   /// Memory that nobody uses goes back to the machine. To be called when nothing is urgent.
   void tidy();
 
@@ -155,9 +181,11 @@ class object_store {
   result<segment> reserve(std::uint64_t bytes) const;
 
   request_id begin(waiter& who);
-  std::optional<error> wait_for(locked& lock, request_id asked, waiter& who);
+  std::optional<error> wait_for(locked& lock, request_id asked, waiter& who,
+                                std::chrono::milliseconds wait);
   std::span<std::byte> span_of(const place& at, std::uint64_t bytes) const;
   void seal(object_id id);
+  result<reading> seal_and_read(const making& of, holder who);
   void abandon(object_id id);
   void unpin(object_id id, holder who);
   /// With the lock held: what the table decided.

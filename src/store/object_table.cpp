@@ -205,7 +205,35 @@ void object_table::seal(object_id id) {
   step();
 }
 
+// It was pinned while it was made, and stays so.
+void object_table::seal_pinned(object_id id, holder who) {
+  entry& of = objects_.at(id);
+  MANTA_CHECK_VALUE(of.is == doing::making, id);
+  of.is = doing::nothing;
+  of.is_here = true;
+  ++of.pins[who];
+  step();
+}
+
 bool object_table::add(object_id id, const place& at, holder worker) {
+  if (!add_foreign(id, at, worker)) return false;
+  settle(id, objects_.at(id));
+  step();
+  return true;
+}
+
+bool object_table::add_pinned(object_id id, const place& at, holder worker) {
+  if (!add_foreign(id, at, worker)) return false;
+  ++objects_.at(id).pins[0];
+  return true;
+}
+
+void object_table::pin_also(object_id id, holder who) {
+  const auto found = objects_.find(id);
+  if (found != objects_.end()) pin_one(found->second, who);
+}
+
+bool object_table::add_foreign(object_id id, const place& at, holder worker) {
   const auto in = segments_.find(at.segment);
   if (in == segments_.end() || in->second.of != worker || in->second.is_orphan) return false;
   if (at.bytes == 0 || at.bytes > in->second.bytes || at.at > in->second.bytes - at.bytes) {
@@ -219,8 +247,6 @@ bool object_table::add(object_id id, const place& at, holder worker) {
   of.is_here = true;
   of.at = at;
   of.made_by = worker;
-  settle(id, of);
-  step();
   return true;
 }
 

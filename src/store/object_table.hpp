@@ -134,8 +134,14 @@ class object_table {
 
   /// It is whole, and needed.
   void seal(object_id id);
+  /// The same, and `who` reads it from then on.
+  void seal_pinned(object_id id, holder who);
   /// A worker made it in its own segment. False: that segment is not the worker's.
   bool add(object_id id, const place& at, holder worker);
+  /// The same, and the node itself reads it from then on.
+  bool add_pinned(object_id id, const place& at, holder worker);
+  /// One that somebody reads is read by `who`, too.
+  void pin_also(object_id id, holder who);
   void unpin(object_id id, holder who);
   /// Not needed, but worth keeping while there is room.
   void keep_as_cache(object_id id);
@@ -164,6 +170,8 @@ class object_table {
   bool is_known(object_id id) const { return objects_.contains(id); }
   /// As asked; a place has whole units. Of an object that is known.
   std::uint64_t bytes_of(object_id id) const { return objects_.at(id).bytes; }
+  /// Of one that is read. Of an object that is known.
+  place place_of(object_id id) const { return objects_.at(id).at; }
   /// The allocator's, of the node's own segments.
   std::optional<place> cold(std::uint64_t ahead, std::uint64_t most) const {
     return ours_.cold(ahead, most);
@@ -173,6 +181,8 @@ class object_table {
     return ours_.reserved_bytes() + others_ + reserving_bytes_;
   }
   std::uint64_t live_bytes() const noexcept { return live_; }
+  /// A segment is on its way.
+  bool is_reserving() const noexcept { return reserving_ != 0; }
   std::size_t waiting() const noexcept { return makers_.size() + readers_.size(); }
   /// Checks what is stated above; for tests. Cost: linear.
   bool is_sound() const;
@@ -229,6 +239,7 @@ class object_table {
   std::uint64_t room() const noexcept;
   outcome take_place(std::uint64_t bytes, object_id id, bool is_maker, place& at);
   void give_back(const place& at);
+  bool add_foreign(object_id id, const place& at, holder worker);
   void drop_foreign(segment_id id);
   void pin_one(entry& of, holder who);
   void unpin_one(object_id id, holder who);

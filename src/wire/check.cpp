@@ -91,7 +91,7 @@ void check_payload(checker& check, const spec::parcel_view& payload) {
     }
   }
   for (const spec::reference& reference : payload.references) {
-    check.one_of("kind of a reference", reference.kind, spec::reference_kind::placement_group);
+    check.one_of("kind of a reference", reference.kind, spec::reference_kind::array);
   }
 }
 

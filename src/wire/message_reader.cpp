@@ -50,8 +50,7 @@ constexpr bool codes_agree() {
 static_assert(codes_agree());
 static_assert(int(schema::Priority::HIGH) == int(priority::high));
 static_assert(int(schema::Placement::Rule::GROUP) == int(placement::rule::group));
-static_assert(int(schema::Reference::Kind::PLACEMENT_GROUP) ==
-              int(spec::reference_kind::placement_group));
+static_assert(int(schema::Reference::Kind::ARRAY) == int(spec::reference_kind::array));
 static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
 
 // Structs within lists within structs: the deepest is a label's text.
@@ -114,6 +113,7 @@ struct message_reader::state {
 
   void take(capnp::List<schema::Segment>::Reader from);
   void take(capnp::List<schema::Reference>::Reader from);
+  static spec::array_place place(schema::Reference::Reader from);
   void take(schema::Message::Reader from);
   void take(schema::Task::Reader from, task_view& to);
   void take(schema::Result::Reader from, result_view& to);
@@ -192,9 +192,16 @@ void message_reader::state::take(capnp::List<schema::Reference>::Reader from) {
   references.reserve(from.size());
   for (const auto one : from) {
     const auto kind = one_of(static_cast<std::uint16_t>(one.getKind()), "kind of a reference",
-                             spec::reference_kind::placement_group);
-    references.push_back({get_id(one.getWhat()), get_id(one.getOwner()), one.getType(), 0, kind});
+                             spec::reference_kind::array);
+    references.push_back(
+        {get_id(one.getWhat()), get_id(one.getOwner()), one.getType(), 0, kind, place(one)});
   }
+}
+
+spec::array_place message_reader::state::place(schema::Reference::Reader from) {
+  if (!from.hasPlace()) return {};
+  const schema::Place::Reader found = from.getPlace();
+  return {found.getSegment(), found.getAt(), found.getBytes()};
 }
 
 placement_view message_reader::state::where(schema::Placement::Reader from) {

@@ -198,6 +198,11 @@ void message_writer::state::put_payload(Builder to, const spec::parcel_view& pay
     put_id(list[i].getOwner(), reference.owner);
     list[i].setType(reference.type);
     list[i].setKind(static_cast<schema::Reference::Kind>(reference.kind));
+    if (reference.place == spec::array_place{}) continue;
+    auto place = list[i].initPlace();
+    place.setSegment(reference.place.segment);
+    place.setAt(reference.place.at);
+    place.setBytes(reference.place.bytes);
   }
 }
 

@@ -362,6 +362,19 @@ struct Segment {
   # 1 or more.
 }
 
+struct Place {
+  # Where an array's bytes lie: in a segment of the node's store, whose descriptor the node has given
+  # to the worker, or the worker to the node, by the socket beside the rings before this message.
+  # Whoever gets it looks whether the place is in that segment, and whether what it names is known.
+
+  segment @0 :UInt64;
+  # Not zero.
+  at @1 :UInt64;
+  # A multiple of 64.
+  bytes @2 :UInt64;
+  # 1 or more.
+}
+
 struct Reference {
   what :group { high @0 :UInt64; low @1 :UInt64; }
   owner :group { high @2 :UInt64; low @3 :UInt64; }
@@ -380,5 +393,9 @@ struct Reference {
     barrier @8;
     actorPool @9;
     placementGroup @10;
+    array @11;
   }
+
+  place @6 :Place;
+  # Of an array, and absent else.
 }

@@ -53,7 +53,8 @@ struct worker_page {
   alignas(64) std::atomic<std::uint64_t> awaits{awaits_nothing};
   /// How many tasks on its stack wait, all but the one that runs on top of them.
   std::atomic<std::uint32_t> stacked{0};
-  /// The worker makes actors: its messages have their effects in their order. Before the first.
+  /// The worker makes actors or arrays: its messages have their effects in their order. Before the
+  /// first.
   std::atomic<std::uint32_t> makes_actors{0};
   /// How many tasks left the stack without a result so far.
   std::atomic<std::uint64_t> left_stack{0};

@@ -163,7 +163,8 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   REQUIRE_FALSE(done);
   CHECK(done.error().message() ==
         "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-        "memory, resources, check, labels, control, events, isolation, worker-output");
+        "store-wait-ms, memory, resources, check, labels, control, events, isolation, "
+        "worker-output, store-bytes, spill-folder");
 }
 
 TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config]") {

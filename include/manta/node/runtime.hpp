@@ -38,6 +38,13 @@ struct runtime_stats {
   std::vector<worker_stats> workers;
 };
 
+/// What lies in the store for arrays.
+struct store_report {
+  std::uint64_t limit_bytes = 0;     ///< what it may take: config::store_bytes
+  std::uint64_t reserved_bytes = 0;  ///< what it has taken from the machine
+  std::uint64_t used_bytes = 0;      ///< of these, what arrays take
+};
+
 /// The engine of this process: the workers start in its constructor and end in its destructor. One
 /// at a time in a process; any number after each other.
 ///
@@ -69,6 +76,8 @@ class MANTA_API runtime {
   /// how long the first of them has. Empty when nothing waits. Any thread; cost linear in what
   /// waits, under the lock of the accounts, so ask seldom.
   std::vector<demand_report> unmet_demand() const;
+  /// What arrays take now. Any thread.
+  store_report store() const;
 
  private:
   void start(const config& settings);

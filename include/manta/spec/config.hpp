@@ -82,6 +82,16 @@ struct config {
   /// look like `(rollout, worker 3, pid 1234) text`; what other workers print, too, within five
   /// seconds is shown once, with `[repeated 12x]`. Default: prefixed.
   std::optional<output_mode> worker_output = std::nullopt;
+  /// store-bytes: memory for arrays (manta::array); text may say 8GiB, 512MiB. 1 MiB to 2^53 - 1.
+  /// Default: 30 % of what the cgroup or else the machine grants. None of it is taken before the
+  /// first array is made.
+  std::int64_t store_bytes = -1;
+  /// store-wait-ms: how long make_array waits for room before store_full, milliseconds. 0 to
+  /// 3600000, default 10000.
+  int store_wait_ms = -1;
+  /// spill-folder: where what has no room in memory may go: none, or the path of a folder. An array
+  /// stays in memory as long as it has a handle, so for now nothing ever goes there. Default: none.
+  std::optional<std::string> spill_folder = std::nullopt;
 };
 
 namespace spec {

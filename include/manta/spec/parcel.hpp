@@ -33,6 +33,15 @@ enum class reference_kind : std::uint8_t {
   barrier,
   actor_pool,
   placement_group,
+  array,
+};
+
+/// Where the bytes of an array lie, for processes of one machine.
+struct array_place {
+  std::uint64_t segment = 0;  ///< the node's name for it; 0: none was said
+  std::uint64_t at = 0;       ///< bytes from its begin
+  std::uint64_t bytes = 0;
+  friend constexpr bool operator==(const array_place&, const array_place&) = default;
 };
 
 /// A handle that left with a value: the bytes have only its place in the list of these.
@@ -42,6 +51,7 @@ struct reference {
   std::uint64_t type = 0;   ///< hash of the spelled type that the handle is of
   std::uint64_t local = 0;  ///< inside its own process: the handle itself, taken once; else 0
   reference_kind kind = reference_kind::future;
+  array_place place{};  ///< of an array, between processes
   friend constexpr bool operator==(const reference&, const reference&) = default;
 };
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <manta/base/export.hpp>
+#include <manta/spec/parcel.hpp>
+
+// The bytes of arrays (manta/array.hpp), without their types.
+//
+// A block is written by one, then sealed, and from then on held by counting: in this process by
+// array handles, values and messages under way. Where its bytes are, in a segment of this
+// process's store, in another process's, or on the heap, is the business of src/node.
+//
+// Threads: any, for a block; one, for what is being made.
+
+namespace manta::inline v0::node {
+
+/// Bytes that nobody changes any more. They stay where they are until the last hold goes.
+class MANTA_API array_block {
+ public:
+  array_block(const array_block&) = delete;
+  array_block& operator=(const array_block&) = delete;
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  void hold() noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
+  /// False: the last hold has gone.
+  bool try_hold() noexcept;
+  void drop() noexcept {
+    // Release: what this holder did with it comes before its end; acquire: for who ends it.
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
+  }
+  /// Whether it goes with a message as bytes, and not as a reference.
+  virtual bool is_copied() const noexcept { return false; }
+
+ protected:
+  /// With one hold.
+  explicit array_block(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+  virtual ~array_block();
+  /// Nobody holds it any more: deletes it.
+  virtual void end() noexcept = 0;
+
+ private:
+  std::atomic<std::uint64_t> holds_{1};
+  std::span<const std::byte> bytes_;
+};
+
+/// Room for a block, which is given back when this goes unsealed.
+class MANTA_API array_making {
+ public:
+  array_making(const array_making&) = delete;
+  array_making& operator=(const array_making&) = delete;
+  virtual ~array_making();
+  /// Begins at a multiple of 64; of any content.
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// The block, with one hold. Once. Throws object_lost, std::bad_alloc.
+  virtual array_block* seal() = 0;
+
+ protected:
+  explicit array_making(std::span<std::byte> bytes) noexcept : bytes_(bytes) {}
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+/// Room for `bytes` bytes, 1 or more. Throws no_runtime, store_full, std::bad_alloc.
+MANTA_API std::unique_ptr<array_making> make_array_room(std::uint64_t bytes);
+
+/// Copies as many bytes as `to` has, quickly when they are many.
+MANTA_API void fill_array(std::span<std::byte> to, const std::byte* from) noexcept;
+
+/// Room on the heap, for a block that came as bytes.
+MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
+
+/// The block that came as a reference from another process, with a hold. Null: this process can't
+/// know it. Throws std::bad_alloc, decode_failed.
+MANTA_API array_block* borrow_array(const spec::reference& came);
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/lent_arrays.hpp"
+
+#include <utility>
+
+#include <fcntl.h>
+
+#include "node/array_home.hpp"
+#include "node/order_line.hpp"
+
+namespace manta::inline v0::node {
+
+lent_array::lent_array(lent_array&& other) noexcept
+    : count(std::exchange(other.count, 0)),
+      block(std::exchange(other.block, nullptr)),
+      in(std::exchange(other.in, nullptr)),
+      pinned(std::exchange(other.pinned, 0)),
+      granted(std::exchange(other.granted, std::nullopt)),
+      granted_bytes(other.granted_bytes),
+      who(other.who) {}
+
+lent_array& lent_array::operator=(lent_array&& other) noexcept {
+  std::swap(count, other.count);
+  std::swap(block, other.block);
+  std::swap(in, other.in);
+  std::swap(pinned, other.pinned);
+  std::swap(granted, other.granted);
+  std::swap(granted_bytes, other.granted_bytes);
+  std::swap(who, other.who);
+  return *this;
+}
+
+lent_array::~lent_array() {
+  if (pinned != 0) in->unpin_also(pinned, who);
+  if (granted) in->segment_gone(*granted);
+  if (block != nullptr) block->drop();
+}
+
+void lent_arrays::lend(const base::id& what, int socket) {
+  lent_array& one = by_id_[what];
+  if (one.block == nullptr) {
+    one.block = array_names::global().find(what);
+    if (one.block == nullptr) return;  // nobody holds it: never, see above
+    one.who = static_cast<store::holder>(worker_);
+    stored_object at = one.block->object();
+    one.in = std::move(at.in);
+    one.pinned = at.id;
+    one.in->pin_also(one.pinned, one.who);
+  }
+  ++one.count;
+  const std::uint64_t segment = one.block->place().segment;
+  if (given_.insert(segment).second) {
+    say({worker_order::kind::segment, segment, 0}, one.block->file(), socket);
+  }
+}
+
+bool lent_arrays::give_back(const base::id& what, std::uint32_t n, std::vector<lent_array>& ended) {
+  const auto found = by_id_.find(what);
+  if (found == by_id_.end() || found->second.count < n) return false;
+  if (found->second.count == n) {
+    ended.push_back(std::move(found->second));
+    by_id_.erase(found);
+    came_.erase(what.low);  // if it was the maker's; others have no such number there
+  } else {
+    found->second.count -= n;
+  }
+  return true;
+}
+
+void lent_arrays::grant(lent_array room, std::uint64_t segment) {
+  room.count = 1;
+  room.who = static_cast<store::holder>(worker_);
+  by_id_.insert_or_assign(base::id{array_mark | worker_, segment}, std::move(room));
+}
+
+bool lent_arrays::file_came(std::uint64_t segment, store::descriptor file) {
+  const auto found = by_id_.find(base::id{array_mark | worker_, segment});
+  if (found == by_id_.end()) return false;
+  auto view = store::segment_view::map(std::move(file));
+  if (!view || view->bytes().size() < found->second.granted_bytes) return false;
+  came_[segment] = std::make_shared<const store::segment_view>(*std::move(view));
+  return true;
+}
+
+bool lent_arrays::has_file_of(const spec::reference& came) const {
+  const auto found = by_id_.find(came.what);
+  return found == by_id_.end() || found->second.block != nullptr || came_.contains(came.what.low);
+}
+
+placed_block* lent_arrays::receive(const spec::reference& came) {
+  const auto found = by_id_.find(came.what);
+  if (found == by_id_.end()) return nullptr;
+  lent_array& one = found->second;
+  if (one.block == nullptr) one.block = adopt(one, came);
+  if (one.block == nullptr || one.block->place() != came.place) return nullptr;
+  one.block->hold();
+  return one.block;
+}
+
+// An array that the worker made becomes an object of the store, with a hold.
+placed_block* lent_arrays::adopt(lent_array& room, const spec::reference& came) {
+  const auto file = came_.find(came.what.low);
+  const spec::array_place& place = came.place;
+  const bool is_place = room.granted && file != came_.end() && place.segment == came.what.low &&
+                        place.at == 0 && place.bytes != 0 && place.bytes <= room.granted_bytes;
+  if (!is_place) return nullptr;
+  return adopt_block(room.in, *room.granted, place, room.who, file->second, came.what);
+}
+
+void lent_arrays::segment_gone(std::uint64_t segment, int socket) {
+  if (given_.erase(segment) == 0) return;
+  say({worker_order::kind::drop, segment, 0}, -1, socket);
+}
+
+// Never waits: what has no room goes at the next tick, in its order.
+void lent_arrays::say(const worker_order& order, int file, int socket, std::string_view text) {
+  if (late_.empty() && send_order(socket, order, order_way::at_once, file, text)) return;
+  late_.push_back({order, store::descriptor(file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, 0)),
+                   std::string(text)});
+}
+
+void lent_arrays::flush(int socket) noexcept {
+  while (!late_.empty()) {
+    const late_order& first = late_.front();
+    if (!send_order(socket, first.order, order_way::at_once, first.file.number(), first.text)) {
+      return;
+    }
+    late_.pop_front();
+  }
+}
+
+std::vector<lent_array> lent_arrays::leave() noexcept {
+  std::vector<lent_array> all;
+  all.reserve(by_id_.size());
+  for (auto& [id, one] : by_id_) all.push_back(std::move(one));
+  by_id_.clear();
+  came_.clear();
+  given_.clear();
+  late_.clear();
+  return all;
+}
+
+}  // namespace manta::inline v0::node
