@@ -96,7 +96,7 @@ void add_size(suite& s, const array_size& of) {
 }  // namespace
 
 void add_our_arrays(suite& s) {
-  for (const array_size& one : array_sizes) add_size(s, one);
+  for (const array_size& each : array_sizes) add_size(s, each);
 }
 
 }  // namespace bench

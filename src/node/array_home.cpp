@@ -260,9 +260,9 @@ std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
 }
 
 std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
-  // Long enough for a new segment's pages. Who finds none is not the only one: then nobody asks for
-  // a while.
-  constexpr auto wait = std::chrono::milliseconds(250);
+  // This thread may be one that others wait for. Who finds none is not the only one: then nobody
+  // asks for a while.
+  constexpr auto wait = std::chrono::milliseconds(50);
   constexpr auto pause = std::chrono::seconds(1);
   static std::atomic<base::time_point> full_until{base::time_point{}};
   if (base::now() < full_until.load(std::memory_order_relaxed)) return nullptr;
