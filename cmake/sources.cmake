@@ -95,6 +95,7 @@ set(manta_sources
   src/sched/line.cpp
   src/sched/pool.cpp
   src/sched/roster.cpp
+  src/sched/worker_limits.cpp
   src/semaphore.cpp
   src/spec/actor_end.cpp
   src/spec/config.cpp

@@ -69,6 +69,7 @@ void worker_pool::open(const config& settings) {
   collector_ends_.store(false);
   collector_parked_.store(false);
   collector_sleep_.reset();
+  set_limits(settings);
   open_output(settings);
   for (int i = 0; i < std::min(settings.workers, most_early_workers); ++i) add_worker();
   collector_ = std::thread([this] { collect(); });
@@ -245,7 +246,7 @@ void worker_pool::on_report(const zygote::report& said) noexcept {
   if (said.pid == 0) {
     on_death(of, fmt::format("no process: {}", std::strerror(said.status)));
   } else if (said.what == zygote::report::kind::ended) {
-    on_death(of, describe_end(said.status));
+    on_death(of, how_it_ended(*of, said.status));
   }
 }
 
@@ -545,6 +546,7 @@ void worker_pool::collect() noexcept {
     seen = pumps_.load(std::memory_order_relaxed);
     tick();
     if (ticks % surplus_ticks == 0) let_surplus_go();
+    let_worn_go();
   }
 }
 
@@ -565,6 +567,7 @@ void worker_pool::tick() noexcept {
   }
   hear_orders();
   enforce_stops();
+  guard_memory();
   help_idle();
   dispatch();
   fail_without_workers();
@@ -581,17 +584,6 @@ void worker_pool::help_idle() noexcept {
     const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
     if (has_work && one->number == loaded && is_slow && !has_pending()) take_back(*one);
   }
-}
-
-void worker_pool::let_surplus_go() noexcept {
-  const std::lock_guard lock(mutex_);
-  const std::size_t surplus = roster_.surplus();
-  if (surplus == sched::roster::nobody) return;
-  const std::shared_ptr<hand> one = hands_[surplus];
-  if (one == nullptr || one->is_let_go || !one->off_stack.empty() || !one->asked.empty()) return;
-  one->is_let_go = true;
-  roster_.blocked(one->number, true);  // it gets nothing more
-  zygote::global().kill(one->unique);
 }
 
 }  // namespace manta::inline v0::node
