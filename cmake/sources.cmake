@@ -64,6 +64,7 @@ set(manta_sources
   src/node/actor_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
+  src/node/crash_note.cpp
   src/node/desk.cpp
   src/node/guest_actor.cpp
   src/node/isolated_worker.cpp

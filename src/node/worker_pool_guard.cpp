@@ -15,6 +15,7 @@
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
 
+#include "node/crash_note.hpp"
 #include "node/output_lines.hpp"
 #include "node/worker_hand.hpp"
 #include "node/worker_pool.hpp"
@@ -182,7 +183,7 @@ void worker_pool::guard_memory() noexcept {
 std::string worker_pool::how_it_ended(hand& of, int status) {
   const std::lock_guard lock(mutex_);
   if (!of.why.empty()) return of.why;
-  return describe_end(status);
+  return describe_end(status) + describe_crash(of.line.page());
 }
 
 }  // namespace manta::inline v0::node
