@@ -67,6 +67,7 @@ set(manta_sources
   src/node/array_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
+  src/node/crash_note.cpp
   src/node/desk.cpp
   src/node/guest_actor.cpp
   src/node/isolated_worker.cpp
@@ -91,7 +92,6 @@ set(manta_sources
   src/node/worker_pool_actors.cpp
   src/node/worker_pool_arrays.cpp
   src/node/worker_pool_guard.cpp
-  src/node/worker_pool_idle.cpp
   src/node/worker_pool_life.cpp
   src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp
@@ -105,6 +105,7 @@ set(manta_sources
   src/sched/line.cpp
   src/sched/pool.cpp
   src/sched/roster.cpp
+  src/sched/worker_limits.cpp
   src/semaphore.cpp
   src/spec/actor_end.cpp
   src/spec/config.cpp

@@ -28,6 +28,7 @@
 #include <manta/spec/config.hpp>
 
 #include "node/actor_names.hpp"
+#include "node/crash_note.hpp"
 #include "node/desk.hpp"
 #include "node/output_lines.hpp"
 #include "node/passed_job.hpp"
@@ -67,6 +68,7 @@ void isolated_worker::run() {
   // It ends without the ends of the C library, so what tasks print must not wait for them.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   main_thread_ = std::this_thread::get_id();
+  note_crashes(line_.page());
   asks_elsewhere = true;
   spin_us_ = settings_.spin_us;
   exec::elsewhere.store(this, std::memory_order_release);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -128,6 +129,8 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   pid_t pid = 0;
   bool is_dead = false;
   bool is_let_go = false;
+  bool is_worn = false;  // it gets no more tasks, and goes when it has none
+  std::string why;       // it is ended by us for that
   std::uint64_t results = 0;
   duration busy{0};  // what these took
   std::uint64_t results_at_tick = 0;

@@ -200,6 +200,9 @@ std::uint64_t worker_pool::board(hand& to, exec::job* j) noexcept {
                                        std::memory_order_relaxed);
   roster_.sent(to.number);
   ++under_way_;
+  if (limits_.is_last(to.results + roster_.under_way(to.number) + to.off_stack.size())) {
+    wear_out(to, false);
+  }
   return number;
 }
 

@@ -25,6 +25,7 @@
 #include "node/worker_output.hpp"
 #include "node/zygote.hpp"
 #include "sched/roster.hpp"
+#include "sched/worker_limits.hpp"
 #include "wire/frame_line.hpp"
 #include "wire/worker_line.hpp"
 
@@ -224,10 +225,16 @@ class worker_pool final : public exec::outside {
   duration quiet_time() noexcept;
   void cancel_pending() noexcept;
 
-  // worker_pool_guard.cpp: what workers print
+  // worker_pool_guard.cpp: what workers print, and what they use
   void open_output(const config& settings);
   void settle_text(hand& of, std::uint64_t number) noexcept;
   worker_output::speaker speaker_of(std::uint64_t worker);
+  static worker_output::speaker speaker_at(hand& of);
+  void set_limits(const config& settings);
+  void wear_out(hand& of, bool gives_back) noexcept;
+  void let_worn_go() noexcept;
+  void guard_memory() noexcept;
+  std::string how_it_ended(hand& of, int status);
 
   std::atomic<bool> is_open_{false};
   std::atomic<bool> is_closing_{false};
@@ -254,6 +261,8 @@ class worker_pool final : public exec::outside {
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
   std::atomic<int> early_deaths_{0};  // in a row, before any result
 
+  sched::worker_limits limits_;      // the runtime's
+  base::time_point next_measure_{};  // the collector's
   worker_output output_;
   std::thread collector_;
   exec::parker collector_sleep_;

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
 #include <mutex>
+#include <new>
 #include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
 
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
 
+#include "node/crash_note.hpp"
+#include "node/output_lines.hpp"
 #include "node/worker_hand.hpp"
 #include "node/worker_pool.hpp"
 
-// What the node does beside the tasks: it shows what workers print.
+// What the node does beside the tasks: it shows what workers print, measures what they use, and
+// lets those go that are too many, worn or too large.
 
 namespace manta::inline v0::node {
 
@@ -40,15 +52,9 @@ std::string name_of(const exec::job& j) {
 
 }  // namespace
 
-// The task that runs there, or the only one that is suspended.
-worker_output::speaker worker_pool::speaker_of(std::uint64_t worker) {
-  const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(
-      all_, [worker](const std::shared_ptr<hand>& one) { return one->unique == worker; });
-  if (found == all_.end()) return {};
-  hand& of = **found;
-  wire::worker_page& page = of.line.page();
-  page.prints.store(1, std::memory_order_relaxed);
+// Under the mutex: the task that runs there, or the only one that is suspended.
+worker_output::speaker worker_pool::speaker_at(hand& of) {
+  const wire::worker_page& page = of.line.page();
   worker_output::speaker out;
   out.pid = of.pid != 0 ? of.pid : page.pid.load(std::memory_order_relaxed);
   if (of.lives_here != nullptr) {
@@ -65,6 +71,132 @@ worker_output::speaker worker_pool::speaker_of(std::uint64_t worker) {
   out.number = top->number;
   out.name = name_of(*top->job);
   return out;
+}
+
+worker_output::speaker worker_pool::speaker_of(std::uint64_t worker) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(
+      all_, [worker](const std::shared_ptr<hand>& one) { return one->unique == worker; });
+  if (found == all_.end()) return {};
+  (*found)->line.page().prints.store(1, std::memory_order_relaxed);
+  return speaker_at(**found);
+}
+
+// ---- workers that go
+
+// A worker has nothing to do, and another one is busy for long with tasks behind it.
+void worker_pool::help_idle() noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t idle = roster_.idle();
+  const std::size_t loaded = roster_.most_loaded();
+  const bool has_work = idle != sched::roster::nobody && loaded != sched::roster::nobody;
+  for (const auto& one : hands_) {
+    if (one == nullptr) continue;
+    const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
+    if (has_work && one->number == loaded && is_slow && !has_pending()) take_back(*one);
+  }
+}
+
+void worker_pool::let_surplus_go() noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t surplus = roster_.surplus();
+  if (surplus == sched::roster::nobody) return;
+  const std::shared_ptr<hand> one = hands_[surplus];
+  if (one == nullptr || one->is_let_go || !one->off_stack.empty() || !one->asked.empty()) return;
+  one->is_let_go = true;
+  roster_.blocked(one->number, true);  // it gets nothing more
+  zygote::global().kill(one->unique);
+}
+
+// Under the mutex. What it has ends there, or, where it has not begun, goes to others.
+void worker_pool::wear_out(hand& of, bool gives_back) noexcept {
+  if (gives_back) take_back(of);
+  if (of.is_worn) return;
+  of.is_worn = true;
+  roster_.blocked(of.number, true);
+}
+
+void worker_pool::let_worn_go() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : hands_) {
+    if (one == nullptr || !one->is_worn || one->is_let_go) continue;
+    const bool is_empty = roster_.under_way(one->number) == 0 && one->off_stack.empty();
+    if (!is_empty || !one->asked.empty()) continue;
+    one->is_let_go = true;
+    zygote::global().kill(one->unique);
+  }
+}
+
+void worker_pool::set_limits(const config& settings) {
+  const std::lock_guard lock(mutex_);
+  limits_ = {.tasks = static_cast<std::size_t>(settings.worker_tasks),
+             .grown_bytes = settings.worker_recycle_bytes,
+             .memory_bytes = settings.worker_memory_bytes};
+  next_measure_ = {};
+}
+
+namespace {
+
+// 0: it is gone, or has no pid yet.
+std::int64_t resident_bytes(std::int64_t pid) noexcept {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "/proc/%lld/statm", static_cast<long long>(pid));
+  std::FILE* const file = pid > 0 ? std::fopen(name.data(), "re") : nullptr;
+  if (file == nullptr) return 0;
+  long long total = 0;
+  long long resident = 0;
+  const int found = std::fscanf(file, "%lld %lld", &total, &resident);
+  std::fclose(file);
+  return found == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::string shown(const worker_output::speaker& one, std::uint64_t worker) {
+  return one.name.empty() ? fmt::format("worker {}, pid {}", worker, one.pid)
+                          : fmt::format("{} (worker {}, pid {})", one.name, worker, one.pid);
+}
+
+}  // namespace
+
+// By the collector. A worker that is to be ended gives back what it has not begun first: so nothing
+// else begins there meanwhile, and only what runs can have cost it its life.
+void worker_pool::guard_memory() noexcept {
+  constexpr auto between = std::chrono::milliseconds(250);
+  if (!limits_.measures_memory() || base::now() < next_measure_) return;
+  next_measure_ = base::after(between);
+  try {
+    const std::vector<std::shared_ptr<hand>> all = look();
+    std::vector<std::int64_t> used;
+    std::vector<sched::memory_user> users;
+    for (const auto& one : all) {
+      used.push_back(resident_bytes(one->line.page().pid.load(std::memory_order_relaxed)));
+    }
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      users.push_back({shown(speaker_at(*all[i]), all[i]->unique), used[i]});
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      hand& one = *all[i];
+      if (one.is_dead || one.is_let_go || !one.why.empty()) continue;
+      const bool has_actor = one.lives_here != nullptr;
+      if (one.is_house() && !has_actor) continue;  // it has no tasks to be kept from
+      const bool is_busy = has_actor || speaker_at(one).number != 0 || !one.off_stack.empty();
+      const auto todo = limits_.judge({used[i], is_busy, has_actor});
+      if (todo == sched::worker_limits::verdict::keep) continue;
+      if (!one.is_house()) wear_out(one, true);
+      if (todo != sched::worker_limits::verdict::end) continue;
+      one.why = sched::describe_overuse(used[i], limits_.memory_bytes, users);
+      zygote::global().kill(one.unique);
+    }
+  } catch (const std::bad_alloc&) {
+    // The next look.
+  }
+}
+
+// What ended a worker, for people.
+std::string worker_pool::how_it_ended(hand& of, int status) {
+  const std::lock_guard lock(mutex_);
+  if (!of.why.empty()) return of.why;
+  return describe_end(status) + describe_crash(of.line.page());
 }
 
 }  // namespace manta::inline v0::node

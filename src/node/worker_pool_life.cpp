@@ -70,6 +70,7 @@ void worker_pool::open(const config& settings) {
   collector_ends_.store(false);
   collector_parked_.store(false);
   collector_sleep_.reset();
+  set_limits(settings);
   open_output(settings);
   for (int i = 0; i < std::min(settings.workers, most_early_workers); ++i) add_worker();
   collector_ = std::thread([this] { collect(); });
@@ -248,7 +249,7 @@ void worker_pool::on_report(const zygote::report& said) noexcept {
   if (said.pid == 0) {
     on_death(of, fmt::format("no process: {}", std::strerror(said.status)));
   } else if (said.what == zygote::report::kind::ended) {
-    on_death(of, describe_end(said.status));
+    on_death(of, how_it_ended(*of, said.status));
   }
 }
 
@@ -554,6 +555,7 @@ void worker_pool::collect() noexcept {
     seen = pumps_.load(std::memory_order_relaxed);
     tick();
     if (ticks % surplus_ticks == 0) let_surplus_go();
+    let_worn_go();
   }
 }
 
@@ -575,6 +577,7 @@ void worker_pool::tick() noexcept {
   hear_orders();
   share_array_news();
   enforce_stops();
+  guard_memory();
   help_idle();
   dispatch();
   fail_without_workers();

@@ -132,7 +132,7 @@ void worker_pool::watch_block(const std::shared_ptr<hand>& of) noexcept {
     of->seen_awaits.store(awaits, std::memory_order_relaxed);
     if (of->is_house()) return;  // what it calls is run by others: a crash is its own alone
     watch_places(*of);
-    roster_.blocked(of->number, awaits != wire::worker_page::awaits_nothing);
+    roster_.blocked(of->number, of->is_worn || awaits != wire::worker_page::awaits_nothing);
     if (awaits != wire::worker_page::awaits_nothing) take_back(*of);
   }
   if (give_awaited(of, awaits)) of->down.bell();

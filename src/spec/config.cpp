@@ -29,6 +29,7 @@ constexpr number_key numbers[] = {
     {"extra-threads", "MANTA_EXTRA_THREADS", &config::extra_threads, 0, 100000, nullptr, 256},
     {"gpus", "MANTA_GPUS", &config::gpus, 0, 1024, &grants::gpus, 0},
     {"store-wait-ms", "MANTA_STORE_WAIT_MS", &config::store_wait_ms, 0, 3'600'000, nullptr, 10'000},
+    {"worker-tasks", "MANTA_WORKER_TASKS", &config::worker_tasks, 0, 1'000'000'000, nullptr, 0},
 };
 
 constexpr std::int64_t most_memory = (std::int64_t{1} << 53) - 1;
@@ -162,6 +163,20 @@ constexpr text_key texts[] = {
      [](config& into, config& from) {
        if (!into.spill_folder) into.spill_folder = std::move(from.spill_folder);
      }},
+    {"worker-recycle", "MANTA_WORKER_RECYCLE",
+     [](config& into, std::string_view text) {
+       return keep(into.worker_recycle_bytes, parse_bytes(text));
+     },
+     [](config& into, config& from) {
+       if (into.worker_recycle_bytes == -1) into.worker_recycle_bytes = from.worker_recycle_bytes;
+     }},
+    {"worker-memory", "MANTA_WORKER_MEMORY",
+     [](config& into, std::string_view text) {
+       return keep(into.worker_memory_bytes, parse_bytes(text));
+     },
+     [](config& into, config& from) {
+       if (into.worker_memory_bytes == -1) into.worker_memory_bytes = from.worker_memory_bytes;
+     }},
 };
 
 template <class Keys>
@@ -233,10 +248,13 @@ std::optional<error> fault(const config& given) {
       return refuse(key, fmt::format("config {}", key.name), std::to_string(value));
     }
   }
-  if (given.memory_bytes < -1 || given.memory_bytes > most_memory) {
-    return bad(fmt::format("config memory_bytes: found {}, allowed are 0 to 2^53 - 1",
-                           given.memory_bytes));
-  }
+  const auto check_bytes = [](const char* name, std::int64_t value) -> std::optional<error> {
+    if (value >= -1 && value <= most_memory) return std::nullopt;
+    return bad(fmt::format("config {}: found {}, allowed are 0 to 2^53 - 1", name, value));
+  };
+  if (auto wrong = check_bytes("memory_bytes", given.memory_bytes)) return wrong;
+  if (auto wrong = check_bytes("worker_recycle_bytes", given.worker_recycle_bytes)) return wrong;
+  if (auto wrong = check_bytes("worker_memory_bytes", given.worker_memory_bytes)) return wrong;
   if (given.store_bytes != -1 &&
       (given.store_bytes < least_store || given.store_bytes > most_memory)) {
     return bad(fmt::format("config store_bytes: found {}, allowed are 1 MiB to 2^53 - 1 bytes",
@@ -308,6 +326,8 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.control) base.control = "memory";
   if (!base.events) base.events = event_mode::rare;
   if (!base.isolation) base.isolation = isolation_mode::threads;
+  if (base.worker_recycle_bytes == -1) base.worker_recycle_bytes = 0;
+  if (base.worker_memory_bytes == -1) base.worker_memory_bytes = 0;
   if (!base.worker_output) base.worker_output = output_mode::prefixed;
   return base;
 }

@@ -26,7 +26,8 @@ void check_resource_fields(const Options& asked) {
   raise(errc::unsupported,
         "option enforce_memory: asked to enforce memory_bytes, but a task is a thread of this "
         "process here and threads share their memory; leave it unset to have memory accounted, or "
-        "run it in an isolated worker (isolation = processes), which has a limit of its own");
+        "run it in an isolated worker (isolation = processes), which has a limit of its "
+        "own: the setting worker-memory");
 }
 
 template <class Options>

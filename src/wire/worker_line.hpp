@@ -64,6 +64,10 @@ struct worker_page {
   std::atomic<std::uint32_t> prints{0};
   /// The worker's own, for people.
   std::atomic<std::int32_t> pid{0};
+  /// Where it was when a signal ended it, innermost first, and how many of these there are.
+  static constexpr std::size_t most_frames = 32;
+  std::array<std::atomic<std::uint64_t>, most_frames> crash{};
+  std::atomic<std::uint32_t> crash_frames{0};
 
   /// It waits: for its own request of that number, or for something else (0), and has room on its
   /// stack to run what it waits for.

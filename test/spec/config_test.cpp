@@ -161,10 +161,11 @@ TEST_CASE("a value that is no whole number is refused with its text", "[config]"
 TEST_CASE("an unknown key is refused and the known ones are named", "[config]") {
   const auto done = complete({}, arguments({"--manta-wrokers=2"}), {}, 1);
   REQUIRE_FALSE(done);
-  CHECK(done.error().message() ==
-        "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-        "store-wait-ms, memory, resources, check, labels, control, events, isolation, "
-        "worker-output, store-bytes, spill-folder");
+  CHECK(
+      done.error().message() ==
+      "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
+      "store-wait-ms, worker-tasks, memory, resources, check, labels, control, events, isolation, "
+      "worker-output, store-bytes, spill-folder, worker-recycle, worker-memory");
 }
 
 TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config]") {
@@ -191,6 +192,25 @@ TEST_CASE("what workers print has a prefix unless it is to be plain", "[config]"
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().message() ==
         "--manta-worker-output: found \"loud\", allowed are prefixed and plain");
+}
+
+TEST_CASE("workers are kept and grow without limit unless one is set", "[config]") {
+  const config none = complete({}, {}, {}, 1).value();
+  CHECK(none.worker_tasks == 0);
+  CHECK(none.worker_recycle_bytes == 0);
+  CHECK(none.worker_memory_bytes == 0);
+  const config some = complete({},
+                               arguments({"--manta-worker-tasks=7", "--manta-worker-memory=2GiB",
+                                          "--manta-worker-recycle=512MiB"}),
+                               {}, 1)
+                          .value();
+  CHECK(some.worker_tasks == 7);
+  CHECK(some.worker_recycle_bytes == std::int64_t{512} << 20U);
+  CHECK(some.worker_memory_bytes == std::int64_t{2} << 30U);
+  config given;
+  given.worker_memory_bytes = -2;
+  CHECK(complete(given, {}, {}, 1).error().message() ==
+        "config worker_memory_bytes: found -2, allowed are 0 to 2^53 - 1");
 }
 
 TEST_CASE("a bad field of the struct is named as such", "[config]") {

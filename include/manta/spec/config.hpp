@@ -92,6 +92,17 @@ struct config {
   /// spill-folder: where what has no room in memory may go: none, or the path of a folder. An array
   /// stays in memory as long as it has a handle, so for now nothing ever goes there. Default: none.
   std::optional<std::string> spill_folder = std::nullopt;
+  /// worker-tasks: tasks that one isolated worker is given before a new one takes its place; what
+  /// these wait for may run there, too. 0 to 1000000000. Default: 0, as many as come.
+  int worker_tasks = -1;
+  /// worker-recycle: resident bytes past which an isolated worker gets no more tasks, and a new one
+  /// takes its place when it has ended those it has; text may say 2GiB. Not for actors. Looked at
+  /// four times a second. 0 to 2^53 - 1. Default: 0, never.
+  std::int64_t worker_recycle_bytes = -1;
+  /// worker-memory: resident bytes past which an isolated worker is ended, with worker_lost or
+  /// actor_lost for what runs there, which says who uses most; what was sent ahead spends no run.
+  /// Looked at four times a second. 0 to 2^53 - 1. Default: 0, no limit.
+  std::int64_t worker_memory_bytes = -1;
 };
 
 namespace spec {

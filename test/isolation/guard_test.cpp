@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Isolated workers that are replaced, and ended for what they use.
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "isolation/support.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::comes_true;
+using test::isolated;
+using test::shared;
+using test::shared_numbers;
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+
+int runs_once(int i) {
+  ++shared(static_cast<std::size_t>(i));
+  return getpid();
+}
+// Resident, and kept as long as the process.
+int leaks(int megabytes) {
+  const std::size_t bytes = static_cast<std::size_t>(megabytes) * mib;
+  void* const room = std::malloc(bytes);
+  if (room == nullptr) return -1;
+  std::memset(room, 1, bytes);
+  static std::vector<void*> kept;
+  kept.push_back(room);
+  return getpid();
+}
+int hogs(int megabytes) {
+  ++shared(0);
+  leaks(megabytes);
+  comes_true([] { return shared(1) != 0; });
+  return 1;
+}
+int hogs_at_first(int megabytes) {
+  if (++shared(0) > 1) return 7;
+  leaks(megabytes);
+  comes_true([] { return shared(1) != 0; });
+  return 1;
+}
+struct hoard {
+  int grow(int megabytes) {
+    leaks(megabytes);
+    comes_true([] { return shared(1) != 0; });
+    return 1;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a worker is replaced after its tasks, and none is lost or run twice", "[isolation]") {
+  const shared_numbers numbers;
+  manta::config c = isolated();
+  c.worker_tasks = 10;
+  const manta::runtime rt(c);
+  constexpr int n = 300;
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < n; ++i) {
+    all.push_back(manta::remote<runs_once>.with({.max_retries = 0})(i));
+  }
+  std::map<int, int> by_pid;
+  for (auto& f : all) ++by_pid[f.get()];
+  for (int i = 0; i < n; ++i) {
+    CAPTURE(i);
+    CHECK(numbers[static_cast<std::size_t>(i)] == 1);
+  }
+  CHECK(by_pid.size() >= n / 10);
+  for (const auto& [pid, tasks] : by_pid) {
+    CAPTURE(pid);
+    CHECK(tasks <= 10);
+  }
+  const auto zygotes = test::children_of(getpid());
+  REQUIRE(zygotes.size() == 1);
+  CHECK(comes_true([&] { return test::children_of(zygotes.front()).size() <= 2; }));
+}
+
+namespace {
+
+int calls_another(int depth) {
+  return depth == 0 ? 1 : manta::remote<calls_another>(depth - 1).get() + 1;
+}
+
+}  // namespace
+
+TEST_CASE("workers that are to be replaced finish what they wait for", "[isolation]") {
+  manta::config c = isolated();
+  c.worker_tasks = 1;
+  const manta::runtime rt(c);
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 20; ++i) all.push_back(manta::remote<calls_another>(5));
+  for (auto& f : all) CHECK(f.get() == 6);
+}
+
+TEST_CASE("a worker that has grown is replaced between two tasks", "[isolation]") {
+  if (test::is_sanitized) return;  // their own memory is far more
+  manta::config c = isolated(1);
+  c.worker_recycle_bytes = 150 * std::int64_t{mib};
+  const manta::runtime rt(c);
+  const int first = manta::remote<leaks>.with({.max_retries = 0})(1).get();
+  CHECK(manta::remote<leaks>.with({.max_retries = 0})(200).get() == first);
+  CHECK(
+      comes_true([&] { return manta::remote<leaks>.with({.max_retries = 0})(0).get() != first; }));
+}
+
+TEST_CASE("a task that uses too much memory loses its worker and says so", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  manta::config c = isolated(1);
+  c.worker_memory_bytes = 150 * std::int64_t{mib};
+  const manta::runtime rt(c);
+  auto hog = manta::remote<hogs>.with({.max_retries = 0})(300);
+  REQUIRE(comes_true([&] { return numbers[0] == 1; }));
+  // Sent ahead to the same worker; it spends no run.
+  std::vector<manta::future<int>> behind;
+  for (int i = 10; i < 15; ++i) {
+    behind.push_back(manta::remote<runs_once>.with({.max_retries = 0})(i));
+  }
+  std::string text;
+  try {
+    hog.get();
+  } catch (const manta::worker_lost& e) {
+    text = e.what();
+  }
+  CAPTURE(text);
+  CHECK(text.find("too much memory: used ") != std::string::npos);
+  CHECK(text.find(" MiB of 150 MiB; largest workers: hogs (worker ") != std::string::npos);
+  for (auto& f : behind) CHECK(f.get() > 0);
+  for (std::size_t i = 10; i < 15; ++i) CHECK(numbers[i] == 1);
+}
+
+TEST_CASE("such a task runs again as often as it may", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  manta::config c = isolated(1);
+  c.worker_memory_bytes = 150 * std::int64_t{mib};
+  const manta::runtime rt(c);
+  CHECK(manta::remote<hogs_at_first>.with({.max_retries = 1})(300).get() == 7);
+  CHECK(numbers[0] == 2);
+}
+
+TEST_CASE("an actor that uses too much memory is lost, and says so", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  manta::config c = isolated(1);
+  c.worker_memory_bytes = 150 * std::int64_t{mib};
+  const manta::runtime rt(c);
+  const auto a = manta::spawn<hoard>();
+  std::string text;
+  try {
+    manta::remote<&hoard::grow>(a, 300).get();
+  } catch (const manta::actor_lost& e) {
+    text = e.what();
+  }
+  CAPTURE(text);
+  CHECK(text.find("too much memory: used ") != std::string::npos);
+  CHECK(text.find("hoard (worker ") != std::string::npos);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/worker_limits.hpp"
+
+#include <cstdint>
+
+#include <catch2/catch.hpp>
+
+namespace {
+
+using manta::sched::describe_overuse;
+using manta::sched::worker_limits;
+using verdict = worker_limits::verdict;
+
+constexpr std::int64_t mib = std::int64_t{1} << 20U;
+
+}  // namespace
+
+TEST_CASE("without limits a worker is kept, whatever it has", "[sched]") {
+  const worker_limits none;
+  CHECK_FALSE(none.measures_memory());
+  CHECK_FALSE(none.is_last(1'000'000));
+  CHECK(none.judge({.resident_bytes = INT64_MAX, .is_busy = true}) == verdict::keep);
+}
+
+TEST_CASE("a worker is given so many tasks", "[sched]") {
+  const worker_limits three{.tasks = 3};
+  CHECK_FALSE(three.is_last(2));
+  CHECK(three.is_last(3));
+  CHECK(three.is_last(4));
+  CHECK_FALSE(three.measures_memory());
+}
+
+TEST_CASE("a worker that has grown is replaced, unless an actor lives there", "[sched]") {
+  const worker_limits some{.grown_bytes = 100};
+  CHECK(some.measures_memory());
+  CHECK(some.judge({.resident_bytes = 100}) == verdict::keep);
+  CHECK(some.judge({.resident_bytes = 101}) == verdict::replace);
+  CHECK(some.judge({.resident_bytes = 101, .is_busy = true}) == verdict::replace);
+  CHECK(some.judge({.resident_bytes = 101, .is_busy = true, .has_actor = true}) == verdict::keep);
+}
+
+TEST_CASE("past its limit a worker is ended with what runs there", "[sched]") {
+  const worker_limits some{.grown_bytes = 100, .memory_bytes = 200};
+  CHECK(some.judge({.resident_bytes = 200, .is_busy = true}) == verdict::replace);
+  CHECK(some.judge({.resident_bytes = 201, .is_busy = true}) == verdict::end);
+  CHECK(some.judge({.resident_bytes = 201, .is_busy = true, .has_actor = true}) == verdict::end);
+  // Nobody is to blame for what is there when nothing runs.
+  CHECK(some.judge({.resident_bytes = 201}) == verdict::replace);
+}
+
+TEST_CASE("the text of a limit says what was used, of what, and who uses most", "[sched]") {
+  CHECK(describe_overuse(812 * mib, 512 * mib, {{"a", mib}, {"hog", 812 * mib}}) ==
+        "too much memory: used 812 MiB of 512 MiB; largest workers: hog 812 MiB, a 1 MiB");
+  CHECK(describe_overuse(mib + 1, mib, {{"a", 1}, {"b", 2}, {"c", 3 * mib}, {"d", 4 * mib}}) ==
+        "too much memory: used 2 MiB of 1 MiB; largest workers: d 4 MiB, c 3 MiB, a 1 MiB");
+}
