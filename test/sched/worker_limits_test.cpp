@@ -52,5 +52,5 @@ TEST_CASE("the text of a limit says what was used, of what, and who uses most", 
   CHECK(describe_overuse(812 * mib, 512 * mib, {{"a", mib}, {"hog", 812 * mib}}) ==
         "too much memory: used 812 MiB of 512 MiB; largest workers: hog 812 MiB, a 1 MiB");
   CHECK(describe_overuse(mib + 1, mib, {{"a", 1}, {"b", 2}, {"c", 3 * mib}, {"d", 4 * mib}}) ==
-        "too much memory: used 2 MiB of 1 MiB; largest workers: d 4 MiB, c 3 MiB, a 1 MiB");
+        "too much memory: used 2 MiB of 1 MiB; largest workers: d 4 MiB, c 3 MiB, b 1 MiB");
 }
