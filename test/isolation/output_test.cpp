@@ -22,6 +22,7 @@ using test::shared_numbers;
 class capture {
  public:
   explicit capture(int descriptor) : descriptor_(descriptor), before_(dup(descriptor)) {
+    flush();  // what the test framework has said so far
     file_ = memfd_create("captured", MFD_CLOEXEC);
     if (before_ < 0 || file_ < 0 || dup2(file_, descriptor_) < 0) std::abort();
   }
@@ -47,7 +48,10 @@ class capture {
   bool has(const std::string& what) const { return text().find(what) != std::string::npos; }
 
  private:
-  static void flush() { std::fflush(nullptr); }
+  static void flush() {
+    std::cout.flush();
+    std::fflush(nullptr);
+  }
   int descriptor_;
   int before_;
   int file_ = -1;

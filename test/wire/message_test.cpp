@@ -354,7 +354,7 @@ TEST_CASE("a writer refuses results, calls, puts and changes that are nonsense",
   CHECK_THAT(segment_refused(2),
              Contains("segment is 7 bytes, allowed: multiples of its elements'"));
   CHECK_THAT(segment_refused(0), Contains("segment is 7 bytes"));
-  const manta::spec::reference strange{{}, {}, 0, 0, static_cast<manta::spec::reference_kind>(11)};
+  const manta::spec::reference strange{{}, {}, 0, 0, static_cast<manta::spec::reference_kind>(12)};
   CHECK_THAT(refused_to_write(wire::put_view{{1, 1}, {1, 1}, false, {{}, {}, {&strange, 1}}}),
-             Contains("kind of a reference is number 11"));
+             Contains("kind of a reference is number 12"));
 }
