@@ -50,8 +50,8 @@ class MANTA_API array_shape {
   std::size_t rank() const noexcept { return rank_; }
   /// The elements in a direction, which is below rank().
   std::size_t operator[](std::size_t direction) const noexcept { return extents_[direction]; }
-  const std::size_t* begin() const noexcept { return extents_.data(); }
-  const std::size_t* end() const noexcept { return extents_.data() + rank_; }
+  const std::size_t* begin() const noexcept { return extents_.data(); }        ///< the extents
+  const std::size_t* end() const noexcept { return extents_.data() + rank_; }  ///< theirs
   friend bool operator==(const array_shape&, const array_shape&) = default;
 
  private:
@@ -85,7 +85,7 @@ struct array_access;
 template <class T>
 class array {
  public:
-  using value_type = T;
+  using value_type = T;  ///< as of std containers
   static_assert(detail::check_array_element<T>());
 
   /// An empty handle: no elements, and a shape without directions.
@@ -121,8 +121,8 @@ class array {
   const array_shape& shape() const noexcept { return shape_; }
   /// The element of that index, which is below size().
   const T& operator[](std::size_t index) const noexcept { return data()[index]; }
-  const T* begin() const noexcept { return data(); }
-  const T* end() const noexcept { return data() + size(); }
+  const T* begin() const noexcept { return data(); }         ///< the values
+  const T* end() const noexcept { return data() + size(); }  ///< theirs
   /// Whether this is a handle to an array.
   bool valid() const noexcept { return block_ != nullptr; }
 

@@ -167,6 +167,8 @@ void worker_pool::guard_memory() noexcept {
     const std::vector<std::shared_ptr<hand>> all = look();
     std::vector<std::int64_t> used;
     std::vector<sched::memory_user> users;
+    used.reserve(all.size());
+    users.reserve(all.size());
     for (const auto& one : all) {
       used.push_back(resident_bytes(one->line.page().pid.load(std::memory_order_relaxed)));
     }

@@ -23,7 +23,7 @@ TEST_CASE("copies of any size and place are exact, and touch nothing beside", "[
       1,   63, 64, 65, 4095, stream_from - 1, stream_from, stream_from + 1, 2 * copy_piece + 13,
       most};
   for (const std::size_t size : sizes) {
-    for (const std::size_t shift : {0, 1, 8, 63}) {
+    for (const std::size_t shift : {0U, 1U, 8U, 63U}) {
       std::fill(to.begin(), to.end(), std::byte{0xaa});
       const std::span<std::byte> into(to.data() + edge / 2 + shift, size);
       if (size < 4096) {
