@@ -57,6 +57,7 @@ void add_size(suite& s, const array_size& of) {
         const auto from = std::make_shared<std::vector<std::uint8_t>>(size, 1);
         const std::size_t n = p.count(of.repeats);
         return [=](const turn&) {
+          check(rt->workers() == 2, "workers");
           return repeated(n, [&] {
             const bytes a = manta::make_array(*from);
             check(a.size() == size, "size");
@@ -70,6 +71,7 @@ void add_size(suite& s, const array_size& of) {
             std::make_shared<bytes>(manta::make_array(std::vector<std::uint8_t>(size, 1)));
         const std::size_t n = p.count(of.repeats);
         return [=](const turn&) {
+          check(rt->workers() == 2, "workers");
           return repeated(n, [&] { check(manta::remote<ends_of>(*a).get() == 2, "ends"); });
         };
       }});
@@ -78,6 +80,7 @@ void add_size(suite& s, const array_size& of) {
         const auto rt = std::make_shared<manta::runtime>(on(manta::isolation_mode::processes));
         const std::size_t n = p.count(of.repeats);
         return [=](const turn&) {
+          check(rt->workers() == 2, "workers");
           return repeated(n,
                           [&] { check(manta::remote<made>(size).get().size() == size, "size"); });
         };
@@ -88,6 +91,7 @@ void add_size(suite& s, const array_size& of) {
         const auto v = std::make_shared<std::vector<double>>(size / 8, 1.0);
         const std::size_t n = p.count(of.repeats);
         return [=](const turn&) {
+          check(rt->workers() == 2, "workers");
           return repeated(n, [&] { check(manta::remote<length>(*v).get() == size / 8, "size"); });
         };
       }});

@@ -9,14 +9,18 @@
 #include "node/array_names.hpp"
 #include "node/worker_arrays.hpp"
 #include "store/copy.hpp"
+#include "wire/frame.hpp"
 
 namespace manta::inline v0::node {
 
 namespace {
 
-// A sealed copy of a range, with a hold; null: there is no room.
+// A sealed copy of a range, with a hold; null: there is no room, and a message can have it instead.
+// For what is too large for that, room is waited for like an array's. Throws store_full.
 array_block* store_range(std::span<const std::byte> bytes) {
-  const auto room = try_make_array_room(bytes.size());
+  constexpr std::size_t most_beside = wire::default_frame_limit / 2;
+  const auto room = bytes.size() > most_beside ? make_array_room(bytes.size())
+                                               : try_make_array_room(bytes.size());
   if (room == nullptr) return nullptr;
   store::copy_large(room->bytes(), bytes.data());
   return room->seal();
