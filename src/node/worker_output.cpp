@@ -195,11 +195,12 @@ void worker_output::listen() noexcept {
     try {
       for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(n, 0)); ++i) {
         std::uint64_t count = 0;
-        if (found[i].data.u64 == 0) {
+        const std::uint64_t worker = found[i].data.u64;  // whose place in memory is not aligned
+        if (worker == 0) {
           [[maybe_unused]] const ssize_t got = ::read(wake_, &count, sizeof count);
           continue;
         }
-        const auto of = sources_.find(found[i].data.u64);
+        const auto of = sources_.find(worker);
         if (of == sources_.end()) continue;
         source& one = *of->second;
         read(one, pipe_bytes);
