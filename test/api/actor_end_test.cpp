@@ -213,8 +213,7 @@ TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor]
   CHECK(all_gone());
 }
 
-TEST_CASE("a retired actor finishes what was called, held calls included",
-          "[actor][end][anywhere]") {
+TEST_CASE("a retired actor finishes what was called, held calls included", "[actor][end]") {
   const manta::runtime rt(test::two_workers());
   const auto go = std::make_shared<test::scoped_gate>();
   const auto late = manta::async([go] {

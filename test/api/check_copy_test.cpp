@@ -270,7 +270,7 @@ TEST_CASE("what a constructor calls and throws goes through a message", "[check_
                     Contains("below zero!") && Contains("[cut, of 4"));
 }
 
-TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy][anywhere]") {
+TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy]") {
   // The timer's thread ends it, which is no caller.
   const manta::runtime rt(checking(manta::check_mode::slow));
   test::scoped_gate go;

@@ -264,7 +264,7 @@ TEST_CASE("a call waits when all actors of the pool are busy, without a thread",
   CHECK(pool.size() == 1);
 }
 
-TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool][anywhere]") {
+TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool]") {
   const manta::runtime rt(test::workers(3));
   test::scoped_gate go;
   adder::opened = &go;

@@ -193,7 +193,7 @@ TEST_CASE("10,000 blocked tasks do not make 10,000 threads", "[nesting]") {
   CHECK(sum == 10000);
 }
 
-TEST_CASE("a returned future is flattened, however deep", "[delegation][anywhere]") {
+TEST_CASE("a returned future is flattened, however deep", "[delegation]") {
   const manta::runtime rt(test::two_workers());
   const manta::future<int> one = manta::remote<delegate_once>(5);
   const manta::future<int> two = manta::remote<delegate_twice>(6);

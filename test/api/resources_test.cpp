@@ -325,7 +325,7 @@ TEST_CASE("an actor's cores are lent while its method waits", "[resources]") {
   CHECK(rt.resources().free.cpus == 0);
 }
 
-TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[resources][anywhere]") {
+TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[resources]") {
   const manta::runtime rt(machine(2, 2, {{"licence", 1}}));
   constexpr auto fail = [](int x) -> int { throw x; };
   for (int i = 0; i < 100; ++i) {

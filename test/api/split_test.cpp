@@ -56,7 +56,7 @@ TEST_CASE("the parts of a tuple, pair and array arrive as futures", "[split][any
   CHECK(manta::remote<add>(a, manta::remote<add>(b, c)).get() == 21);
 }
 
-TEST_CASE("split does not block, and its parts are arguments at once", "[split][anywhere]") {
+TEST_CASE("split does not block, and its parts are arguments at once", "[split]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   auto source = manta::async([&go] {
@@ -169,7 +169,7 @@ TEST_CASE("parts end when the runtime does", "[split]") {
   CHECK((result.has_value() || result.error().code() == manta::errc::cancelled));
 }
 
-TEST_CASE("split of a delegated future follows it", "[split][anywhere]") {
+TEST_CASE("split of a delegated future follows it", "[split]") {
   const manta::runtime rt(test::two_workers());
   const auto [a, b] = manta::split(manta::async([] { return manta::remote<make_pair>(); }));
   CHECK(a.get() == 4);
