@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/folder.hpp"
 #include "harness/measure.hpp"
 #include "rivals/pinned.hpp"
 #include "wire/ring_link.hpp"
@@ -100,8 +100,6 @@ wire::greeting somebody(std::uint64_t who) {
 class over_sockets final : public asking_end {
  public:
   over_sockets() {
-    check(mkdtemp(folder_) != nullptr, "a folder for the socket");
-    path_ = std::string(folder_) + "/a";
     int ready[2] = {-1, -1};
     check(pipe(ready) == 0, "a pipe");
     pid_ = fork();
@@ -118,8 +116,6 @@ class over_sockets final : public asking_end {
     loop_.reset();
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
-    unlink(path_.c_str());
-    rmdir(folder_);
   }
 
  private:
@@ -138,8 +134,8 @@ class over_sockets final : public asking_end {
     for (;;) pause();
   }
 
-  char folder_[32] = "/tmp/bench_link_XXXXXX";
-  std::string path_;
+  const temporary_folder folder_;
+  const std::string path_ = folder_.file("a");
   pid_t pid_ = 0;
   std::unique_ptr<wire::loop> loop_;
 };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The work of bench_control, the same for everybody: keys, values, packed records, and a folder.
+// The work of bench_control, the same for everybody: keys, values, packed records.
 #pragma once
-
-#include <stdlib.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +9,8 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 
+#include "harness/folder.hpp"
 #include "harness/measure.hpp"
 
 namespace bench {
@@ -67,26 +65,6 @@ inline std::string pack(std::uint64_t n) {
   }
   return value;
 }
-
-// In the folder for temporary files (TMPDIR); gone with its owner.
-class temporary_folder {
- public:
-  temporary_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "bench_control_XXXXXX").string();
-    check(mkdtemp(name.data()) != nullptr, "a temporary folder");
-    path_ = name;
-  }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  ~temporary_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Of the files in it, those that end before they are looked at left out.
 inline double folder_bytes(const std::string& path, const char* extension = nullptr) {

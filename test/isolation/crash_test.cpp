@@ -184,6 +184,7 @@ class reaper {
           while (!ends_) {
             const auto workers = children_of(zygote);
             if (!workers.empty() && kill(workers[roll() % workers.size()], SIGKILL) == 0) ++kills_;
+            // A schedule of faults: there is nothing to wait for.
             std::this_thread::sleep_for(std::chrono::milliseconds(5 + roll() % 20));
           }
         }) {}
@@ -326,7 +327,7 @@ manta::coroutine<int> suspends() {
   const auto child = manta::remote<stops_when_asked>();
   co_return co_await child;
 }
-// Work of some length, of which many are cancelled before they begin.
+// Work of some length, of which many are cancelled before they begin: it stands for computing.
 int takes_a_while() {
   std::this_thread::sleep_for(4ms);
   return 0;
@@ -525,8 +526,9 @@ TEST_CASE("what has not begun when the runtime ends is cancelled, what runs ends
     const manta::runtime rt(isolated());
     for (int i = 0; i < 20; ++i) all.push_back(manta::remote<waits_for_end>());
     REQUIRE(comes_true([&] { return numbers[0] == 2; }));
-    opener = std::thread([&numbers] {
-      std::this_thread::sleep_for(50ms);  // the runtime's end, which waits for this, says nothing
+    // The runtime's end cancels what has not begun, and then waits for what runs.
+    opener = std::thread([&numbers, last = all.back()] {
+      comes_true([&] { return last.is_ready(); });
       numbers[1] = 1;
     });
   }
