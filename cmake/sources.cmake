@@ -72,6 +72,7 @@ set(manta_sources
   src/node/guest_actor.cpp
   src/node/isolated_worker.cpp
   src/node/isolated_worker_actor.cpp
+  src/node/isolated_worker_calls.cpp
   src/node/journal.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp

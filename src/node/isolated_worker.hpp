@@ -98,6 +98,8 @@ class isolated_worker final : public exec::outside {
   exec::actor_core* pinned_tenant(const base::id& id) noexcept;
   base::id tenant_id() noexcept;
   void lend_own(const workbench& on) noexcept;
+  std::uint64_t note_request(exec::job* j);
+  error not_asked(exec::job* j, std::uint64_t request) noexcept;
   void give_back(const base::id& id, std::uint32_t n) noexcept;
   void say_end(const base::id& actor, end_reason reason, const std::string& message) noexcept;
   void obey_kill(std::uint64_t actor) noexcept;

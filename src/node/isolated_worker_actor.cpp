@@ -260,12 +260,10 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     of->seat = new mirror_note(id);
     {
       const std::lock_guard lock(mutex_);
-      request = ++last_request_;
       constructions_[construction] = {of};
       of->pin();
-      asked_[request] = construction;
-      asked_by_job_[construction] = request;
     }
+    request = note_request(construction);
     write_spawn(*on, *of, construction, id, {unique_, request});
     send(*on);
     actor_names::global().told(of);
@@ -274,12 +272,10 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     constructed(construction);
   } catch (...) {
     delete static_cast<mirror_note*>(std::exchange(of->seat, nullptr));
-    error why = describe_current_exception(construction->ops->function);
+    error why = not_asked(construction, request);
     {
       const std::lock_guard lock(mutex_);
       if (constructions_.erase(construction) > 0) of->unpin();
-      asked_.erase(request);
-      asked_by_job_.erase(construction);
     }
     actor_names::global().forget(of);
     construction->fail(std::move(why), 1);
@@ -320,22 +316,11 @@ void isolated_worker::forward(exec::actor_core* to, exec::job* call, bool /*has_
     if ((call->word() & exec::job_bits::cancel) != 0) exec::cancelled_error().raise();
     if (const error* const inherited = carrier_of(call)->failure(call)) inherited->raise();
     const borrowed_workbench on;
-    {
-      const std::lock_guard lock(mutex_);
-      request = ++last_request_;
-      asked_[request] = call;
-      asked_by_job_[call] = request;
-    }
+    request = note_request(call);
     write_call(*on, call, actor, {unique_, request});
     send(*on);
   } catch (...) {
-    error failure = describe_current_exception(call->ops->function);
-    {
-      const std::lock_guard lock(mutex_);
-      asked_.erase(request);
-      asked_by_job_.erase(call);
-    }
-    call->fail(std::move(failure), 1);
+    call->fail(not_asked(call, request), 1);
   }
 }
 

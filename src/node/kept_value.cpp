@@ -11,10 +11,10 @@ namespace manta::inline v0::node {
 namespace {
 
 constexpr std::string_view mark("mv\1\0\0\0\0\0", 8);
-constexpr std::size_t alignment = 64;
+constexpr std::size_t range_alignment = 64;
 
 constexpr std::size_t aligned(std::size_t n) noexcept {
-  return (n + alignment - 1) / alignment * alignment;
+  return (n + range_alignment - 1) / range_alignment * range_alignment;
 }
 
 void add_number(std::string& to, std::uint64_t n) {
@@ -90,7 +90,7 @@ kept_value::kept_value(std::string_view bytes, const char* spelled_type, std::st
     one.element_bytes = static_cast<std::uint32_t>(from.next());
   }
   memory_.reset(
-      static_cast<std::byte*>(::operator new (bytes.size(), std::align_val_t{alignment})));
+      static_cast<std::byte*>(::operator new (bytes.size(), std::align_val_t{range_alignment})));
   std::memcpy(memory_.get(), bytes.data(), bytes.size());
   std::size_t at = bytes.size() - from.left();
   const auto take = [&](std::uint64_t n) {

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr int messages_a_look = 64;
 
 // Instead of a flight's number.
-constexpr std::uint64_t refused = ~std::uint64_t{0};
+constexpr std::uint64_t no_number = ~std::uint64_t{0};
 
 // This thread finishes jobs, which may submit others.
 constinit thread_local bool is_pumping = false;
@@ -111,12 +111,12 @@ void worker_pool::take(exec::job* j) noexcept {
     const bool is_refused = is_closing_.load(std::memory_order_relaxed);
     if (!is_refused && !has_pending()) to = claim_place(j, number);
     if (!is_refused && to == nullptr) put_pending({j, false}, false);
-    if (is_refused) number = refused;
+    if (is_refused) number = no_number;
   } catch (const std::bad_alloc&) {
     j->ops->cancel(j, error::out_of_memory());
     return;
   }
-  if (number == refused) {
+  if (number == no_number) {
     j->ops->cancel(j, ended_error());
     return;
   }

@@ -56,7 +56,7 @@ void worker_voice::mark(std::string_view speaker) noexcept {
     for (std::size_t i = 0; i < read_.size(); ++i) {
       pollfd looked{read_[i], POLLIN, 0};
       if (poll(&looked, 1, 0) <= 0) continue;
-      while (write(written_[i], text.data(), text.size()) < 0 && errno == EINTR) {
+      while (::write(written_[i], text.data(), text.size()) < 0 && errno == EINTR) {
       }
     }
   } catch (const std::bad_alloc&) {

