@@ -3,7 +3,8 @@
 # only; each case is one CTest, so that a crash or a hang costs that case alone and has its name.
 #
 #   manta_test_suite(unit base/result_test.cpp ...)    files below test/, sorted; with ROCKSDB before
-#                                                      them those that have one on a disk
+#                                                      them those that have one on a disk, with
+#                                                      ALONE those that are compiled one by one
 #   manta_in_copy_mode(e2e)                            the suite's cases once more, MANTA_CHECK=copy
 #   manta_in_processes_mode(e2e)                       those tagged [anywhere], in isolated workers
 #   manta_compile_fail(name file.cpp "regex")          see there
@@ -52,7 +53,7 @@ endif()
 # RocksDB is not built for ThreadSanitizer, which sees what it copies and not what it locks: there
 # what libraries do that are not instrumented is left out, in a program of its own.
 function(manta_test_suite label)
-  cmake_parse_arguments(PARSE_ARGV 1 suite "ROCKSDB" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 suite "ROCKSDB;ALONE" "" "")
   if(suite_ROCKSDB AND MANTA_SANITIZER STREQUAL "thread")
     set(suite_environment ENVIRONMENT
       "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1 ignore_noninstrumented_modules=1")
@@ -61,6 +62,9 @@ function(manta_test_suite label)
   add_executable(${target} ${suite_UNPARSED_ARGUMENTS})
   target_link_libraries(${target} PRIVATE manta_test_main)
   manta_warnings(${target})
+  if(NOT suite_ALONE)
+    manta_unity(${target})
+  endif()
   catch_discover_tests(${target}
     TEST_PREFIX "${label}."
     PROPERTIES LABELS ${label} TIMEOUT ${MANTA_TEST_TIMEOUT} ${suite_environment} ${suite_needs})
@@ -95,15 +99,32 @@ function(manta_compile_fail name file regex)
   if(ARGC GREATER 3)
     set(compiler "${ARGV3}")
   endif()
+  string(MAKE_C_IDENTIFIER "${compiler}" compiler_name)
+  set(second OFF)
+  if(name MATCHES "[.]clang$" AND TEST compile_fail.${CMAKE_MATCH_1})
+    set(second ON)
+  endif()
+  if(NOT TEST compile_fail.headers_of_${compiler_name})
+    add_test(NAME compile_fail.headers_of_${compiler_name}
+      COMMAND "${CMAKE_COMMAND}"
+        "-Dcompiler=${compiler}"
+        "-Dinclude=${PROJECT_SOURCE_DIR}/include"
+        "-Dheaders=${CMAKE_CURRENT_BINARY_DIR}/headers_of_${compiler_name}"
+        -Dprepare=ON
+        -P "${PROJECT_SOURCE_DIR}/cmake/compile_fail.cmake")
+    set_tests_properties(compile_fail.headers_of_${compiler_name} PROPERTIES
+      FIXTURES_SETUP headers_of_${compiler_name} LABELS unit TIMEOUT ${MANTA_TEST_TIMEOUT})
+  endif()
   add_test(NAME compile_fail.${name}
     COMMAND "${CMAKE_COMMAND}"
       "-Dcompiler=${compiler}"
       "-Dinclude=${PROJECT_SOURCE_DIR}/include"
+      "-Dheaders=${CMAKE_CURRENT_BINARY_DIR}/headers_of_${compiler_name}"
       "-Dfile=${CMAKE_CURRENT_SOURCE_DIR}/${file}"
       "-Dregex=${regex}"
       -P "${PROJECT_SOURCE_DIR}/cmake/compile_fail.cmake")
   set_tests_properties(compile_fail.${name} PROPERTIES
-    LABELS unit TIMEOUT ${MANTA_TEST_TIMEOUT})
+    FIXTURES_REQUIRED headers_of_${compiler_name} LABELS unit TIMEOUT ${MANTA_TEST_TIMEOUT})
 endfunction()
 
 function(manta_script_test name label script)

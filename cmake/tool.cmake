@@ -12,6 +12,7 @@ target_include_directories(manta_tool PRIVATE src)
 target_link_libraries(manta_tool PRIVATE manta CLI11::CLI11 fmt::fmt-header-only)
 set_target_properties(manta_tool PROPERTIES OUTPUT_NAME manta CXX_EXTENSIONS OFF)
 manta_warnings(manta_tool)
+manta_unity(manta_tool)
 # A shared libmanta hides its insides, so the tool has the room that it works on once more. Installed
 # it finds the library from its own place.
 get_target_property(manta_type manta TYPE)

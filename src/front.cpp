@@ -13,6 +13,7 @@
 #include <manta/pending.hpp>
 #include <manta/remote.hpp>
 #include <manta/split.hpp>
+#include <manta/stream_parts.hpp>
 #include <manta/task.hpp>
 #include <manta/wait.hpp>
 

@@ -163,9 +163,9 @@ void publish_new_table() {
 }
 
 // The table as of now, as long as this lives.
-class reading {
+class table_reading {
  public:
-  reading() {
+  table_reading() {
     for (;;) {
       readers.fetch_add(1, std::memory_order_seq_cst);
       table_ = published.load(std::memory_order_seq_cst);
@@ -174,9 +174,9 @@ class reading {
       publish_new_table();
     }
   }
-  reading(const reading&) = delete;
-  reading& operator=(const reading&) = delete;
-  ~reading() { readers.fetch_sub(1, std::memory_order_release); }
+  table_reading(const table_reading&) = delete;
+  table_reading& operator=(const table_reading&) = delete;
+  ~table_reading() { readers.fetch_sub(1, std::memory_order_release); }
   const table* operator->() const { return table_; }
 
  private:
@@ -246,14 +246,14 @@ spec::function_id id_of(const entry& e) {
 }
 
 result<const entry*> find(const spec::function_id& id) {
-  const reading now;
+  const table_reading now;
   const entry* const found = slot_of(now->slots, id).found;
   if (found == nullptr) return unknown(id, now->builds);
   return found;
 }
 
 std::uint64_t table_hash() {
-  const reading now;
+  const table_reading now;
   return now->hash;
 }
 

@@ -33,7 +33,7 @@ std::uint64_t number_at(std::string_view text, std::size_t at, std::size_t digit
   return number_of(text.substr(std::min(at, text.size())), digits);
 }
 
-wall_time to_time(std::uint64_t ms) {
+wall_time time_of_ms(std::uint64_t ms) {
   return wall_time(std::chrono::milliseconds(static_cast<std::int64_t>(ms)));
 }
 
@@ -65,7 +65,7 @@ class ended {
   ended(store& in, ending what, wall_time now) : in_(in), what_(std::move(what)) {
     batch both = row_only();
     both.conditions.push_back({what_.key, what_.at});
-    is_early_ = to_time(what_.end) > now;
+    is_early_ = time_of_ms(what_.end) > now;
     if (is_early_) {
       both.changes.push_back({change::kind::put, row_key(what_.end, what_.key),
                               fmt::format("{:012x}{:016x}", what_.end, what_.at)});
@@ -86,7 +86,7 @@ class ended {
     if (!is_early_) {
       ++out.gone;
     } else {
-      out.next = std::min(out.next.value_or(wall_time::max()), to_time(what_.end));
+      out.next = std::min(out.next.value_or(wall_time::max()), time_of_ms(what_.end));
     }
     return {};
   }
@@ -134,7 +134,7 @@ result<swept> sweep(store& in, wall_time now, std::size_t most) {
     if (!found) return found.error();
     std::vector<ending> due;
     for (const record& one : found->records) {
-      const wall_time at = to_time(number_at(one.key, keys::ends.size(), time_digits));
+      const wall_time at = time_of_ms(number_at(one.key, keys::ends.size(), time_digits));
       if (at > now || rows == most) {
         out.next = std::min(out.next.value_or(at), at);
         is_done = true;

@@ -19,7 +19,7 @@ namespace {
 
 // Marks of the inbox; never dereferenced.
 alignas(job) char marks[2];
-job* const waiting = reinterpret_cast<job*>(&marks[0]);
+job* const someone_waits = reinterpret_cast<job*>(&marks[0]);
 job* const end_mark = reinterpret_cast<job*>(&marks[1]);
 
 constexpr std::uint32_t enough_items = 8;
@@ -64,7 +64,7 @@ job*& stream_core::link_of(job* item) noexcept {
 }
 
 void stream_core::drop_list(job* list) noexcept {
-  while (list != nullptr && list != waiting) {
+  while (list != nullptr && list != someone_waits) {
     job* const next = link_of(list);
     if (list != end_mark) list->drop();
     list = next;
@@ -123,11 +123,11 @@ void stream_core::push(job* item) noexcept {
 void stream_core::push_link(job* item) noexcept {
   job* old = inbox_.load(std::memory_order_relaxed);
   do {
-    link_of(item) = old == waiting ? nullptr : old;
+    link_of(item) = old == someone_waits ? nullptr : old;
     // Release: who takes the item sees it. Acquire: a consumer that waits wrote its node before.
   } while (!inbox_.compare_exchange_weak(old, item, std::memory_order_acq_rel,
                                          std::memory_order_relaxed));
-  if (old == waiting) sleeper_->fire(sleeper_);
+  if (old == someone_waits) sleeper_->fire(sleeper_);
 }
 
 bool stream_core::add_producer(waiter* node, job* entry) noexcept {
@@ -240,7 +240,8 @@ bool stream_core::wait(const base::deadline& deadline) {
 bool stream_core::add_consumer(waiter* node) noexcept {
   sleeper_ = node;
   job* expected = nullptr;
-  if (!inbox_.compare_exchange_strong(expected, waiting, std::memory_order_seq_cst)) return false;
+  if (!inbox_.compare_exchange_strong(expected, someone_waits, std::memory_order_seq_cst))
+    return false;
   // Either this sees a producer that waits for credits, or that one sees all items taken.
   taken_.store(taken_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   return_credits(UINT32_MAX);
@@ -248,7 +249,7 @@ bool stream_core::add_consumer(waiter* node) noexcept {
 }
 
 bool stream_core::remove_consumer(waiter* /*node*/) noexcept {
-  job* expected = waiting;
+  job* expected = someone_waits;
   return inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel);
 }
 

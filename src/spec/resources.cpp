@@ -57,7 +57,7 @@ constexpr double smallest = 0.001;
 constexpr double most_cpus = 1e9;
 constexpr double most_gpus = 1e4;
 constexpr double most_custom = 1e9;
-constexpr std::size_t longest_name = 64;
+constexpr std::size_t longest_resource_name = 64;
 constexpr std::size_t most_keys = 256;  // of one list
 
 std::int64_t thousandths(double amount) noexcept { return std::llround(amount * 1000.0); }
@@ -79,7 +79,7 @@ bool is_name(std::string_view text) noexcept {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.' || c == '/';
   };
-  return !text.empty() && text.size() <= longest_name &&
+  return !text.empty() && text.size() <= longest_resource_name &&
          std::all_of(text.begin(), text.end(), is_good);
 }
 

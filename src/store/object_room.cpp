@@ -10,7 +10,6 @@ namespace manta::inline v0::store {
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t compact_step = std::uint64_t{4} << 20U;
 
 }  // namespace

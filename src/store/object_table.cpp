@@ -12,7 +12,6 @@ namespace manta::inline v0::store {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
-constexpr std::uint64_t page = 4096;
 
 error more_than_all(std::uint64_t bytes, std::uint64_t budget) {
   return {errc::store_full, fmt::format("store: asked {} bytes, the whole store has {}; raise "

@@ -188,6 +188,8 @@ class object_table {
   bool is_sound() const;
 
  private:
+  static constexpr std::uint64_t page = 4096;
+
   enum class doing { nothing, making, moving, spilling, restoring };
   struct entry {
     std::uint64_t bytes = 0;

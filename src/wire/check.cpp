@@ -13,8 +13,6 @@ namespace manta::inline v0::wire {
 
 namespace {
 
-constexpr base::id no_id{};
-
 // Collects the first breach, so that a list of checks reads as a list. A pass costs a comparison:
 // what words the breach is called, not inlined.
 class checker {
@@ -22,7 +20,7 @@ class checker {
   explicit checker(side who) noexcept : who_(who) {}
 
   void named(const char* field, const base::id& id) {
-    if (id == no_id) breach(field, "zero", "every id but zero");
+    if (id == base::id{}) breach(field, "zero", "every id but zero");
   }
 
   template <class Number>

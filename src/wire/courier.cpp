@@ -18,7 +18,6 @@ enum class kind : std::uint32_t { request = 1, answer = 2, fenced = 3 };
 
 constexpr std::chrono::nanoseconds first_dial_wait = std::chrono::milliseconds(10);
 constexpr std::chrono::nanoseconds longest_dial_wait = std::chrono::seconds(1);
-constexpr base::id no_id{};
 
 }  // namespace
 
@@ -51,7 +50,7 @@ courier::~courier() {
 result<void> courier::request(const base::id& id,
                               std::span<const std::span<const std::byte>> pieces,
                               std::size_t size) {
-  MANTA_CHECK(id != no_id);
+  MANTA_CHECK(id != base::id{});
   std::vector<std::byte> bytes(size);
   std::byte* to = bytes.data();
   for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
@@ -152,7 +151,7 @@ bool courier::handle(link& from, std::span<const std::byte> message, base::time_
 }
 
 bool courier::take_request(link& from, const head& of, std::span<const std::byte> message) {
-  if (of.sender != how_.peer || of.request == no_id) return false;
+  if (of.sender != how_.peer || of.request == base::id{}) return false;
   {
     const std::lock_guard lock(mutex_);
     dial_wait_ = {};

@@ -12,7 +12,6 @@ namespace manta::inline v0::wire {
 namespace {
 
 constexpr std::array<char, 8> magic{'m', 'a', 'n', 't', 'a', '-', 'w', '\n'};
-constexpr base::id no_id{};
 
 template <class T>
 void put(std::array<std::byte, greeting_bytes>& to, std::size_t at, const T& value) noexcept {
@@ -61,7 +60,7 @@ result<greeting> to_greeting(std::span<const std::byte> bytes, const base::id& c
   out.epoch = get<std::uint64_t>(bytes, 48);
   out.credit_messages = get<std::uint32_t>(bytes, 56);
   out.credit_bytes = get<std::uint32_t>(bytes, 60);
-  if (get<std::uint32_t>(bytes, 12) != 0 || out.sender == no_id || out.credit_messages == 0 ||
+  if (get<std::uint32_t>(bytes, 12) != 0 || out.sender == base::id{} || out.credit_messages == 0 ||
       out.credit_bytes == 0) {
     return error(errc::decode_failed,
                  "wire: a greeting came with a zero where there must be none; compare the builds "

@@ -28,7 +28,7 @@ constexpr std::size_t page = 4096;
 constexpr std::size_t word_bytes = 8;
 constexpr unsigned tag_shift = 32;  // in the word in front of a message, above its size
 constexpr std::chrono::nanoseconds longest_sleep = std::chrono::hours(1);
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int ring_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 static_assert(sizeof(ring_control) <= page);
 
 constexpr std::uint64_t up(std::uint64_t bytes) noexcept {
@@ -112,7 +112,7 @@ result<ring_memory> ring_memory::make(std::size_t bytes) {
   if (fallocate(file, 0, 0, static_cast<off_t>(page + bytes)) != 0) {
     return failed(bytes, "fallocate", errno);
   }
-  if (fcntl(file, F_ADD_SEALS, seals) != 0) return failed(bytes, "sealing", errno);
+  if (fcntl(file, F_ADD_SEALS, ring_seals) != 0) return failed(bytes, "sealing", errno);
   made.at_ = map_all(file, bytes);
   if (made.at_ == nullptr) return failed(bytes, "mmap", errno);
   return made;
@@ -121,7 +121,7 @@ result<ring_memory> ring_memory::make(std::size_t bytes) {
 result<ring_memory> ring_memory::map(int file, std::size_t bytes) {
   ring_memory got(file, nullptr, bytes);
   struct stat is {};
-  if (!is_size(bytes) || fcntl(file, F_GET_SEALS) != seals || fstat(file, &is) != 0 ||
+  if (!is_size(bytes) || fcntl(file, F_GET_SEALS) != ring_seals || fstat(file, &is) != 0 ||
       is.st_size != static_cast<off_t>(page + bytes)) {
     return error(errc::decode_failed,
                  fmt::format("wire: got a file that is no ring of {} bytes; whoever sent it runs "

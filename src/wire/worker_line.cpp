@@ -17,7 +17,7 @@ namespace manta::inline v0::wire {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int line_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 static_assert(sizeof(worker_page) <= page_bytes);
 
 error failed(const char* step, int why) {
@@ -60,7 +60,7 @@ result<worker_line> worker_line::make() {
   if (!to_node) return to_node.error();
   const int file = memfd_create("manta-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return failed("memfd_create", errno);
-  if (fallocate(file, 0, 0, page_bytes) != 0 || fcntl(file, F_ADD_SEALS, seals) != 0) {
+  if (fallocate(file, 0, 0, page_bytes) != 0 || fcntl(file, F_ADD_SEALS, line_seals) != 0) {
     const int why = errno;
     close(file);
     return failed("fallocate", why);
@@ -74,7 +74,7 @@ result<worker_line> worker_line::map(const std::array<int, file_count>& files) {
   result<ring_memory> to_worker = ring_memory::map(files[0], ring_bytes);
   result<ring_memory> to_node = ring_memory::map(files[1], ring_bytes);
   struct stat is {};
-  const bool is_page = fcntl(files[2], F_GET_SEALS) == seals && fstat(files[2], &is) == 0 &&
+  const bool is_page = fcntl(files[2], F_GET_SEALS) == line_seals && fstat(files[2], &is) == 0 &&
                        is.st_size == static_cast<off_t>(page_bytes);
   if (!to_worker || !to_node || !is_page) {
     close(files[2]);

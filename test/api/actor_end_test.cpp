@@ -12,6 +12,8 @@
 
 #include "api/support.hpp"
 
+namespace actor_end_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -461,3 +463,5 @@ TEST_CASE("the end of the runtime tells a task that waits for a monitor", "[acto
   const auto got = f.try_get();
   if (got) CHECK(got.value() == 1);
 }
+
+}  // namespace actor_end_test

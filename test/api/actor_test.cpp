@@ -14,6 +14,8 @@
 
 #include "api/support.hpp"
 
+namespace actor_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -491,3 +493,5 @@ TEST_CASE("two actors that call each other in turn do not deadlock", "[actor][an
   for (int i = 0; i < 10; ++i) many.push_back(manta::remote<chat>(a, b, 2));
   for (const auto& f : many) CHECK(f.get(test::patience));
 }
+
+}  // namespace actor_test

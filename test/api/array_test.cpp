@@ -14,6 +14,8 @@
 
 #include "api/support.hpp"
 
+namespace array_test {
+
 namespace {
 
 using manta::array;
@@ -301,3 +303,5 @@ TEST_CASE("many threads make, share and drop arrays at once", "[array]") {
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
 }
+
+}  // namespace array_test

@@ -14,6 +14,8 @@
 
 // as_completed, wait_any and on_ready: being told of futures as they end.
 
+namespace as_completed_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -331,3 +333,5 @@ TEST_CASE("what on_ready waits for ends with the runtime, and so does it", "[on_
   const auto result = out.try_get();
   CHECK((result.has_value() || result.error().code() == manta::errc::cancelled));
 }
+
+}  // namespace as_completed_test

@@ -9,6 +9,8 @@
 
 #include "api/support.hpp"
 
+namespace cancel_test {
+
 namespace {
 
 using test::scoped_gate;
@@ -335,3 +337,5 @@ TEST_CASE("cancelled arguments and results are destroyed exactly once", "[cancel
   }
   CHECK(test::tracked::alive == before);
 }
+
+}  // namespace cancel_test

@@ -11,6 +11,8 @@
 
 // Channels and semaphores in coroutines.
 
+namespace channel_coroutine_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -260,3 +262,5 @@ TEST_CASE("a thread sends while the runtime ends those who receive", "[channel][
     CHECK(ended == 8);
   }
 }
+
+}  // namespace channel_coroutine_test

@@ -19,6 +19,8 @@
 
 // channel<T> and select.
 
+namespace channel_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -569,3 +571,5 @@ TEST_CASE("random sends, receives, selects and a close lose and double nothing",
     CHECK(sent == got);
   }
 }
+
+}  // namespace channel_test

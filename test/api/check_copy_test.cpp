@@ -12,6 +12,8 @@
 
 #include "api/support.hpp"
 
+namespace check_copy_test {
+
 namespace {
 
 using Catch::Matchers::Contains;
@@ -298,3 +300,5 @@ TEST_CASE("the mode is set by its name, and nothing else", "[check_copy]") {
   CHECK(with("copies").error().message() ==
         "MANTA_CHECK: found \"copies\", allowed are none, copy and slow");
 }
+
+}  // namespace check_copy_test

@@ -9,6 +9,8 @@
 #include "api/coroutine_support.hpp"
 #include "api/support.hpp"
 
+namespace coroutine_actor_test {
+
 namespace {
 
 using test::are_suspended;
@@ -138,3 +140,5 @@ TEST_CASE("the end of the runtime ends suspended methods before their actors", "
   CHECK_THROWS_AS(first.get(), manta::cancelled);
   CHECK_THROWS_AS(second.get(), manta::cancelled);
 }
+
+}  // namespace coroutine_actor_test

@@ -13,6 +13,8 @@
 #include "api/coroutine_support.hpp"
 #include "api/support.hpp"
 
+namespace coroutine_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -570,3 +572,5 @@ TEST_CASE("on_ready's coroutine has its captures and its future until it has end
   later.gate.open();
   CHECK(second.get() == 14);
 }
+
+}  // namespace coroutine_test

@@ -8,6 +8,8 @@
 
 #include "api/support.hpp"
 
+namespace deadline_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -240,3 +242,5 @@ TEST_CASE("timeouts that can't be are refused at the call", "[deadline]") {
   CHECK_THROWS_AS(manta::remote<&worker::add>.with({.timeout = 0s})(a), manta::invalid_argument);
   CHECK_THROWS_AS(manta::remote<&worker::add>.with({.name = ""})(a), manta::invalid_argument);
 }
+
+}  // namespace deadline_test

@@ -11,6 +11,8 @@
 
 #include "api/support.hpp"
 
+namespace exception_test {
+
 namespace {
 
 struct not_an_exception {
@@ -271,3 +273,5 @@ TEST_CASE("10,000 throwing tasks each answer with their own error", "[exception]
   }
   CHECK(right == 10000);
 }
+
+}  // namespace exception_test

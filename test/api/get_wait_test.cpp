@@ -12,6 +12,8 @@
 
 #include "api/support.hpp"
 
+namespace get_wait_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -423,3 +425,5 @@ TEST_CASE("get of a list of void that is given away leaves it empty", "[get]") {
   CHECK_THROWS_AS(manta::get(std::vector{manta::async([] { throw std::runtime_error("bad"); })}),
                   manta::task_error);
 }
+
+}  // namespace get_wait_test

@@ -19,6 +19,8 @@
 #include "folder.hpp"
 #include "node/journal.hpp"
 
+namespace history_test {
+
 namespace {
 
 using Catch::Matchers::Contains;
@@ -274,3 +276,5 @@ TEST_CASE("history: only the last thousand jobs are kept, with their events", "[
   CHECK((*lists)[0].key == "functions/" + control::digits(0));
   CHECK(control::scan_all(*store, "actor/")->empty());
 }
+
+}  // namespace history_test

@@ -16,6 +16,8 @@
 #include "exec/support.hpp"
 #include "folder.hpp"
 
+namespace kv_test {
+
 namespace {
 
 using Catch::Matchers::Contains;
@@ -262,3 +264,5 @@ TEST_CASE("kv: a folder that can't be used ends in one line", "[kv]") {
   const manta::runtime rt;  // and the next one starts
   CHECK(kv::put("k", 1).get() > 0);
 }
+
+}  // namespace kv_test

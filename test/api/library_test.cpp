@@ -18,6 +18,8 @@
 
 // semaphore, barrier, actor_pool and progress.
 
+namespace library_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -433,3 +435,5 @@ TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor
   CHECK(pool.size() == 1);
   CHECK(pool.submit<&pool_member::one>().get(test::patience) == 1);
 }
+
+}  // namespace library_test

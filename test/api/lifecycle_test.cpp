@@ -12,6 +12,8 @@
 
 #include "api/support.hpp"
 
+namespace lifecycle_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -538,3 +540,5 @@ TEST_CASE("the counters agree with what ran", "[lifecycle][anywhere]") {
     CHECK(w.utilisation <= 1.0);
   }
 }
+
+}  // namespace lifecycle_test

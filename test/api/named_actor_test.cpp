@@ -8,6 +8,8 @@
 
 #include "api/support.hpp"
 
+namespace named_actor_test {
+
 namespace {
 
 using Catch::Matchers::Contains;
@@ -195,3 +197,5 @@ TEST_CASE("options of names are checked at the call", "[actor][name]") {
   CHECK_THROWS_WITH((manta::spawn<room>.with({.name = "x", .detached = true})()),
                     Contains("driver"));
 }
+
+}  // namespace named_actor_test

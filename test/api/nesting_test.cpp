@@ -13,6 +13,8 @@
 
 #include "api/support.hpp"
 
+namespace nesting_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -292,3 +294,5 @@ TEST_CASE("an actor's method may delegate, and the actor is free meanwhile", "[d
   CHECK(d.get(test::patience) == 11);
   CHECK(manta::remote<&accumulator::long_chain>(a, 10000L).get() == 10000);
 }
+
+}  // namespace nesting_test

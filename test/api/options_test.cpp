@@ -11,6 +11,8 @@
 
 #include "api/support.hpp"
 
+namespace options_test {
+
 namespace {
 
 int identity(int x) { return x; }
@@ -199,3 +201,5 @@ TEST_CASE("an option names the actor in its error", "[options][anywhere]") {
   CHECK(message.find("shard 3") != std::string::npos);
   CHECK(message.find("no disk") != std::string::npos);
 }
+
+}  // namespace options_test

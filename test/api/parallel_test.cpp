@@ -20,6 +20,8 @@
 
 // parallel_for, parallel_map, parallel_reduce and map_reduce.
 
+namespace parallel_test {
+
 namespace {
 
 using pairs = std::vector<std::pair<std::string, std::size_t>>;
@@ -327,3 +329,5 @@ TEST_CASE("map_reduce of nothing, and its errors", "[map_reduce]") {
   CHECK(said.find("map_reduce: reduce") != std::string::npos);
   CHECK(said.size() < 200);
 }
+
+}  // namespace parallel_test

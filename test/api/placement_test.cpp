@@ -9,6 +9,8 @@
 
 #include "api/support.hpp"
 
+namespace placement_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -159,7 +161,7 @@ namespace {
 
 struct counter {
   int add(int x) { return sum += x; }
-  int wait_for_gate(int x) { return ::wait_for_gate(x); }
+  int wait_for_gate(int x) { return placement_test::wait_for_gate(x); }
   int sum = 0;
 };
 
@@ -303,3 +305,5 @@ TEST_CASE("a group of a runtime that has ended is not removed", "[placement]") {
   }
   CHECK_FALSE(manta::remove_placement_group(old));
 }
+
+}  // namespace placement_test

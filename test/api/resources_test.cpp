@@ -14,6 +14,8 @@
 
 #include "api/support.hpp"
 
+namespace resources_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -455,3 +457,5 @@ TEST_CASE("what waits for resources at the end of the runtime is cancelled", "[r
   }
   CHECK(ended == 100);
 }
+
+}  // namespace resources_test

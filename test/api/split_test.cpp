@@ -13,6 +13,8 @@
 
 // split: the parts of one future as futures.
 
+namespace split_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -205,3 +207,5 @@ TEST_CASE("a part is nobody's work: it is not cancelled, and has no deadline", "
   CHECK(c.get(test::patience) == 1);
   CHECK(d.get(test::patience) == 2);
 }
+
+}  // namespace split_test

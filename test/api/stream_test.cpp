@@ -12,6 +12,8 @@
 #include "api/coroutine_support.hpp"
 #include "api/support.hpp"
 
+namespace stream_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -410,3 +412,5 @@ TEST_CASE("a dropped or ended stream of async destroys the generator and its cap
   CHECK(is_gone());
   CHECK(tracked::alive == before);
 }
+
+}  // namespace stream_test

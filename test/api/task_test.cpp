@@ -12,6 +12,8 @@
 
 #include "api/support.hpp"
 
+namespace task_test {
+
 namespace {
 
 using test::scoped_gate;
@@ -246,3 +248,5 @@ TEST_CASE("a task knows its name, id, attempt, node and deadline", "[this_task][
   CHECK(seen[0] != manta::to_string(manta::this_task::id()));
   CHECK(seen[2] == "local");
 }
+
+}  // namespace task_test

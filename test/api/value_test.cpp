@@ -14,6 +14,8 @@
 
 #include "api/support.hpp"
 
+namespace value_test {
+
 namespace {
 
 using test::tracked;
@@ -538,3 +540,5 @@ TEST_CASE("text that is put becomes a string", "[put]") {
   const manta::future<std::string> text = manta::put("some text");
   CHECK(text.get() == "some text");
 }
+
+}  // namespace value_test

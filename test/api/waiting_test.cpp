@@ -9,6 +9,8 @@
 
 #include "api/support.hpp"
 
+namespace waiting_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -227,3 +229,5 @@ TEST_CASE("a second runtime that is refused changes nothing of the first", "[lif
   CHECK(second.get(test::patience) == 2);
   CHECK(first.get() == 1);
 }
+
+}  // namespace waiting_test

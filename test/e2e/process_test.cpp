@@ -22,6 +22,8 @@
 #include "api/support.hpp"
 #include "folder.hpp"
 
+namespace process_test {
+
 namespace {
 
 struct outcome {
@@ -339,3 +341,5 @@ TEST_CASE("a control folder that another process has is refused in one line", "[
   CHECK(is_one_line(second.err));
   CHECK(second.err.find("another process has it") != std::string::npos);
 }
+
+}  // namespace process_test

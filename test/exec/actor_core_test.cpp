@@ -24,13 +24,8 @@ using manta_test::dice;
 using manta_test::happens;
 using manta_test::run_seed;
 using manta_test::scaled;
+using manta_test::with;
 using namespace std::chrono_literals;
-
-manta::config with(int workers) {
-  manta::config c;
-  c.workers = workers;
-  return c;
-}
 
 std::atomic<int> alive{0};
 

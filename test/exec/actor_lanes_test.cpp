@@ -24,6 +24,7 @@ using manta::exec::job;
 using manta::exec::job_bits;
 using manta_test::happens;
 using manta_test::scaled;
+using manta_test::with;
 
 std::atomic<job*> suspended{nullptr};
 std::atomic<int> inside{0};
@@ -109,12 +110,6 @@ std::thread completer(int n) {
       actor_core::complete(j, job_bits::ready);
     }
   });
-}
-
-manta::config with(int workers) {
-  manta::config c;
-  c.workers = workers;
-  return c;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ using manta_test::run_seed;
 using manta_test::scaled;
 using namespace std::chrono_literals;
 
-config with(int workers, int extra_threads = 256) {
+config spinning(int workers, int extra_threads = 256) {
   config c;
   c.workers = workers;
   c.spin_us = 50;
@@ -88,7 +88,7 @@ manta::errc code_of(const future<T>& f) {
 TEST_CASE("a runtime starts and ends a thousand times", "[executor]") {
   int wrong = 0;
   for (int i = 0; i < scaled(1000); ++i) {
-    const manta::runtime rt(with(1 + i % 3));
+    const manta::runtime rt(spinning(1 + i % 3));
     wrong += executor::is_running() && rt.workers() == 1 + i % 3 ? 0 : 1;
     if (i % 2 == 0) wrong += manta::remote<twice>(i).get() == 2 * i ? 0 : 1;
     if (i % 5 == 0) wrong += manta::async([i] { return i; }).get(60s) == i ? 0 : 1;
@@ -98,7 +98,7 @@ TEST_CASE("a runtime starts and ends a thousand times", "[executor]") {
 }
 
 TEST_CASE("a second executor is refused and the first goes on", "[executor]") {
-  const manta::runtime rt(with(2));
+  const manta::runtime rt(spinning(2));
   CHECK_FALSE(executor::global().start({}));
   CHECK(rt.workers() == 2);
   CHECK(manta::remote<twice>(4).get() == 8);
@@ -113,7 +113,7 @@ TEST_CASE("what is queued when the runtime ends is cancelled and what runs finis
     std::vector<future<int>> dependent;
     std::thread opener;
     {
-      const manta::runtime rt(with(2));
+      const manta::runtime rt(spinning(2));
       for (int i = 0; i < 2; ++i) {
         running.push_back(manta::async([&gate] {
           gate.enter();
@@ -144,7 +144,7 @@ TEST_CASE("tasks that are blocked when the runtime ends are ended by cancelled",
     std::vector<future<int>> blocked;
     std::thread opener;
     {
-      const manta::runtime rt(with(2));
+      const manta::runtime rt(spinning(2));
       const future<int> first = manta::async([&gate] {
         gate.enter();
         return 1;
@@ -176,7 +176,7 @@ TEST_CASE("a chain of ten thousand dependents ends with the runtime without recu
   std::vector<future<int>> chain;
   std::thread opener;
   {
-    const manta::runtime rt(with(1));
+    const manta::runtime rt(spinning(1));
     chain.push_back(manta::async([&gate] {
       gate.enter();
       return 1;
@@ -198,7 +198,7 @@ TEST_CASE("a chain of ten thousand dependents ends with the runtime without recu
 }
 
 TEST_CASE("idle workers use no CPU", "[executor]") {
-  const manta::runtime rt(with(4));
+  const manta::runtime rt(spinning(4));
   std::vector<future<int>> warm;
   for (int i = 0; i < 1000; ++i) warm.push_back(manta::remote<twice>(i));
   for (auto& f : warm) f.get();
@@ -222,7 +222,7 @@ TEST_CASE("every one of many single submissions wakes a worker", "[executor]") {
   const std::uint64_t seed = run_seed();
   CAPTURE(seed);
   dice random(seed);
-  config c = with(2);
+  config c = spinning(2);
   c.spin_us = 5;
   const manta::runtime rt(c);
   int wrong = 0;
@@ -240,7 +240,7 @@ TEST_CASE("every one of many single submissions wakes a worker", "[executor]") {
 }
 
 TEST_CASE("a worker that waits in a task lends its core", "[executor]") {
-  const manta::runtime rt(with(1));
+  const manta::runtime rt(spinning(1));
   barrier_gate gate;
   const future<int> slow = manta::async([&gate] {
     gate.enter();
@@ -269,14 +269,14 @@ TEST_CASE("a worker that waits in a task lends its core", "[executor]") {
 }
 
 TEST_CASE("tasks blocked in timed gets make room for those they wait for", "[executor]") {
-  const manta::runtime rt(with(2));
+  const manta::runtime rt(spinning(2));
   // A timed get runs nothing in place, so each level needs a thread.
   CHECK(manta::remote<timed_nest>(100).get() == 100);
   CHECK(rt.stats().threads_lent > 0);
 }
 
 TEST_CASE("the threads that stood in do not stay active", "[executor]") {
-  const manta::runtime rt(with(2));
+  const manta::runtime rt(spinning(2));
   barrier_gate gate;
   const future<int> end = manta::async([&gate] {
     gate.enter();
@@ -317,14 +317,14 @@ TEST_CASE("the threads that stood in do not stay active", "[executor]") {
 }
 
 TEST_CASE("a thousand nested calls end on two workers", "[executor]") {
-  const manta::runtime rt(with(2));
+  const manta::runtime rt(spinning(2));
   CHECK(manta::remote<nest>(1000).get() == 1000);
   CHECK(manta::async([] { return manta::remote<nest>(1000).get(); }).get(60s) == 1000);
 }
 
 // Past the soft limit threads come one a millisecond, so these are as many as a test has time for.
 TEST_CASE("more blocked tasks than the soft limit of threads all end", "[executor]") {
-  const manta::runtime rt(with(2, 20));
+  const manta::runtime rt(spinning(2, 20));
   barrier_gate gate;
   const future<int> end = manta::async([&gate] {
     gate.enter();
@@ -349,7 +349,7 @@ TEST_CASE("more blocked tasks than the soft limit of threads all end", "[executo
 TEST_CASE("ten thousand blocked tasks all end", "[executor]") {
   // Each blocked task holds a thread; the thread sanitizer has room for 8128.
   const int count = scaled(10'000);
-  const manta::runtime rt(with(2, 20'000));
+  const manta::runtime rt(spinning(2, 20'000));
   barrier_gate gate;
   std::atomic<int> begun{0};
   std::vector<future<int>> waiting;
@@ -374,7 +374,7 @@ TEST_CASE("ten thousand blocked tasks all end", "[executor]") {
 }
 
 TEST_CASE("entries of tasks that ran in place are swept from the queue", "[executor]") {
-  const manta::runtime rt(with(1));
+  const manta::runtime rt(spinning(1));
   barrier_gate gate;
   const future<int> busy = manta::async([&gate] {
     gate.enter();
@@ -400,7 +400,7 @@ TEST_CASE("entries of tasks that ran in place are swept from the queue", "[execu
 TEST_CASE("every task of many submitters runs exactly once", "[executor]") {
   const std::uint64_t seed = run_seed();
   CAPTURE(seed);
-  const manta::runtime rt(with(3));
+  const manta::runtime rt(spinning(3));
   constexpr int submitters = 4;
   const int each = scaled(50'000);
   std::vector<std::atomic<std::uint8_t>> runs(static_cast<std::size_t>(submitters * each));
@@ -452,7 +452,7 @@ std::uint64_t join(std::uint64_t a, std::uint64_t b) { return a * 31 + b * 17 + 
 TEST_CASE("a random graph of dependencies gives what plain calls give", "[executor]") {
   const std::uint64_t seed = run_seed();
   CAPTURE(seed);
-  const manta::runtime rt(with(2));
+  const manta::runtime rt(spinning(2));
   for (int round = 0; round < scaled(100); ++round) {
     dice random(seed + static_cast<std::uint64_t>(round));
     std::vector<future<std::uint64_t>> nodes;
@@ -522,7 +522,7 @@ TEST_CASE("the destructor of an unwanted value may wait for other work", "[execu
   for (const int workers : {1, 2}) {
     CAPTURE(workers);
     std::atomic<int> ended{0};
-    const manta::runtime rt(with(workers));
+    const manta::runtime rt(spinning(workers));
     const auto shared = manta::spawn<counter>();
     for (int i = 1; i <= 20; ++i) {
       barrier_gate gate;
@@ -557,7 +557,7 @@ struct delegator_at_end {
 
 // What could break: aliases are made under a lock, and the last holds that go there end values.
 TEST_CASE("the destructor of an unwanted delegated value may delegate itself", "[executor]") {
-  const manta::runtime rt(with(2));
+  const manta::runtime rt(spinning(2));
   std::atomic<int> ended{0};
   for (int i = 1; i <= 20; ++i) {
     barrier_gate gate;

@@ -227,8 +227,8 @@ TEST_CASE("those that wait in a removed group are refused", "[resource_gate]") {
   const open_gate gate(2);
   manta::sched::group_id id = 0;
   asker ready(1, 1);  // its job stands for the group's
-  const auto group =
-      desk::global().make_group({manta::spec::to_demand({1, 0, 0, {}})}, manta::strategy::pack, id);
+  const auto group = desk::global().make_group({manta::spec::to_demand(manta::bundle{1, 0, 0, {}})},
+                                               manta::strategy::pack, id);
   CHECK(group->request(&ready.work));
   manta::placement inside;
   inside.by = manta::placement::rule::group;

@@ -8,12 +8,20 @@
 #include <thread>
 
 #include <manta/base/sanitizers.hpp>
+#include <manta/spec/config.hpp>
 
 // What the tests of exec/ share: random numbers from a seed, and waiting for an event.
 
 namespace manta_test {
 
+using manta::config;
 using manta::base::is_sanitized;
+
+inline config with(int workers) {
+  config c;
+  c.workers = workers;
+  return c;
+}
 
 /// `full` in a plain build, a part of it where everything is ten times as slow.
 constexpr int scaled(int full) { return is_sanitized ? full / 10 : full; }

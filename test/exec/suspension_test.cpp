@@ -16,7 +16,7 @@ using test::are_suspended;
 using test::eventually;
 using test::held_future;
 
-int twice(int x) { return 2 * x; }
+int doubled(int x) { return 2 * x; }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool interrupt(const manta::future<int>& f) {
 TEST_CASE("an interrupted coroutine goes on with cancelled, once for each time", "[coroutine]") {
   const manta::runtime rt(test::two_workers());
   held_future never(1);
-  const auto later = manta::remote<twice>(2);
+  const auto later = manta::remote<doubled>(2);
   const auto f = manta::remote<interruptible>(never.future, later);
   CHECK(are_suspended(1));
   CHECK(interrupt(f));
@@ -58,7 +58,7 @@ manta::coroutine<int> counts_interruptions(int n) {
   int caught = 0;
   for (int i = 0; i < n; ++i) {
     try {
-      co_await manta::remote<twice>(i);
+      co_await manta::remote<doubled>(i);
     } catch (const manta::cancelled&) {
       ++caught;
     }
@@ -174,7 +174,7 @@ TEST_CASE("a type of one's own is awaited through its source", "[coroutine]") {
 
 namespace {
 manta::coroutine<int> short_of_memory(manta::future<int> late) {
-  const manta::future<int> child = manta::remote<twice>(1);
+  const manta::future<int> child = manta::remote<doubled>(1);
   static_cast<void>(child);
   manta::exec::testing::fail_allocation(1);
   co_return co_await late;  // its suspension needs a block

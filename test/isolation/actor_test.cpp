@@ -20,6 +20,8 @@
 // Actors whose object lives in an isolated worker: their order, their ends, and what is left when
 // their process dies.
 
+namespace actor_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -27,6 +29,7 @@ using test::comes_true;
 using test::isolated;
 using test::shared;
 using test::shared_numbers;
+using test::square;
 
 struct log_keeper {
   std::vector<int> seen;
@@ -77,7 +80,6 @@ struct log_keeper {
   int calls_tasks(int n);
 };
 
-int square(int x) { return x * x; }
 int log_keeper::calls_tasks(int n) {
   std::vector<manta::future<int>> all;
   for (int i = 0; i < n; ++i) all.push_back(manta::remote<square>(i));
@@ -586,3 +588,5 @@ TEST_CASE("the runtime ends while actors run and calls wait", "[isolation]") {
   CHECK(runs.get() == -1);
   for (const auto& f : waiting) CHECK(f.try_get().error().code() == manta::errc::cancelled);
 }
+
+}  // namespace actor_test

@@ -14,27 +14,29 @@
 #include <utility>
 #include <vector>
 
+#include "constants.hpp"
 #include "isolation/support.hpp"
+
+namespace array_test {
 
 namespace {
 
 using namespace std::chrono_literals;
 using manta::array;
 using manta::make_array;
+using manta_test::mib;
 using test::comes_true;
 using test::isolated;
+using test::pid;
 using test::shared;
 using test::shared_numbers;
-
-constexpr std::size_t mib = std::size_t{1} << 20U;
 
 struct model {
   std::string name;
   std::vector<array<double>> layers;
 };
 
-int pid() { return getpid(); }
-double total(const array<double>& a) { return std::accumulate(a.begin(), a.end(), 0.0); }
+double sum_of(const array<double>& a) { return std::accumulate(a.begin(), a.end(), 0.0); }
 double total_of_span(std::span<const double> a) { return std::accumulate(a.begin(), a.end(), 0.0); }
 array<double> counted(int n) {
   auto made = make_array<double>(static_cast<std::size_t>(n));
@@ -75,7 +77,7 @@ std::string mapped_there(const array<double>& a) { return mapping_of(a.data()); 
 std::string mapped_span(std::span<const double> a) { return mapping_of(a.data()); }
 double nested_total(array<double> a) {
   const manta::future<array<double>> more = manta::remote<doubled>(a);
-  return manta::remote<total>(more).get() + manta::remote<total>(a).get();
+  return manta::remote<sum_of>(more).get() + manta::remote<sum_of>(a).get();
 }
 // What a task keeps for the next one of its process.
 std::optional<array<double>> kept_here;
@@ -83,14 +85,14 @@ int keep(array<double> a) {
   kept_here = std::move(a);
   return getpid();
 }
-double kept_total() { return kept_here ? total(*kept_here) : -1; }
+double kept_total() { return kept_here ? sum_of(*kept_here) : -1; }
 array<double> give_kept() { return kept_here.value_or(array<double>()); }
 bool forget() {
   kept_here.reset();
   return true;
 }
 double die_reading(const array<double>& a) {
-  const double sum = total(a);
+  const double sum = sum_of(a);
   if (shared(0).fetch_add(1) < shared(1).load()) ::kill(getpid(), SIGKILL);
   return sum;
 }
@@ -130,7 +132,7 @@ double die_with_vector(const std::vector<double>& v) {
 class table {
  public:
   explicit table(array<double> rows) : rows_(std::move(rows)) {}
-  double sum() const { return total(rows_); }
+  double sum() const { return sum_of(rows_); }
   array<double> rows() const { return rows_; }
   double put(array<double> more) {
     rows_ = std::move(more);
@@ -177,26 +179,26 @@ TEST_CASE("a worker reads an array where it lies, and can't write it", "[isolati
   const manta::runtime rt(with_store(64 * mib));
   const array<double> a = counted(1'000'000);
   CHECK(manta::remote<pid>().get() != getpid());
-  CHECK(manta::remote<total>(a).get() == sum_to(1'000'000));
+  CHECK(manta::remote<sum_of>(a).get() == sum_to(1'000'000));
   CHECK(manta::remote<mapped_there>(a).get() == "r--s manta");
   CHECK(manta::remote<mapped_span>(a).get() == "r--s manta");
   CHECK(manta::remote<total_of_span>(a).get() == sum_to(1'000'000));
   CHECK(manta::remote<total_of_span>(std::vector<double>{1, 2}).get() == 3);
   CHECK(manta::remote<same>(a).get().data() == a.data());
   const array<double> small = counted(10);  // beside others, in a segment that is there
-  CHECK(manta::remote<total>(small).get() == 45);
+  CHECK(manta::remote<sum_of>(small).get() == 45);
   CHECK(manta::remote<mapped_there>(small).get() == "r--s manta");
-  CHECK(manta::remote<total>(array<double>()).get() == 0);
+  CHECK(manta::remote<sum_of>(array<double>()).get() == 0);
 }
 
 TEST_CASE("an array that a worker makes is read where it was made", "[isolation][array]") {
   const manta::runtime rt(with_store(64 * mib));
   const array<double> a = manta::remote<counted>(1'000'000).get();
-  CHECK(total(a) == sum_to(1'000'000));
+  CHECK(sum_of(a) == sum_to(1'000'000));
   CHECK(mapping_of(a.data()) == "r--s manta");
   CHECK(a.shape() == manta::array_shape(1'000'000));
   CHECK(rt.store().used_bytes >= 8'000'000);
-  CHECK(manta::remote<total>(a).get() == sum_to(1'000'000));
+  CHECK(manta::remote<sum_of>(a).get() == sum_to(1'000'000));
   // From worker to worker.
   const array<double> b = manta::remote<doubled>(manta::remote<doubled>(a)).get();
   CHECK(b[3] == 12);
@@ -206,11 +208,11 @@ TEST_CASE("an array that a worker makes is read where it was made", "[isolation]
 TEST_CASE("a small array that a worker makes goes as its bytes", "[isolation][array]") {
   const manta::runtime rt(with_store(64 * mib));
   const array<double> a = manta::remote<counted>(100).get();
-  CHECK(total(a) == sum_to(100));
+  CHECK(sum_of(a) == sum_to(100));
   CHECK(reinterpret_cast<std::uintptr_t>(a.data()) % 64 == 0);
   CHECK(rt.store().reserved_bytes == 0);
-  CHECK(manta::remote<total>(a).get() == sum_to(100));
-  CHECK(manta::remote<total>(manta::remote<doubled>(a)).get() == 2 * sum_to(100));
+  CHECK(manta::remote<sum_of>(a).get() == sum_to(100));
+  CHECK(manta::remote<sum_of>(manta::remote<doubled>(a)).get() == 2 * sum_to(100));
 }
 
 TEST_CASE("arrays in structs, containers and calls of workers are the same ones",
@@ -219,11 +221,11 @@ TEST_CASE("arrays in structs, containers and calls of workers are the same ones"
   const array<double> a = counted(100'000);
   const model m = manta::remote<scaled>(model{"m", {a, a, counted(20'000)}}).get();
   CHECK(m.name == "m!");
-  CHECK(total(m.layers[0]) == 2 * sum_to(100'000));
-  CHECK(total(m.layers[2]) == 2 * sum_to(20'000));
+  CHECK(sum_of(m.layers[0]) == 2 * sum_to(100'000));
+  CHECK(sum_of(m.layers[2]) == 2 * sum_to(20'000));
   CHECK(manta::remote<nested_total>(a).get() == 3 * sum_to(100'000));
   const manta::future<array<double>> object = manta::put(a);
-  CHECK(manta::remote<total>(object).get() == sum_to(100'000));
+  CHECK(manta::remote<sum_of>(object).get() == sum_to(100'000));
   CHECK(manta::remote<same>(object).get().data() == a.data());
 }
 
@@ -235,7 +237,7 @@ TEST_CASE("actors in workers take, keep and give arrays", "[isolation][array]") 
     CHECK(manta::remote<&table::sum>(t).get() == sum_to(100'000));
     CHECK(manta::remote<&table::rows>(t).get().data() == a.data());
     CHECK(manta::remote<&table::put>(t, manta::remote<counted>(50'000)).get() == sum_to(50'000));
-    CHECK(total(manta::remote<&table::rows>(t).get()) == sum_to(50'000));
+    CHECK(sum_of(manta::remote<&table::rows>(t).get()) == sum_to(50'000));
   }
 }
 
@@ -257,7 +259,7 @@ TEST_CASE("a worker that keeps an array has it when its node has not", "[isolati
   manta::remote<keep>(counted(100'000)).get();
   CHECK(manta::remote<kept_total>().get() == sum_to(100'000));
   CHECK(rt.store().used_bytes >= 800'000);
-  CHECK(total(manta::remote<give_kept>().get()) == sum_to(100'000));
+  CHECK(sum_of(manta::remote<give_kept>().get()) == sum_to(100'000));
   CHECK(manta::remote<forget>().get());
   CHECK(gives_all_back(rt));
   // The same with one of its own, which comes back to it.
@@ -265,8 +267,8 @@ TEST_CASE("a worker that keeps an array has it when its node has not", "[isolati
   CHECK(manta::remote<kept_total>().get() == sum_to(100'000));
   const array<double> a = manta::remote<give_kept>().get();
   CHECK(manta::remote<forget>().get());
-  CHECK(manta::remote<total>(a).get() == sum_to(100'000));
-  CHECK(total(a) == sum_to(100'000));
+  CHECK(manta::remote<sum_of>(a).get() == sum_to(100'000));
+  CHECK(sum_of(a) == sum_to(100'000));
 }
 
 TEST_CASE("what a dead worker read is free again, and what it made stays", "[isolation][array]") {
@@ -277,7 +279,7 @@ TEST_CASE("what a dead worker read is free again, and what it made stays", "[iso
     const array<double> a = counted(100'000);
     const auto f = manta::remote<die_reading>.with(once())(a);
     CHECK(failure(f).find("worker_lost: ") == 0);
-    CHECK(total(a) == sum_to(100'000));
+    CHECK(sum_of(a) == sum_to(100'000));
     shared(0) = 0;
     CHECK(manta::remote<die_reading>(a).get() == sum_to(100'000));  // in the second run
   }
@@ -288,7 +290,7 @@ TEST_CASE("what a dead worker read is free again, and what it made stays", "[iso
   shared(0) = 0;
   CHECK(manta::remote<die_writing>(100'000).get() == 100'000);
   shared(0) = 0;
-  CHECK(total(manta::remote<die_sealed>(100'000).get()) == sum_to(100'000));
+  CHECK(sum_of(manta::remote<die_sealed>(100'000).get()) == sum_to(100'000));
   CHECK(gives_all_back(rt));
   // Whose maker dies later.
   const array<double> b = manta::remote<counted>(100'000).get();
@@ -297,8 +299,8 @@ TEST_CASE("what a dead worker read is free again, and what it made stays", "[iso
   for (int i = 0; i < 2; ++i) {
     CHECK(failure(manta::remote<die_reading>.with(once())(b)).find("worker_lost: ") == 0);
   }
-  CHECK(total(b) == sum_to(100'000));
-  CHECK(manta::remote<total>(b).get() == sum_to(100'000));
+  CHECK(sum_of(b) == sum_to(100'000));
+  CHECK(manta::remote<sum_of>(b).get() == sum_to(100'000));
 }
 
 TEST_CASE("an actor that begins anew has its arrays again", "[isolation][array]") {
@@ -328,7 +330,7 @@ TEST_CASE("an actor that begins anew has its arrays again", "[isolation][array]"
 TEST_CASE("a full store is a typed answer in a worker, too", "[isolation][array]") {
   const manta::runtime rt(with_store(4 * mib, 1, 50));
   std::optional<array<double>> most = counted(3 << 17);  // 3 MiB
-  CHECK(manta::remote<total>(*most).get() == sum_to(3 << 17));
+  CHECK(manta::remote<sum_of>(*most).get() == sum_to(3 << 17));
   const std::string why = failure(manta::remote<unsealed>(1 << 18));
   CHECK(why.find("store_full") != std::string::npos);
   CHECK(why.find("asked 2097152 bytes; of 4194304 are ") != std::string::npos);
@@ -343,7 +345,7 @@ TEST_CASE("a call that was cancelled before it left holds no array", "[isolation
   const manta::runtime rt(with_store(64 * mib, 1));
   {
     std::vector<manta::future<double>> sums;
-    for (int i = 0; i < 200; ++i) sums.push_back(manta::remote<total>(counted(10'000 + i)));
+    for (int i = 0; i < 200; ++i) sums.push_back(manta::remote<sum_of>(counted(10'000 + i)));
     for (auto& one : sums) manta::cancel(one);
     for (auto& one : sums) {
       const auto got = one.try_get();
@@ -365,7 +367,7 @@ TEST_CASE("arrays go round many tasks and actors, and nothing is left", "[isolat
         const int n = 1000 + i * 379 % 40'000;
         const manta::future<array<double>> a =
             i % 2 == 0 ? manta::remote<counted>(n) : manta::put(counted(n));
-        sums.push_back(manta::remote<total>(manta::remote<doubled>(a)));
+        sums.push_back(manta::remote<sum_of>(manta::remote<doubled>(a)));
         sums.push_back(manta::remote<&table::put>(t, manta::remote<same>(a)));
         sums.push_back(manta::remote<nested_total>(a));
         expected += 6 * sum_to(n);
@@ -404,3 +406,5 @@ TEST_CASE("a large vector that the store has no room for goes as before", "[isol
   CHECK(manta::remote<total_of_vector>(v).get() == (1 << 19U));
   CHECK(manta::remote<reversed>(v).get().size() == v.size());
 }
+
+}  // namespace array_test

@@ -16,17 +16,17 @@
 
 #include "isolation/support.hpp"
 
+namespace crash_test {
 namespace {
 
 using namespace std::chrono_literals;
 using test::children_of;
 using test::comes_true;
 using test::isolated;
+using test::pid;
 using test::shared;
 using test::shared_numbers;
-
-int square(int x) { return x * x; }
-int pid() { return getpid(); }
+using test::square;
 
 int overflow(int n) {
   volatile char room[4096];
@@ -596,3 +596,5 @@ TEST_CASE("a runtime that comes after threads says so, unless there was one befo
   const manta::runtime rt(isolated());
   CHECK(manta::remote<pid>().get() != getpid());
 }
+
+}  // namespace crash_test

@@ -9,6 +9,8 @@
 
 // Handles that workers give away as soon as they have them.
 
+namespace early_handle_test {
+
 namespace {
 
 using test::comes_true;
@@ -56,3 +58,5 @@ TEST_CASE("a handle waits until the node knows its actor", "[isolation]") {
   numbers[1] = 1;
   CHECK(late.get() == 11);
 }
+
+}  // namespace early_handle_test

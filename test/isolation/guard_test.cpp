@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "constants.hpp"
 #include "isolation/support.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using manta_test::mib;
 using test::comes_true;
 using test::isolated;
 using test::shared;
 using test::shared_numbers;
-
-constexpr std::size_t mib = std::size_t{1} << 20U;
 
 int runs_once(int i) {
   ++shared(static_cast<std::size_t>(i));

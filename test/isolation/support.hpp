@@ -50,6 +50,10 @@ class shared_numbers {
 
 inline std::atomic<int>& shared(std::size_t i) { return (*shared_numbers::current)[i]; }
 
+inline int square(int x) { return x * x; }
+/// The process that runs the task.
+inline int pid() { return getpid(); }
+
 inline manta::config isolated(int workers = 2) {
   manta::config c;
   c.workers = workers;

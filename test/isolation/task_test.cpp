@@ -19,15 +19,17 @@
 
 #include "isolation/support.hpp"
 
+namespace task_test {
+
 namespace {
 
 using namespace std::chrono_literals;
 using test::isolated;
+using test::pid;
 using test::shared;
 using test::shared_numbers;
+using test::square;
 
-int pid() { return getpid(); }
-int square(int x) { return x * x; }
 // Work of a length that is known: what the test is about.
 int slow_pid(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
@@ -482,3 +484,5 @@ TEST_CASE("what tasks ask for is counted for all workers together", "[isolation]
   CHECK_THROWS_AS(manta::remote<square>.with({.resources = {{"license", 3}}})(1),
                   manta::infeasible);
 }
+
+}  // namespace task_test

@@ -216,7 +216,7 @@ TEST_CASE("a removed group refuses those who wait for it and no others", "[line]
 
 namespace {
 
-bundle random_bundle(dice& random) {
+bundle random_demand(dice& random) {
   switch (random.below(6)) {
     case 0:
       return {static_cast<double>(1 + random.below(4)), 0, 0, {}};
@@ -263,7 +263,7 @@ TEST_CASE("random events: nothing is lost, each caller's order holds in each cla
     CAPTURE(i);
     const std::size_t step = random.below(10);
     if (step < 4 && waiting.size() < 40) {
-      const auto made = d.ask(random.below(6), random_bundle(random));
+      const auto made = d.ask(random.below(6), random_demand(random));
       (d.is_held(made) ? held : waiting).push_back(made);
     } else if (step < 7 && !held.empty()) {
       std::swap(held[random.below(held.size())], held.back());

@@ -11,7 +11,7 @@ using manta::sched::describe_overuse;
 using manta::sched::worker_limits;
 using verdict = worker_limits::verdict;
 
-constexpr std::int64_t mib = std::int64_t{1} << 20U;
+constexpr std::int64_t one_mib = std::int64_t{1} << 20U;
 
 }  // namespace
 
@@ -49,8 +49,9 @@ TEST_CASE("past its limit a worker is ended with what runs there", "[sched]") {
 }
 
 TEST_CASE("the text of a limit says what was used, of what, and who uses most", "[sched]") {
-  CHECK(describe_overuse(812 * mib, 512 * mib, {{"a", mib}, {"hog", 812 * mib}}) ==
+  CHECK(describe_overuse(812 * one_mib, 512 * one_mib, {{"a", one_mib}, {"hog", 812 * one_mib}}) ==
         "too much memory: used 812 MiB of 512 MiB; largest workers: hog 812 MiB, a 1 MiB");
-  CHECK(describe_overuse(mib + 1, mib, {{"a", 1}, {"b", 2}, {"c", 3 * mib}, {"d", 4 * mib}}) ==
+  CHECK(describe_overuse(one_mib + 1, one_mib,
+                         {{"a", 1}, {"b", 2}, {"c", 3 * one_mib}, {"d", 4 * one_mib}}) ==
         "too much memory: used 2 MiB of 1 MiB; largest workers: d 4 MiB, c 3 MiB, b 1 MiB");
 }

@@ -8,15 +8,16 @@
 
 #include <catch2/catch.hpp>
 
+#include "constants.hpp"
+
 namespace {
 
 using Catch::Matchers::Contains;
 using manta::actor_options;
 using manta::options;
 using manta::spec::check;
-
-constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
+using manta_test::inf;
+using manta_test::no_number;
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "constants.hpp"
+
 namespace {
 
 using Catch::Matchers::Contains;
@@ -13,9 +15,8 @@ using manta::bundle;
 using manta::label_list;
 using manta::resource_list;
 using namespace manta::spec;
-
-constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
+using manta_test::inf;
+using manta_test::no_number;
 
 }  // namespace
 

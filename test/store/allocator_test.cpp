@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "constants.hpp"
 #include "exec/support.hpp"
 #include "store/allocator.hpp"
 
@@ -17,9 +18,8 @@ namespace {
 using manta::store::allocator;
 using manta::store::place;
 using manta_test::dice;
-
-constexpr std::uint64_t kib = std::uint64_t{1} << 10U;
-constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+using manta_test::kib;
+using manta_test::mib;
 
 // An allocator with its segments, as a store uses it, and what is in them: by object, and by place.
 class user {

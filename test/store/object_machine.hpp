@@ -12,6 +12,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "constants.hpp"
 #include "exec/support.hpp"
 #include "store/object_table.hpp"
 
@@ -27,9 +28,9 @@ using manta::store::request_id;
 using manta::store::segment_id;
 using manta::store::spilled;
 using manta_test::dice;
+using manta_test::kib;
+using manta_test::mib;
 namespace act = manta::store::act;
-
-inline constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 
 // Memory, disk and workers that do what a table says, some of it later; what lies in a place is
 // the number of an object. Every claim of the table that can be checked here is.

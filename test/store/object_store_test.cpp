@@ -25,6 +25,7 @@
 
 #include <manta/base/sanitizers.hpp>
 
+#include "constants.hpp"
 #include "exec/support.hpp"
 #include "folder.hpp"
 #include "store/object_store.hpp"
@@ -41,9 +42,8 @@ using manta::errc;
 using manta::store::object_id;
 using manta::store::object_store;
 using manta_test::dice;
-
-constexpr std::uint64_t kib = std::uint64_t{1} << 10U;
-constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+using manta_test::kib;
+using manta_test::mib;
 
 std::unique_ptr<object_store> opened(object_store::settings with) {
   auto made = object_store::open(std::move(with));

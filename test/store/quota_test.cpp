@@ -24,7 +24,7 @@ using Catch::Matchers::Contains;
 using manta::errc;
 using manta::store::quota;
 
-quota opened(const std::string& folder, std::uint64_t most) {
+quota opened_quota(const std::string& folder, std::uint64_t most) {
   auto one = quota::open(folder, most);
   if (!one) FAIL(one.error().message());
   return *std::move(one);
@@ -35,8 +35,8 @@ quota opened(const std::string& folder, std::uint64_t most) {
 TEST_CASE("stores of one user have a limit together", "[store]") {
   const manta_test::folder where;
   const std::string path = (where.path() / "mine").string();
-  const quota a = opened(path, 1000);
-  const quota b = opened(path, 1000);
+  const quota a = opened_quota(path, 1000);
+  const quota b = opened_quota(path, 1000);
   CHECK(a.take(600));
   CHECK_FALSE(b.take(401));
   CHECK(b.take(400));
@@ -45,7 +45,7 @@ TEST_CASE("stores of one user have a limit together", "[store]") {
   b.give(100);
   CHECK(a.take(100));
   {
-    const quota c = opened(path, 2000);  // may see it otherwise
+    const quota c = opened_quota(path, 2000);  // may see it otherwise
     CHECK(c.take(1000));
     CHECK_FALSE(c.take(1));
     CHECK_FALSE(a.take(1));
@@ -60,7 +60,7 @@ TEST_CASE("stores of one user have a limit together", "[store]") {
 TEST_CASE("what a store had is free when its process is killed", "[store]") {
   const manta_test::folder where;
   const std::string path = where.path().string() + "/mine";
-  const quota a = opened(path, 1000);
+  const quota a = opened_quota(path, 1000);
   int ready[2];
   REQUIRE(pipe(ready) == 0);
   const pid_t pid = fork();
@@ -85,7 +85,7 @@ TEST_CASE("what a store had is free when its process is killed", "[store]") {
 TEST_CASE("stores that take and give at the same time never have too much", "[store]") {
   const manta_test::folder where;
   const std::string path = where.path().string() + "/mine";
-  const quota watches = opened(path, 1000);
+  const quota watches = opened_quota(path, 1000);
   std::vector<pid_t> all;
   for (int p = 0; p < 3; ++p) {
     all.push_back(fork());
@@ -119,7 +119,7 @@ TEST_CASE("stores that take and give at the same time never have too much", "[st
 TEST_CASE("a store that holds the lock for ever does not stop the others", "[store]") {
   const manta_test::folder where;
   const std::string path = where.path().string() + "/mine";
-  const quota a = opened(path, 1000);
+  const quota a = opened_quota(path, 1000);
   const int file = open((path + "/store").c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(file >= 0);
   struct flock all {};
@@ -147,7 +147,7 @@ TEST_CASE("a folder that others may use is refused", "[store]") {
   CHECK(quota::open(path, 1000).error().code() == errc::invalid_config);
   std::filesystem::remove(path + "/store");
   std::vector<quota> all;
-  for (std::size_t i = 0; i < quota::most_stores; ++i) all.push_back(opened(path, 1000));
+  for (std::size_t i = 0; i < quota::most_stores; ++i) all.push_back(opened_quota(path, 1000));
   const auto one_more = quota::open(path, 1000);
   REQUIRE_FALSE(one_more);
   CHECK_THAT(one_more.error().message(), Contains("512 stores are there already"));

@@ -43,8 +43,8 @@ bytes random_bytes(dice& roll, std::size_t size) {
   return out;
 }
 
-std::unique_ptr<spill_files> opened(const std::string& folder, std::uint64_t most = plenty,
-                                    std::uint64_t file = std::uint64_t{1} << 20U) {
+std::unique_ptr<spill_files> opened_files(const std::string& folder, std::uint64_t most = plenty,
+                                          std::uint64_t file = std::uint64_t{1} << 20U) {
   auto made = spill_files::open(folder, most, file);
   if (!made) FAIL(made.error().message());
   return *std::move(made);
@@ -87,7 +87,7 @@ TEST_CASE("what is spilled comes back, and the disk holds what lives", "[store]"
   CAPTURE(seed);
   dice roll(seed);
   const manta_test::folder where;
-  const auto disk = opened(where.path().string());
+  const auto disk = opened_files(where.path().string());
   std::vector<std::pair<spilled, bytes>> live;
   std::uint64_t live_bytes = 0;
   for (int step = 0; step < 400; ++step) {
@@ -127,7 +127,7 @@ TEST_CASE("what is spilled comes back, and the disk holds what lives", "[store]"
 TEST_CASE("a spilled object whose file was changed is lost, and no other", "[store]") {
   dice roll(manta_test::run_seed());
   const manta_test::folder where;
-  const auto disk = opened(where.path().string());
+  const auto disk = opened_files(where.path().string());
   std::vector<bytes> all;
   for (int i = 0; i < 3; ++i) all.push_back(random_bytes(roll, 10'000));
   const auto at = write(*disk, all);
@@ -163,7 +163,7 @@ TEST_CASE("a spilled object whose file was changed is lost, and no other", "[sto
 TEST_CASE("a spill has a cap, and nowhere to write is said at once", "[store]") {
   dice roll(manta_test::run_seed());
   const manta_test::folder where;
-  const auto disk = opened(where.path().string(), 25'000);
+  const auto disk = opened_files(where.path().string(), 25'000);
   const bytes one = random_bytes(roll, 10'000);
   const auto first = write(*disk, {one, one});
   REQUIRE(first);
@@ -217,7 +217,7 @@ TEST_CASE("a write that the disk has no room for leaves nothing, and the next on
 TEST_CASE("the last object of a file is forgotten while the next one is written", "[store]") {
   dice roll(manta_test::run_seed());
   const manta_test::folder where;
-  const auto disk = opened(where.path().string(), plenty, plenty);
+  const auto disk = opened_files(where.path().string(), plenty, plenty);
   const bytes large = random_bytes(roll, 300'000);
   for (int i = 0; i < 100; ++i) {
     const auto first = write(*disk, {bytes(100)});
@@ -233,7 +233,7 @@ TEST_CASE("the last object of a file is forgotten while the next one is written"
 
 TEST_CASE("several threads spill, read back and forget at the same time", "[store]") {
   const manta_test::folder where;
-  const auto disk = opened(where.path().string(), plenty, 100'000);
+  const auto disk = opened_files(where.path().string(), plenty, 100'000);
   std::atomic<int> wrong{0};
   std::vector<std::thread> all;
   for (unsigned t = 0; t < 4; ++t) {

@@ -55,7 +55,7 @@ bytes recorded() {
   return {all.begin() + 64, all.end()};
 }
 
-bytes random_bytes(dice& roll, std::size_t most) {
+bytes random_frame(dice& roll, std::size_t most) {
   bytes out(roll.below(most));
   for (std::byte& one : out) one = static_cast<std::byte>(roll.next());
   return out;
@@ -101,7 +101,7 @@ bytes spoiled(dice& roll, const bytes& honest) {
 void say(const raw_socket& to, dice& roll, const bytes& honest) {
   const std::size_t kind = roll.below(8);
   if (kind == 0) {
-    to.send(random_bytes(roll, 200));
+    to.send(random_frame(roll, 200));
     return;
   }
   if (kind == 1) {
@@ -112,7 +112,7 @@ void say(const raw_socket& to, dice& roll, const bytes& honest) {
   }
   to.greet(someone(6));
   if (kind == 2) {
-    to.send(random_bytes(roll, 2000));
+    to.send(random_frame(roll, 2000));
   } else if (kind == 3) {
     to.send(crafted(roll));
   } else {
