@@ -4,6 +4,7 @@
 set(manta_sources
   src/actor_front.cpp
   src/array.cpp
+  src/arrow.cpp
   src/awaitable.cpp
   src/barrier.cpp
   src/base/check.cpp

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <manta/arrow.hpp>
 #include <manta/manta.hpp>
 
 #include <catch2/catch.hpp>
@@ -76,4 +77,16 @@ TEST_CASE("snippet: an array is shared by tasks", "[snippet]") {
   CHECK(report.limit_bytes == 64 << 20);
   CHECK(report.used_bytes >= field.size() * sizeof(double));
   CHECK(report.reserved_bytes >= report.used_bytes);
+}
+
+// Numbers for a library that knows Arrow's C data interface, and from one.
+TEST_CASE("snippet: an array goes to another library and back", "[snippet]") {
+  const manta::runtime rt;
+  ArrowSchema schema;
+  ArrowArray values;
+  manta::export_to_arrow(manta::make_array(std::vector<float>{1, 2, 3, 4}), &schema, &values);
+  CHECK(values.length == 4);  // the other side reads them where they lie, and releases both
+
+  const auto back = manta::import_from_arrow<float>(&schema, &values, {2, 2});  // it does
+  CHECK(back[3] == 4);
 }
