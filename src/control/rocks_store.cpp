@@ -51,7 +51,7 @@ struct pending {
   std::size_t bytes = 0;
 };
 
-std::size_t bytes_of(const batch& what) noexcept {
+std::size_t room_of(const batch& what) noexcept {
   std::size_t sum = sizeof(pending);
   for (const condition& one : what.conditions) sum += sizeof one + one.key.size();
   for (const change& one : what.changes) sum += sizeof one + one.key.size() + one.value.size();
@@ -231,7 +231,7 @@ void rocks_store::commit(batch what, answer<outcome> then) {
   if (good) {
     pending one{std::move(what), std::move(then), 0};
     try {
-      one.bytes = bytes_of(one.what);
+      one.bytes = room_of(one.what);
       good = queue_.push(one);
     } catch (const std::bad_alloc&) {
       good = error::out_of_memory();

@@ -23,7 +23,7 @@ constexpr std::uint32_t running = 0;
 constexpr std::uint32_t waiting = 1;
 constexpr std::uint32_t fired = 2;
 constexpr std::uint32_t interrupted = 3;
-constexpr std::uint32_t released = 4;
+constexpr std::uint32_t was_released = 4;
 constexpr std::uint32_t phases = 7;
 constexpr std::uint32_t stop = 8;
 constexpr std::uint32_t doom = 16;
@@ -313,7 +313,7 @@ void suspension::take_fire() noexcept {
   std::uint32_t word = phase.load(std::memory_order_relaxed);
   for (;;) {
     const bool is_released = (word & phases) == interrupted;
-    const std::uint32_t to = (word & ~phases) | (is_released ? released : fired);
+    const std::uint32_t to = (word & ~phases) | (is_released ? was_released : fired);
     if (phase.compare_exchange_weak(word, to, std::memory_order_acq_rel,
                                     std::memory_order_relaxed)) {
       break;
@@ -394,12 +394,12 @@ bool await_node::left_early(std::uint32_t found) noexcept {
   suspension* const s = strand_;
   s->take_back_cores();
   if ((s->phase.load(std::memory_order_relaxed) & doom) != 0) {
-    s->leave_to(released);
+    s->leave_to(was_released);
     coroutine_turn::current().is_doomed = true;
     return true;
   }
   if (found == must_stop) {
-    s->leave_to(released);  // resumed finds it and throws
+    s->leave_to(was_released);  // resumed finds it and throws
   } else {
     s->leave_to(running);
     strand_ = nullptr;
@@ -413,12 +413,12 @@ void await_node::wake(waiter* self) noexcept {
 
 bool await_node::is_interrupted() const noexcept {
   const std::uint32_t phase = strand_->phase.load(std::memory_order_relaxed) & phases;
-  return phase == interrupted || phase == released;
+  return phase == interrupted || phase == was_released;
 }
 
 bool await_node::has_fired() const noexcept {
   const std::uint32_t phase = strand_->phase.load(std::memory_order_acquire) & phases;
-  return phase == fired || phase == released;
+  return phase == fired || phase == was_released;
 }
 
 void await_node::raise_cancelled() {

@@ -26,7 +26,7 @@ error removed_error(sched::group_id id) {
                       id & 0xffffffffU)};
 }
 
-error ended_error() {
+error group_ended_error() {
   return {errc::cancelled,
           "the runtime ended before the task began; get its result before it goes"};
 }
@@ -146,7 +146,7 @@ std::unique_ptr<resource_claim> desk::prepare(const spec::demand& asked, const p
 desk::answer desk::ask(resource_claim& c) {
   claim& one = claim::of(c);
   if (!is_current(one)) {
-    c.refusal = ended_error();
+    c.refusal = group_ended_error();
     return answer::refused;
   }
   const bool is_in_group = one.where.by == placement::rule::group;

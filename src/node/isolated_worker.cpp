@@ -43,8 +43,8 @@ using namespace std::chrono_literals;
 using page = wire::worker_page;
 using wire::slot_state;
 
-constexpr std::chrono::microseconds always_spin{2};
-constexpr std::size_t most_early_stops = 1024;
+constexpr std::chrono::microseconds longest_spin{2};
+constexpr std::size_t most_kept_stops = 1024;
 
 }  // namespace
 
@@ -120,7 +120,7 @@ void isolated_worker::wait_for_message() noexcept {
     if (round % 16 != 0) continue;
     const base::time_point now = base::now();
     if (now < until) {
-      if (now - from > always_spin) sched_yield();  // who is to send may need this very core
+      if (now - from > longest_spin) sched_yield();  // who is to send may need this very core
       continue;
     }
     ring_sleep nap(main_sleep_);
@@ -408,7 +408,7 @@ void isolated_worker::obey(std::uint64_t number) noexcept {
     const auto found = running_.find(number);
     if (found == running_.end()) {
       // It may be about to begin. Numbers grow, so the old ones mean nothing any more.
-      if (early_stops_.size() >= most_early_stops) early_stops_.clear();
+      if (early_stops_.size() >= most_kept_stops) early_stops_.clear();
       early_stops_.insert(number);
       return;
     }

@@ -25,7 +25,7 @@ namespace manta::inline v0::node {
 
 namespace {
 
-constexpr const char* shown = "a task of an isolated worker";
+constexpr const char* shown_name = "a task of an isolated worker";
 constexpr const char* shown_call = "a call of an isolated worker";
 constexpr const char* shown_spawn = "an actor of an isolated worker";
 
@@ -79,8 +79,8 @@ const exec::job_ops passed_job::ops = {
     .size = sizeof(passed_job),
     .front = 0,
     .in_place = false,
-    .function = shown,
-    .function_hash = base::hash_name(shown),
+    .function = shown_name,
+    .function_hash = base::hash_name(shown_name),
     .carrier = nullptr,
 };
 

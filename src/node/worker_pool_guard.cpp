@@ -150,7 +150,7 @@ std::int64_t resident_bytes(std::int64_t pid) noexcept {
   return found == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-std::string shown(const worker_output::speaker& one, std::uint64_t worker) {
+std::string shown_user(const worker_output::speaker& one, std::uint64_t worker) {
   return one.name.empty() ? fmt::format("worker {}, pid {}", worker, one.pid)
                           : fmt::format("{} (worker {}, pid {})", one.name, worker, one.pid);
 }
@@ -174,7 +174,7 @@ void worker_pool::guard_memory() noexcept {
     }
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      users.push_back({shown(speaker_at(*all[i]), all[i]->unique), used[i]});
+      users.push_back({shown_user(speaker_at(*all[i]), all[i]->unique), used[i]});
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       hand& one = *all[i];

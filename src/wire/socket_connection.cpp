@@ -13,7 +13,7 @@ namespace manta::inline v0::wire {
 
 namespace {
 
-namespace schema = manta_mailbox_schema;
+namespace box_schema = manta_mailbox_schema;
 
 constexpr std::size_t most_batch = 1024;
 constexpr std::size_t most_batch_bytes = std::size_t{1} << 20U;
@@ -30,7 +30,7 @@ capnp::ReaderOptions options_for(const socket_settings& how) {
   return out;
 }
 
-kj::ArrayPtr<const kj::byte> data_of(std::span<const std::byte> bytes) {
+kj::ArrayPtr<const kj::byte> kj_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
 }
 
@@ -48,11 +48,11 @@ std::uint64_t words_of(std::span<const frame_buffer> batch) {
   return words + 2 * batch.size();
 }
 
-void put(schema::Mailbox::DeliverParams::Builder to, std::span<const frame_buffer> batch) {
+void put(box_schema::Mailbox::DeliverParams::Builder to, std::span<const frame_buffer> batch) {
   auto list = to.initMessages(static_cast<kj::uint>(batch.size()));
   const capnp::Orphanage from = capnp::Orphanage::getForMessageContaining(to);
   for (kj::uint i = 0; i < list.size(); ++i) {
-    const auto data = data_of(batch[i].bytes());
+    const auto data = kj_bytes(batch[i].bytes());
     if (is_referred_to(batch[i])) {
       list.adopt(i, from.referenceExternalData(data));
     } else {
@@ -63,7 +63,7 @@ void put(schema::Mailbox::DeliverParams::Builder to, std::span<const frame_buffe
 
 kj::Exception closed() { return KJ_EXCEPTION(DISCONNECTED, "the mailbox is closed"); }
 
-error nonsense(std::string found) {
+error not_a_batch(std::string found) {
   return error(errc::decode_failed,
                fmt::format("wire: a batch of messages was to come, found {}; the connection is "
                            "closed: compare the builds of both processes",
@@ -75,7 +75,7 @@ error nonsense(std::string found) {
 // What the peer calls. KJ destroys such classes by other means than a virtual destructor.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
-class socket_connection::mailbox final : public schema::Mailbox::Server {
+class socket_connection::mailbox final : public box_schema::Mailbox::Server {
  public:
   explicit mailbox(place of) : of_(std::move(of)) {}
   virtual ~mailbox() noexcept(false) = default;
@@ -106,7 +106,7 @@ socket_connection::socket_connection(std::shared_ptr<socket_state> state,
   capnp::MallocMessageBuilder scratch(16);
   auto other = scratch.initRoot<capnp::rpc::twoparty::VatId>();
   other.setSide(capnp::rpc::twoparty::Side::SERVER);
-  peer_ = rpc_.bootstrap(other).castAs<schema::Mailbox>();
+  peer_ = rpc_.bootstrap(other).castAs<box_schema::Mailbox>();
   tasks_.add(network_.onDisconnect().then([this] { finish(reason(nullptr)); }));
   watch_the_slow();
 }
@@ -151,7 +151,7 @@ void socket_connection::send_batch() {
   state_->at().await(1);
   auto request = peer_.deliverRequest(capnp::MessageSize{words_of(batch_), 0});
   put(request, batch_);
-  tasks_.add(request.send().then([this](capnp::Response<schema::Mailbox::DeliverResults>&& is) {
+  tasks_.add(request.send().then([this](capnp::Response<box_schema::Mailbox::DeliverResults>&& is) {
     const auto room = is.getRoom();
     got_room(room.getMessages(), room.getBytes());
   }));
@@ -159,7 +159,7 @@ void socket_connection::send_batch() {
 
 void socket_connection::got_room(std::size_t messages, std::size_t bytes) {
   if (messages == 0 || bytes == 0) {
-    finish(nonsense("an answer that has room for nothing"));
+    finish(not_a_batch("an answer that has room for nothing"));
     return;
   }
   std::size_t size = 0;
@@ -168,7 +168,7 @@ void socket_connection::got_room(std::size_t messages, std::size_t bytes) {
   if (network_.getCurrentQueueCount() == 0) answered_.clear();
   if (network_.getCurrentQueueCount() != 0) answered_.push_back(std::move(batch_));
   if (answered_.size() > most_answered) {
-    finish(nonsense("answers to batches that it has not read"));
+    finish(not_a_batch("answers to batches that it has not read"));
     return;
   }
   credit_messages_ = messages;
@@ -199,15 +199,15 @@ void socket_connection::watch_the_slow() {
 
 result<std::vector<frame_buffer>> socket_connection::accept_batch(messages_reader messages) {
   if (messages.size() == 0 || messages.size() > std::min(given_messages_, most_batch)) {
-    return nonsense(fmt::format("{} messages where there is room for {}", messages.size(),
-                                std::min(given_messages_, most_batch)));
+    return not_a_batch(fmt::format("{} messages where there is room for {}", messages.size(),
+                                   std::min(given_messages_, most_batch)));
   }
   std::vector<frame_buffer> batch(messages.size());
   std::size_t before = 0;  // bytes of those that are not the last
   for (kj::uint i = 0; i < messages.size(); ++i) {
     const capnp::Data::Reader one = messages[i];
     if (one.size() == 0 || one.size() > state_->settings().frame_limit || before >= given_bytes_) {
-      return nonsense(
+      return not_a_batch(
           fmt::format("a message of {} bytes behind others of {}, where there is room "
                       "for {}",
                       one.size(), before, given_bytes_));

@@ -46,14 +46,15 @@ using manta_test::entry_of;
 int hidden(int value) { return value; }
 
 // A library, loaded as long as this lives.
-class library {
+class loaded_library {
  public:
-  explicit library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  explicit loaded_library(const std::string& path)
+      : handle_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) FAIL(dlerror());
   }
-  library(const library&) = delete;
-  library& operator=(const library&) = delete;
-  ~library() { dlclose(handle_); }
+  loaded_library(const loaded_library&) = delete;
+  loaded_library& operator=(const loaded_library&) = delete;
+  ~loaded_library() { dlclose(handle_); }
   const codec::entry& entry(const char* function) const {
     return *reinterpret_cast<const codec::entry* (*)()>(dlsym(handle_, function))();
   }
@@ -220,7 +221,7 @@ TEST_CASE("an id is the module's build and the entry's place in it", "[identity]
   CHECK(leads_to(id, e));
   CHECK_FALSE(codec::id_of(entry_of<&hidden>()) == id);
 
-  const library plugin(with_build_id);
+  const loaded_library plugin(with_build_id);
   const codec::entry& other = plugin.entry("plugin_alone");
   REQUIRE(dladdr(&other, &info) != 0);
   CHECK(codec::id_of(other).module == told_build);
@@ -252,7 +253,7 @@ TEST_CASE("an id of another build is refused with both builds named", "[identity
   CHECK_THAT(found.error().message(),
              Contains("of build feedfacecafebeef") && Contains(hex(own) + " (" + self + ")") &&
                  Contains("run the same build") && !Contains("no function at that offset"));
-  const library plugin(with_build_id);
+  const loaded_library plugin(with_build_id);
   CHECK_THAT(codec::find(id).error().message(),
              Contains(hex(own) + " (" + self + ")") &&
                  Contains("0123456789abcdef (" + with_build_id + ")"));
@@ -282,7 +283,7 @@ TEST_CASE("an offset where no entry begins is refused, however near", "[identity
 TEST_CASE("entries come with their library and go with it", "[identity]") {
   function_id id;
   {
-    const library plugin(with_build_id);
+    const loaded_library plugin(with_build_id);
     const codec::entry& e = plugin.entry("plugin_alone");
     id = codec::id_of(e);
     CHECK(leads_to(id, e));
@@ -290,13 +291,13 @@ TEST_CASE("entries come with their library and go with it", "[identity]") {
   }
   REQUIRE_FALSE(is_loaded(with_build_id));
   CHECK(code_of(id) == errc::unknown_function);
-  const library again(with_build_id);
+  const loaded_library again(with_build_id);
   CHECK(leads_to(id, again.entry("plugin_alone")));
 }
 
 TEST_CASE("a template that program and library instantiate has an entry in each", "[identity]") {
   const codec::entry& ours = entry_of<&manta_test::twice<int>>();
-  const library plugin(with_build_id);
+  const loaded_library plugin(with_build_id);
   const codec::entry& theirs = plugin.entry("plugin_twice");
   CHECK(&ours != &theirs);
   CHECK_FALSE(codec::id_of(ours) == codec::id_of(theirs));
@@ -309,7 +310,7 @@ TEST_CASE("a library without a build id is known by its file's content", "[ident
   const manta_test::folder place;
   function_id id;
   {
-    const library plugin(without_build_id);
+    const loaded_library plugin(without_build_id);
     const codec::entry& e = plugin.entry("plugin_alone");
     id = codec::id_of(e);
     CHECK(id.module != told_build);
@@ -318,13 +319,13 @@ TEST_CASE("a library without a build id is known by its file's content", "[ident
   }
   {
     // Elsewhere and under another name, but the same bytes.
-    const library copy(copy_into(place, without_build_id, "copy.so"));
+    const loaded_library copy(copy_into(place, without_build_id, "copy.so"));
     CHECK(codec::id_of(copy.entry("plugin_alone")) == id);
   }
   // One byte more makes another build.
   const std::string longer = copy_into(place, without_build_id, "longer.so");
   std::filesystem::resize_file(longer, std::filesystem::file_size(longer) + 1);
-  const library other(longer);
+  const loaded_library other(longer);
   CHECK(codec::id_of(other.entry("plugin_alone")).offset == id.offset);
   CHECK(codec::id_of(other.entry("plugin_alone")).module != id.module);
 }
@@ -334,7 +335,7 @@ TEST_CASE("a library whose file is gone is known by its memory", "[identity]") {
   const std::string path = copy_into(place, without_build_id, "gone.so");
   std::uint64_t first = 0;
   {
-    const library plugin(path);
+    const loaded_library plugin(path);
     std::filesystem::remove(path);
     const codec::entry& e = plugin.entry("plugin_alone");
     first = codec::id_of(e).module;
@@ -343,18 +344,18 @@ TEST_CASE("a library whose file is gone is known by its memory", "[identity]") {
   }
   // Wherever it lies.
   copy_into(place, without_build_id, "gone.so");
-  const library elsewhere(with_build_id);
-  const library plugin(path);
+  const loaded_library elsewhere(with_build_id);
+  const loaded_library plugin(path);
   std::filesystem::remove(path);
   CHECK(codec::id_of(plugin.entry("plugin_alone")).module == first);
 }
 
 TEST_CASE("a file loaded twice is one build, and either copy serves", "[identity]") {
   const manta_test::folder place;
-  auto one = std::make_unique<library>(with_build_id);
+  auto one = std::make_unique<loaded_library>(with_build_id);
   const std::uint64_t hash = codec::table_hash();
   const std::size_t count = codec::describe_table().functions.size();
-  const library two(copy_into(place, with_build_id, "copy.so"));
+  const loaded_library two(copy_into(place, with_build_id, "copy.so"));
   const codec::entry& first = one->entry("plugin_alone");
   const codec::entry& second = two.entry("plugin_alone");
   const function_id id = codec::id_of(second);
@@ -374,22 +375,22 @@ TEST_CASE("the table's hash tells sets of functions apart, not the order they ca
   std::uint64_t one = 0;
   std::uint64_t both = 0;
   {
-    const library a(with_build_id);
+    const loaded_library a(with_build_id);
     one = codec::table_hash();
     CHECK(one != alone);
-    const library b(without_build_id);
+    const loaded_library b(without_build_id);
     both = codec::table_hash();
     CHECK(both != one);
   }
   CHECK(codec::table_hash() == alone);
-  const library b(without_build_id);
+  const loaded_library b(without_build_id);
   CHECK(codec::table_hash() != one);  // as many functions, but others
-  const library a(with_build_id);
+  const loaded_library a(with_build_id);
   CHECK(codec::table_hash() == both);
 }
 
 TEST_CASE("the table as a value lists each function once, with its id and its name", "[identity]") {
-  const library plugin(with_build_id);
+  const loaded_library plugin(with_build_id);
   const codec::function_table table = codec::describe_table();
   CHECK(table.build == codec::id_of(entry_of<&ns::square>()).module);
   CHECK(table.file == std::filesystem::read_symlink("/proc/self/exe").string());
@@ -468,7 +469,7 @@ TEST_CASE("lookups go on while entries and libraries come and go", "[identity]")
   const function_id id = codec::id_of(stays);
   const std::uint64_t before = codec::table_hash();
   const function_id gone = [] {
-    const library plugin(with_build_id);
+    const loaded_library plugin(with_build_id);
     return codec::id_of(plugin.entry("plugin_alone"));
   }();
   std::atomic<bool> is_over{false};
@@ -497,7 +498,7 @@ TEST_CASE("lookups go on while entries and libraries come and go", "[identity]")
     });
   }
   for (int round = 0; round < manta_test::scaled(200); ++round) {
-    const library plugin(with_build_id);
+    const loaded_library plugin(with_build_id);
     const codec::entry& e = plugin.entry("plugin_alone");
     if (!leads_to(codec::id_of(e), e)) ++wrong;
   }

@@ -14,6 +14,7 @@
 
 #include "exec/support.hpp"
 
+namespace ledger_test {
 namespace {
 
 using manta::bundle;
@@ -364,3 +365,5 @@ TEST_CASE("random takes, groups and returns agree with plain sums", "[ledger]") 
   for (group* g : groups) l.remove(*g);
   CHECK(l.report().free == l.report().total);
 }
+
+}  // namespace ledger_test

@@ -13,6 +13,7 @@
 
 #include "exec/support.hpp"
 
+namespace line_test {
 namespace {
 
 using manta::bundle;
@@ -373,3 +374,5 @@ TEST_CASE("a thousand waiting groups and their removal leave nothing", "[line]")
   CHECK(d.waits.waiting() == 0);
   CHECK(d.has.report().free == d.has.report().total);
 }
+
+}  // namespace line_test

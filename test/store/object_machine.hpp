@@ -143,7 +143,7 @@ class machine {
 };
 
 // A machine whose node makes and reads objects, all at once.
-class node : public machine {
+class store_node : public machine {
  public:
   using machine::machine;
   dice roll{1};

@@ -21,7 +21,7 @@ using namespace test_store;
 // Random events at a node and three workers that die now and then.
 class storm {
  public:
-  node n;
+  store_node n;
 
   storm(std::uint64_t seed, std::uint64_t budget) : n(budget), budget_(budget) {
     n.roll = dice(seed);

@@ -18,7 +18,7 @@ using namespace test_store;
 }  // namespace
 
 TEST_CASE("what does not fit is spilled, and comes back when it is read", "[store]") {
-  node n(100 * mib);
+  store_node n(100 * mib);
   for (object_id one = 1; one <= 40; ++one) REQUIRE(n.make(one, 10 * mib));
   CHECK(n.spills > 25);
   CHECK(n.table.reserved_bytes() <= 100 * mib);
@@ -38,7 +38,7 @@ TEST_CASE("what does not fit is spilled, and comes back when it is read", "[stor
 }
 
 TEST_CASE("who was used longest ago leaves first, caches before what is needed", "[store]") {
-  node n(100 * mib);
+  store_node n(100 * mib);
   for (object_id one = 1; one <= 8; ++one) REQUIRE(n.make(one, 10 * mib));
   n.table.keep_as_cache(7);
   n.table.keep_as_cache(5);
@@ -59,7 +59,7 @@ TEST_CASE("who was used longest ago leaves first, caches before what is needed",
 }
 
 TEST_CASE("what is read stays where it is, and a full store says who reads", "[store]") {
-  node n(100 * mib);
+  store_node n(100 * mib);
   std::vector<object_id> all;
   for (object_id one = 1; one <= 9; ++one) {
     REQUIRE(n.make(one, 10 * mib));
@@ -89,7 +89,7 @@ TEST_CASE("what is read stays where it is, and a full store says who reads", "[s
 }
 
 TEST_CASE("a disk or a machine without room is waited for", "[store]") {
-  node n(100 * mib);
+  store_node n(100 * mib);
   for (object_id one = 1; one <= 9; ++one) REQUIRE(n.make(one, 10 * mib));
   n.is_disk_full = true;
   const request_id asked = n.ask(50, 40 * mib);
@@ -103,7 +103,7 @@ TEST_CASE("a disk or a machine without room is waited for", "[store]") {
   n.write(n.granted.at(asked)[0], 50);
   n.table.seal(50);
 
-  node m(100 * mib);
+  store_node m(100 * mib);
   m.is_memory_short = true;
   const request_id first = m.ask(1, 10 * mib);
   m.finish_all(m.roll);
@@ -120,7 +120,7 @@ TEST_CASE("a disk or a machine without room is waited for", "[store]") {
 }
 
 TEST_CASE("an object that the disk lost is said to be, to all who ask", "[store]") {
-  node n(50 * mib);
+  store_node n(50 * mib);
   for (object_id one = 1; one <= 10; ++one) REQUIRE(n.make(one, 10 * mib));
   n.break_disk();
   const request_id first = n.want({10, 1});
@@ -139,7 +139,7 @@ TEST_CASE("an object that the disk lost is said to be, to all who ask", "[store]
 
 TEST_CASE("what a worker made stays when it dies, in segments that go when they are empty",
           "[store]") {
-  node n(100 * mib);
+  store_node n(100 * mib);
   const segment_id its = n.worker_segment(8 * mib, 5);
   REQUIRE(its != 0);
   for (object_id one = 1; one <= 4; ++one) {
@@ -171,7 +171,7 @@ TEST_CASE("what a worker made stays when it dies, in segments that go when they 
 }
 
 TEST_CASE("a worker's empty segments are asked for when there is no room", "[store]") {
-  node n(64 * mib);
+  store_node n(64 * mib);
   const segment_id its = n.worker_segment(48 * mib, 5);
   REQUIRE(its != 0);
   const request_id asked = n.ask(1, 30 * mib);
@@ -196,7 +196,7 @@ TEST_CASE("a worker's empty segments are asked for when there is no room", "[sto
 }
 
 TEST_CASE("who waits to restore does not keep others from what is there", "[store]") {
-  node n(100 * mib);
+  store_node n(100 * mib);
   for (object_id one = 1; one <= 10; ++one) REQUIRE(n.make(one, 11 * mib));
   for (object_id one = 2; one <= 10; ++one) REQUIRE(n.pin(one));
   const request_id reader = n.want({1});
@@ -213,7 +213,7 @@ TEST_CASE("who waits to restore does not keep others from what is there", "[stor
 }
 
 TEST_CASE("two who want more than there is room for do not hold each other up", "[store]") {
-  node n(25 * mib);
+  store_node n(25 * mib);
   for (object_id one = 1; one <= 4; ++one) REQUIRE(n.make(one, 10 * mib));
   REQUIRE(n.pin(1));
   REQUIRE(n.pin(3));

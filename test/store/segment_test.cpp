@@ -22,6 +22,7 @@
 
 #include "store/segment.hpp"
 
+namespace segment_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -196,3 +197,5 @@ TEST_CASE("thousands of segments leave no descriptor and no mapping", "[store]")
   }
   CHECK(files() == before);
 }
+
+}  // namespace segment_test

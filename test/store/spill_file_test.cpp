@@ -26,6 +26,7 @@
 #include "folder.hpp"
 #include "store/spill_file.hpp"
 
+namespace spill_file_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -255,3 +256,5 @@ TEST_CASE("several threads spill, read back and forget at the same time", "[stor
   CHECK(wrong == 0);
   CHECK(disk->bytes() == 0);
 }
+
+}  // namespace spill_file_test

@@ -13,6 +13,7 @@
 
 #include "wire/link_support.hpp"
 
+namespace socket_link_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -277,3 +278,5 @@ TEST_CASE("a listener without descriptors goes on when there are some", "[wire][
   CHECK(got.has_value());
   CHECK(house.accept() != nullptr);
 }
+
+}  // namespace socket_link_test

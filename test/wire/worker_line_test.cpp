@@ -19,6 +19,7 @@
 #include "wire/frame_line.hpp"
 #include "wire/message.hpp"
 
+namespace worker_line_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -200,3 +201,5 @@ TEST_CASE("parts that can't be a frame break the line", "[wire]") {
   CHECK(is_broken({{bytes(16, std::byte{0xff}), 1}}));  // too long for anything
   CHECK_FALSE(is_broken({{half, 1}, {bytes(400), 0}}));
 }
+
+}  // namespace worker_line_test
