@@ -16,6 +16,7 @@
 // sides need. Not a part of manta.hpp. The numbers go there one after the other; how many there are
 // in each direction, which Arrow's primitive arrays do not know, is to be said beside it.
 
+/// @cond Arrow's names, which its specification explains; each library that uses them has these.
 #ifndef ARROW_C_DATA_INTERFACE
 #define ARROW_C_DATA_INTERFACE
 #define ARROW_FLAG_DICTIONARY_ORDERED 1
@@ -48,6 +49,7 @@ struct ArrowArray {
 };
 }
 #endif
+/// @endcond
 
 namespace manta::inline v0 {
 
