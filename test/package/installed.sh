@@ -69,7 +69,8 @@ if command -v pkg-config >/dev/null; then
   LD_LIBRARY_PATH=$libdir runs "$work/pkg/consumer"
 fi
 
-# All examples from one of the packages, the smallest one from each: they take most of the time.
+# All examples are configured with one of the packages, the smallest one with each; some are built, for
+# they take most of the time, and the tree's own build has all of them.
 for list in "$source_dir"/examples/*/CMakeLists.txt; do
   example=$(basename "$(dirname "$list")")
   case $linkage-$3-$example in
@@ -77,6 +78,11 @@ for list in "$source_dir"/examples/*/CMakeLists.txt; do
     shared-* | static-*clang*) continue ;;
   esac
   configure "$source_dir/examples/$example" "$work/$example" -DCMAKE_PREFIX_PATH="$prefix"
-  build "$work/$example"
-  echo "ok: examples/$example builds from the package"
+  case $example in
+    hello | evolution_strategies | crash_proof)
+      build "$work/$example"
+      echo "ok: examples/$example builds from the package"
+      ;;
+    *) echo "ok: examples/$example finds the package" ;;
+  esac
 done
