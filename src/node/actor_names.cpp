@@ -36,7 +36,9 @@ base::id actor_names::name(exec::actor_core* core, std::uint64_t process) {
 base::id actor_names::draw(exec::actor_core* core, std::uint64_t process) {
   const base::id id = name(core, process);
   const std::lock_guard lock(mutex_);
-  by_id_.find(id)->second.is_told = false;
+  entry& one = by_id_.find(id)->second;
+  one.is_told = false;
+  one.teller = std::this_thread::get_id();
   return id;
 }
 
@@ -49,7 +51,9 @@ void actor_names::told(exec::actor_core* core) {
 std::optional<base::id> actor_names::known(const exec::actor_core* core) {
   const std::lock_guard lock(mutex_);
   const auto found = by_core_.find(core);
-  if (found == by_core_.end() || !by_id_.find(found->second)->second.is_told) return std::nullopt;
+  if (found == by_core_.end()) return std::nullopt;
+  const entry& one = by_id_.find(found->second)->second;
+  if (!one.is_told && one.teller != std::this_thread::get_id()) return std::nullopt;
   return found->second;
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -44,7 +45,7 @@ class actor_names {
   /// The id of a core, drawn for `process` when it has none yet; keeps the core's block.
   base::id name(exec::actor_core* core, std::uint64_t process);
   /// The same for one that the node has not heard of yet: not known() until it was told, since what
-  /// names the actor must not come there first.
+  /// names the actor must not come there first; but to this thread, which tells.
   base::id draw(exec::actor_core* core, std::uint64_t process);
   void told(exec::actor_core* core);
   std::optional<base::id> known(const exec::actor_core* core);
@@ -72,6 +73,7 @@ class actor_names {
     std::uint64_t lent = 0;
     bool is_over = false;
     bool is_told = true;
+    std::thread::id teller{};  // until it is told
   };
   std::mutex mutex_;
   std::unordered_map<base::id, entry, hash> by_id_;

@@ -266,9 +266,9 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     request = note_request(construction);
     write_spawn(*on, *of, construction, id, {unique_, request});
     send(*on);
-    actor_names::global().told(of);
-    // Its calls go at once: who is given a handle by this caller shall not overtake them.
+    // Calls that wait go first: whom their caller gives a handle then shall not overtake them.
     of->begin(nullptr);
+    actor_names::global().told(of);
     constructed(construction);
   } catch (...) {
     delete static_cast<mirror_note*>(std::exchange(of->seat, nullptr));
