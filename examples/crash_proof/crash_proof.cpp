@@ -87,7 +87,8 @@ class killer {
     while (!changed_.wait_for(lock, pause, [this] { return is_over_; })) {
       std::vector<pid_t> workers;
       for (const manta::worker_stats& one : rt.stats().workers) {
-        if (one.process != 0) workers.push_back(one.process);
+        // One that has run nothing yet may be left: the engine gives up when all die at once.
+        if (one.process != 0 && one.tasks_run > 0) workers.push_back(one.process);
       }
       if (workers.empty()) continue;
       if (kill(workers[choice.below(static_cast<std::uint32_t>(workers.size()))], SIGKILL) == 0)

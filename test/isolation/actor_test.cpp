@@ -53,6 +53,10 @@ struct log_keeper {
     return std::accumulate(b.begin(), b.end(), a);
   }
   void fails(const std::string& what) { throw std::out_of_range(what); }
+  int dies_when_told(int signal) {
+    comes_true([] { return shared(2) != 0; });
+    return dies(signal);
+  }
   int dies(int signal) {
     ++shared(1);
     kill(getpid(), signal);
@@ -250,9 +254,10 @@ TEST_CASE("a restarted actor begins anew, with the calls that had not begun", "[
   const manta::runtime rt(isolated());
   const auto a = manta::spawn<log_keeper>.with({.max_restarts = 2})(50);
   CHECK(manta::remote<&log_keeper::add>(a, 51).get() == 2);
-  const auto dies = manta::remote<&log_keeper::dies>(a, SIGABRT);
+  const auto dies = manta::remote<&log_keeper::dies_when_told>(a, SIGABRT);
   std::vector<manta::future<int>> behind;
   for (int i = 0; i < 100; ++i) behind.push_back(manta::remote<&log_keeper::add>(a, i));
+  numbers[2] = 1;  // a call that comes between its death and its restart fails still
   CHECK_THROWS_AS(dies.get(), manta::actor_lost);
   for (int i = 0; i < 100; ++i) CHECK(behind[static_cast<std::size_t>(i)].get() == i + 2);
   const std::vector<int> all = manta::remote<&log_keeper::all>(a).get();
