@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The body of a manta_compile_fail test: cmake -Dcompiler= -Dinclude= -Dheaders= -Dfile= -Dregex= -P
-# this, with -Dsecond=ON where another compiler looks at what is not refused, and with -Dprepare=ON what has to run before the tests with this compiler: the public headers
-# are read once, into the folder `headers`, since that is nearly all of such a compilation. Not with
-# Clang, whose version 14 breaks down when it refuses some of the files with headers so read.
+# this. With -Drefusal_only=ON the code that must compile is left to the test with another compiler.
+# With -Dprepare=ON, and the first three alone, it is what has to run before the tests with this
+# compiler: the public headers are read once, into the folder `headers`, since that is nearly all of
+# such a compilation. Not with Clang, whose version 14 breaks down when it refuses some of the files
+# with headers so read.
 set(command "${compiler}" -std=c++20 "-I${include}")
 set(first "${headers}/first.hpp")
 if(prepare)
@@ -16,7 +18,7 @@ if(prepare)
 endif()
 list(APPEND command -fsyntax-only -include "${first}")
 
-if(NOT second)
+if(NOT refusal_only)
   execute_process(COMMAND ${command} "${file}" RESULT_VARIABLE status ERROR_VARIABLE messages)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${file} must compile without MANTA_BREACH, and does not:\n${messages}")

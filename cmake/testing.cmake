@@ -100,9 +100,9 @@ function(manta_compile_fail name file regex)
     set(compiler "${ARGV3}")
   endif()
   string(MAKE_C_IDENTIFIER "${compiler}" compiler_name)
-  set(second OFF)
-  if(name MATCHES "[.]clang$" AND TEST compile_fail.${CMAKE_MATCH_1})
-    set(second ON)
+  set(refusal_only OFF)
+  if(name MATCHES "^(.+)[.]clang$" AND TEST compile_fail.${CMAKE_MATCH_1}.gcc)
+    set(refusal_only ON)
   endif()
   if(NOT TEST compile_fail.headers_of_${compiler_name})
     add_test(NAME compile_fail.headers_of_${compiler_name}
@@ -122,6 +122,7 @@ function(manta_compile_fail name file regex)
       "-Dheaders=${CMAKE_CURRENT_BINARY_DIR}/headers_of_${compiler_name}"
       "-Dfile=${CMAKE_CURRENT_SOURCE_DIR}/${file}"
       "-Dregex=${regex}"
+      -Drefusal_only=${refusal_only}
       -P "${PROJECT_SOURCE_DIR}/cmake/compile_fail.cmake")
   set_tests_properties(compile_fail.${name} PROPERTIES
     FIXTURES_REQUIRED headers_of_${compiler_name} LABELS unit TIMEOUT ${MANTA_TEST_TIMEOUT})

@@ -4,7 +4,7 @@
 # that its neighbours have not; tests are in a namespace of their file each. Two warnings mean nothing
 # here: that a local shadows another source's variable, and GCC's that a class with members from an
 # unnamed namespace is in a header, which it takes each source of a unit for. A build with
-# MANTA_UNITY=OFF looks at each source alone; CI's clang-tidy has one.
+# MANTA_UNITY=OFF looks at each source alone: see CONTRIBUTING.md.
 function(manta_unity target)
   if(NOT MANTA_UNITY)
     return()

@@ -82,8 +82,10 @@ constexpr const char* arrow_format() noexcept {
 }
 
 template <class T>
-concept arrow_number = arrow_format<T>()
-!= nullptr;
+inline constexpr bool has_arrow_format = arrow_format<T>() != nullptr;
+
+template <class T>
+concept arrow_number = has_arrow_format<T>;
 
 MANTA_API void export_arrow(node::array_block* block, std::size_t count, const char* format,
                             ArrowSchema* schema, ArrowArray* values);

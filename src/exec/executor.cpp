@@ -45,12 +45,6 @@ thread_local thread_leaver leaver;
 
 std::atomic<std::uint64_t> serials{0};
 
-const error& ended_error() {
-  static const error* const made = new error(
-      errc::cancelled, "the runtime ended before the task began; get its result before it goes");
-  return *made;
-}
-
 void note_stack() noexcept {
   const char here = 0;
   const char* const floor = base::stack_floor();
@@ -63,6 +57,12 @@ void note_stack() noexcept {
 }
 
 }  // namespace
+
+const error& ended_error() {
+  static const error* const made = new error(
+      errc::cancelled, "the runtime ended before the task began; get its result before it goes");
+  return *made;
+}
 
 std::uint64_t caller_serial() noexcept {
   context& caller = *this_thread.current;

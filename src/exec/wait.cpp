@@ -25,9 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Every waiter may spin this long, whatever else spins: most jobs that are under way end sooner
-// than a thread falls asleep.
-constexpr auto always_spin = 2us;
 // Stale entries a thread leaves in its queue before it looks for them.
 constexpr std::int64_t stale_before_sweep = 64;
 constexpr std::uint32_t max_depth = 4096;
@@ -341,7 +338,7 @@ bool executor::spin_for(job* j, const base::deadline& deadline) {
     if (round % 16 != 0) continue;
     const base::time_point now = base::now();
     if (now - start >= spin || (deadline && now >= *deadline)) break;
-    if (now - start < always_spin) continue;
+    if (now - start < base::always_spin) continue;
     // A worker that this thread woke may sit on this very core and wait for it.
     sched_yield();
     const std::uint64_t word = idle_word_.load(std::memory_order_relaxed);

@@ -10,6 +10,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/context.hpp>
+#include <manta/exec/executor.hpp>
 
 namespace manta::inline v0::node {
 
@@ -24,11 +25,6 @@ error removed_error(sched::group_id id) {
           fmt::format("asked for a part of placement group {}, which was removed; make a new one, "
                       "and remove it when its users have ended",
                       id & 0xffffffffU)};
-}
-
-error group_ended_error() {
-  return {errc::cancelled,
-          "the runtime ended before the task began; get its result before it goes"};
 }
 
 }  // namespace
@@ -146,7 +142,7 @@ std::unique_ptr<resource_claim> desk::prepare(const spec::demand& asked, const p
 desk::answer desk::ask(resource_claim& c) {
   claim& one = claim::of(c);
   if (!is_current(one)) {
-    c.refusal = group_ended_error();
+    c.refusal = exec::ended_error();
     return answer::refused;
   }
   const bool is_in_group = one.where.by == placement::rule::group;

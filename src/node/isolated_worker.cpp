@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/isolated_worker.hpp"
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -27,7 +25,6 @@
 #include <manta/node/carrier.hpp>
 #include <manta/spec/config.hpp>
 
-#include "node/actor_names.hpp"
 #include "node/crash_note.hpp"
 #include "node/desk.hpp"
 #include "node/output_lines.hpp"
@@ -43,7 +40,6 @@ using namespace std::chrono_literals;
 using page = wire::worker_page;
 using wire::slot_state;
 
-constexpr std::chrono::microseconds longest_spin{2};
 constexpr std::size_t most_kept_stops = 1024;
 
 }  // namespace
@@ -120,7 +116,7 @@ void isolated_worker::wait_for_message() noexcept {
     if (round % 16 != 0) continue;
     const base::time_point now = base::now();
     if (now < until) {
-      if (now - from > longest_spin) sched_yield();  // who is to send may need this very core
+      if (now - from > base::always_spin) sched_yield();  // who is to send may need this very core
       continue;
     }
     ring_sleep nap(main_sleep_);

@@ -10,6 +10,8 @@
 
 #include <unistd.h>
 
+#include <manta/exec/executor.hpp>
+
 #include "node/actor_names.hpp"
 #include "node/lent_arrays.hpp"
 #include "node/worker_pool.hpp"
@@ -18,8 +20,7 @@
 
 namespace manta::inline v0::node {
 
-/// What a task ends with that the runtime's end overtook.
-const error& ended_error();
+using exec::ended_error;
 
 /// An actor whose object is in a worker. Under mutex_.
 struct worker_pool::tenant {

@@ -49,12 +49,6 @@ class held_actor {
 
 }  // namespace
 
-const error& ended_error() {
-  static const error* const made = new error(
-      errc::cancelled, "the runtime ended before the task began; get its result before it goes");
-  return *made;
-}
-
 worker_pool& worker_pool::global() {
   static auto* const made = new worker_pool;
   return *made;

@@ -21,8 +21,6 @@ using namespace std::chrono_literals;
 
 // Tasks that one worker runs on its stack, each waiting for the next; it has a slot for each.
 constexpr std::size_t most_in_place = wire::worker_page::slots - 8;
-// Every waiter may look so long, whatever else runs.
-constexpr std::chrono::microseconds always_spin{2};
 
 }  // namespace
 
@@ -44,7 +42,7 @@ void worker_pool::sleep_on_rings(exec::parker& p, base::time_point until) noexce
 std::chrono::microseconds worker_pool::spin_time() const noexcept {
   const std::size_t busy = std::min(under_way_.load(std::memory_order_relaxed), target_);
   const auto waiters = static_cast<std::size_t>(pumping_.load(std::memory_order_relaxed));
-  return busy + waiters > cores_ ? std::min(spin_, always_spin) : spin_;
+  return busy + waiters > cores_ ? std::min(spin_, base::always_spin) : spin_;
 }
 
 bool worker_pool::sleep(exec::parker& p, const base::deadline& deadline, exec::job* /*awaited*/) {
@@ -65,7 +63,7 @@ bool worker_pool::sleep(exec::parker& p, const base::deadline& deadline, exec::j
     is_late = deadline && now >= *deadline;
     if (is_late) continue;
     if (now - idle_since < spin_time()) {
-      if (now - idle_since > always_spin)
+      if (now - idle_since > base::always_spin)
         sched_yield();  // who is to answer may need this very core
       continue;
     }

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 
-// Hints to the processor, and a barrier.
+// Hints to the processor, how long to spin at least, and a barrier.
 
 namespace manta::inline v0::base {
+
+/// Every waiter may spin this long, whatever else spins: most of what is under way ends sooner than
+/// a thread falls asleep.
+inline constexpr std::chrono::microseconds always_spin{2};
 
 /// This thread is spinning.
 inline void pause() noexcept {

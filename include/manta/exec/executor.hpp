@@ -309,4 +309,7 @@ MANTA_API void run_again(job* j) noexcept;
 /// job_ops::execute of plain tasks: claim, run, complete.
 MANTA_API void execute_task(job* j) noexcept;
 
+/// What a task ends with that the runtime's end overtook. Static storage; any thread.
+MANTA_API const error& ended_error();
+
 }  // namespace manta::inline v0::exec
