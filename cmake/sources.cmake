@@ -71,6 +71,7 @@ set(manta_sources
   src/node/crash_note.cpp
   src/node/desk.cpp
   src/node/guest_actor.cpp
+  src/node/interrupt.cpp
   src/node/isolated_worker.cpp
   src/node/isolated_worker_actor.cpp
   src/node/isolated_worker_calls.cpp

@@ -28,8 +28,10 @@ namespace {
 class id_table {
  public:
   bool has(std::uint64_t key) const noexcept {
-    return has(halves_[0], key) || has(halves_[1], key);
+    return has(halves_[0], key) || has(halves_[1], key) || (key != 0 && has_all());
   }
+  void insert_all() noexcept { has_all_.store(true); }
+  bool has_all() const noexcept { return has_all_.load(std::memory_order_relaxed); }
 
   /// False when it was there, or there is no memory for it.
   bool insert(std::uint64_t key) noexcept {
@@ -53,6 +55,7 @@ class id_table {
       for (auto& slot : *h.load()) slot.store(0, std::memory_order_relaxed);
     }
     count_ = 0;
+    has_all_.store(false);
   }
 
  private:
@@ -88,6 +91,7 @@ class id_table {
   }
 
   std::array<std::atomic<half*>, 2> halves_{};
+  std::atomic<bool> has_all_{false};
   std::size_t current_ = 0;
   std::size_t count_ = 0;
 };
@@ -205,29 +209,58 @@ const error& cancelled_error() noexcept {
   return *made;
 }
 
-void request_stop(job* j, bool with_children) noexcept {
-  j->ask_to_stop();
-  families& f = families::global();
-  std::vector<std::stop_source> asked;
+namespace {
+
+// Under the families' mutex: those who are asked to stop, `only` or children of cancelled callers.
+// The users' callbacks run without that mutex, in tell().
+struct asked_to_stop {
+  std::vector<std::stop_source> sources;
   suspension* interrupted = nullptr;
-  {
-    const std::lock_guard lock(f.mutex);
-    if (with_children) {
-      f.enter(key_of(id_of(j)));
-      f.enter_descendants();
-    }
-    interrupted = f.interrupt(j, with_children);
+
+  asked_to_stop(families& f, const job* only, bool with_children) noexcept
+      : interrupted(f.interrupt(only, with_children)) {
     try {
-      asked = f.sources(j, with_children);
+      sources = f.sources(only, with_children);
     } catch (const std::bad_alloc&) {
       // Tasks that poll are told all the same.
     }
   }
-  queue_interrupted(interrupted);
+  void tell() noexcept {
+    for (std::stop_source& s : sources) s.request_stop();
+  }
+};
+
+}  // namespace
+
+void request_stop(job* j, bool with_children) noexcept {
+  j->ask_to_stop();
+  families& f = families::global();
+  std::unique_lock lock(f.mutex);
+  if (with_children) {
+    f.enter(key_of(id_of(j)));
+    f.enter_descendants();
+  }
+  asked_to_stop asked(f, j, with_children);
+  lock.unlock();
+  queue_interrupted(asked.interrupted);
   if (const call_extra* const with = j->extra(); with != nullptr && with->is_outside) {
     if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->stop(j);
   }
-  for (std::stop_source& s : asked) s.request_stop();  // users' callbacks: without the lock
+  asked.tell();
+}
+
+bool is_all_cancelled() noexcept { return families::global().cancelled.has_all(); }
+
+void cancel_all() noexcept {
+  families& f = families::global();
+  std::unique_lock lock(f.mutex);
+  f.cancelled.insert_all();
+  cancelled_filter.store(~std::uint64_t{0}, std::memory_order_seq_cst);
+  heavy_barrier();
+  asked_to_stop asked(f, nullptr, true);
+  lock.unlock();
+  queue_interrupted(asked.interrupted);
+  asked.tell();
 }
 
 namespace {

@@ -183,6 +183,9 @@ void executor::join_thread() {
     // to be run at the end by who ended the runtime.
     raise(errc::cancelled, "the runtime that ran this task has ended; no new calls can be made");
   }
+  if (generation == 0 && is_all_cancelled()) {
+    raise(errc::cancelled, "the program was interrupted; no new calls can be made");
+  }
   if (generation == 0) {
     raise(errc::no_runtime,
           "no manta::runtime runs; create one in main before the first call and keep it until the "

@@ -7,6 +7,7 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/base/machine.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
@@ -14,6 +15,7 @@
 #include "node/array_home.hpp"
 #include "node/check_copy.hpp"
 #include "node/desk.hpp"
+#include "node/interrupt.hpp"
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
 #include "node/worker_pool.hpp"
@@ -33,6 +35,20 @@ result<config> settle(const config& given, const std::vector<spec::setting>& arg
   std::fprintf(stderr, "manta: %s\n", reason.message().c_str());
   std::fflush(stderr);
   std::exit(2);
+}
+
+// Ends what runs in this process. asks_to_stop: nobody wants its results any more.
+void end_engine(bool asks_to_stop) noexcept {
+  exec::executor& e = exec::executor::global();
+  if (asks_to_stop) exec::cancel_all();
+  node::kv_watches::global().close();  // a worker may wait for one
+  node::worker_pool& pool = node::worker_pool::global();
+  const bool is_isolated = pool.is_open();
+  pool.close(asks_to_stop);
+  const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
+  e.stop();
+  node::array_home::global().close();
+  node::journal::global().close(e.counts().run + isolated);
 }
 
 }  // namespace
@@ -58,6 +74,7 @@ runtime::runtime(const config& settings) {
 }
 
 void runtime::start(const config& settings) {
+  if (const result<void> may = node::interrupt::check(); !may) may.error().raise();
   exec::executor_settings with;
   with.workers = settings.workers;
   with.spin_us = settings.spin_us;
@@ -78,27 +95,28 @@ void runtime::start(const config& settings) {
     node::journal::global().open(settings);
     node::kv_watches::global().open();
   };
+  bool has_started = false;
   try {
-    if (exec::executor::global().start(with, prepare)) return;
+    has_started = exec::executor::global().start(with, prepare);
   } catch (...) {
-    node::worker_pool::global().close();
+    node::worker_pool::global().close(false);
     node::journal::global().close(0);
     throw;
   }
-  raise(errc::invalid_argument,
-        "a manta::runtime runs in this process already; use that one, or end it first");
+  if (!has_started) {
+    raise(errc::invalid_argument,
+          "a manta::runtime runs in this process already; use that one, or end it first");
+  }
+  try {
+    node::interrupt::global().open(settings, [] { end_engine(true); });
+  } catch (...) {
+    end_engine(false);
+    throw;
+  }
 }
 
 runtime::~runtime() {
-  exec::executor& e = exec::executor::global();
-  node::kv_watches::global().close();  // a worker may wait for one
-  node::worker_pool& pool = node::worker_pool::global();
-  const bool is_isolated = pool.is_open();
-  pool.close();
-  const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
-  e.stop();
-  node::array_home::global().close();
-  node::journal::global().close(e.counts().run + isolated);
+  if (!node::interrupt::global().close()) end_engine(false);
 }
 
 int runtime::workers() const noexcept { return exec::executor::global().target(); }

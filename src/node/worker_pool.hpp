@@ -67,7 +67,8 @@ class worker_pool final : public exec::outside {
   /// executor. Throws std::system_error: no thread can be started.
   void open(const config& settings);
   /// Ends what has not begun, waits for what runs, and lets the workers go. Harmless when not open.
-  void close() noexcept;
+  /// asks_to_stop: what runs is cancelled, as by stop().
+  void close(bool asks_to_stop) noexcept;
   /// Whether calls of this process go to isolated workers.
   bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
 
@@ -217,6 +218,7 @@ class worker_pool final : public exec::outside {
   void collect() noexcept;
   void tick() noexcept;
   std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
+  static void order_stop(hand& at, flight& f) noexcept;
   void enforce_stops() noexcept;
   void hear_orders() noexcept;
   void help_idle() noexcept;

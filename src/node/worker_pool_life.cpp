@@ -78,13 +78,18 @@ void worker_pool::open(const config& settings) {
   exec::elsewhere.store(this, std::memory_order_release);
 }
 
-void worker_pool::close() noexcept {
+void worker_pool::close(bool asks_to_stop) noexcept {
   if (!is_open()) return;
   {
     const std::lock_guard lock(mutex_);
     is_closing_.store(true);
     for (const auto& one : hands_) {
       if (one != nullptr) take_back(*one);
+    }
+    for (const auto& one : all_) {
+      if (!asks_to_stop) break;
+      for (flight& f : one->flights) order_stop(*one, f);
+      for (auto& [number, f] : one->off_stack) order_stop(*one, f);
     }
   }
   cancel_pending();
@@ -406,9 +411,7 @@ void worker_pool::stop(exec::job* j) noexcept {
       leave(*of, *f);
       is_back = true;
     } else {
-      if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
-      const worker_order order{worker_order::kind::stop, f->number};
-      ::send(of->socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
+      order_stop(*of, *f);
       const base::id caller = is_passed(j) ? passed_job::self(j)->id : exec::id_of(*j);
       for (const auto& [request, child] : of->asked) {
         if (child->parent != caller) continue;
@@ -428,6 +431,14 @@ void worker_pool::end(exec::job* j) noexcept {
   if (f == nullptr || of->is_let_go) return;
   if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
   zygote::global().kill(of->unique);
+}
+
+// Under the mutex. What does not stop is ended by enforce_stops().
+void worker_pool::order_stop(hand& at, flight& f) noexcept {
+  if (f.number == 0) return;
+  if (f.stop_asked == base::time_point{}) f.stop_asked = base::now();
+  const worker_order order{worker_order::kind::stop, f.number};
+  ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 // Under the mutex.

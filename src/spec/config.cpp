@@ -89,6 +89,12 @@ result<output_mode> parse_output(std::string_view text) {
                fmt::format("found \"{}\", allowed are prefixed and plain", text));
 }
 
+result<interrupt_mode> parse_interrupt(std::string_view text) {
+  if (text == "end") return interrupt_mode::end;
+  if (text == "leave") return interrupt_mode::leave;
+  return error(errc::invalid_config, fmt::format("found \"{}\", allowed are end and leave", text));
+}
+
 result<std::string> parse_control(std::string_view text) {
   if (!text.empty()) return std::string(text);
   return error(errc::invalid_config, "found \"\", allowed are memory and the path of a folder");
@@ -176,6 +182,13 @@ constexpr text_key texts[] = {
      },
      [](config& into, config& from) {
        if (into.worker_memory_bytes == -1) into.worker_memory_bytes = from.worker_memory_bytes;
+     }},
+    {"interrupt", "MANTA_INTERRUPT",
+     [](config& into, std::string_view text) {
+       return keep(into.interrupt, parse_interrupt(text));
+     },
+     [](config& into, config& from) {
+       if (!into.interrupt) into.interrupt = from.interrupt;
      }},
 };
 
@@ -328,6 +341,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.isolation) base.isolation = isolation_mode::threads;
   if (base.worker_recycle_bytes == -1) base.worker_recycle_bytes = 0;
   if (base.worker_memory_bytes == -1) base.worker_memory_bytes = 0;
+  if (!base.interrupt) base.interrupt = interrupt_mode::end;
   if (!base.worker_output) base.worker_output = output_mode::prefixed;
   return base;
 }

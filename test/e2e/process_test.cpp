@@ -27,7 +27,8 @@ namespace process_test {
 namespace {
 
 struct outcome {
-  int status = -1;  // exit code, or 128 and the signal
+  int status = -1;         // exit code, or 128 and the signal
+  bool is_killed = false;  // by that
   std::string out;
   std::string err;
 };
@@ -77,11 +78,16 @@ class child {
   bool says(const std::string& text) {
     return read_until([&] { return result_.out.find(text) != std::string::npos; });
   }
+  /// The same of stderr.
+  bool complains(const std::string& text) {
+    return read_until([&] { return result_.err.find(text) != std::string::npos; });
+  }
   /// Reads to the end and waits for the process.
   outcome finish() {
     if (!read_until([] { return false; }) && !is_over_) kill(pid_, SIGKILL);
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
+    result_.is_killed = WIFSIGNALED(status);
     result_.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return result_;
   }
@@ -282,6 +288,77 @@ TEST_CASE("asking a result for what it does not hold is the caller's bug, and sa
   CHECK(no_value.status == 128 + SIGABRT);
   CHECK(no_value.err.find("calls manta: result::value() of a result that holds an error") !=
         std::string::npos);
+}
+
+namespace {
+
+/// The program after one SIGINT that came when it was ready.
+outcome interrupted(const std::vector<std::string>& arguments, const variables& environment = {}) {
+  child c(arguments, environment);
+  if (!c.says("ready")) return {};
+  kill(c.pid(), SIGINT);
+  return c.finish();
+}
+
+}  // namespace
+
+TEST_CASE("SIGINT ends a program in order, with code 130", "[process]") {
+  for (const std::string how : {"threads", "processes"}) {
+    INFO(how);
+    const std::string isolation = "--manta-isolation=" + how;
+    const outcome caught = interrupted({"looks", isolation, "--manta-worker-output=plain"});
+    CHECK(caught.status == 130);
+    CHECK_FALSE(caught.is_killed);
+    INFO(caught.out);
+    CHECK(caught.out.find("stopped\n") != std::string::npos);
+    CHECK(caught.out.find("cancelled\ncancelled too\nunwound\n") != std::string::npos);
+    CHECK(is_one_line(caught.err));
+    CHECK(caught.err.find("interrupted") != std::string::npos);
+    const outcome uncaught = interrupted({"uncaught", isolation, "--manta-worker-output=plain"});
+    CHECK(uncaught.status == 130);
+    CHECK_FALSE(uncaught.is_killed);
+    CHECK(uncaught.out.find("stopped\n") != std::string::npos);
+    CHECK(is_one_line(uncaught.err));
+  }
+}
+
+TEST_CASE("a worker that does not stop at SIGINT is ended, a thread ends with the program",
+          "[process]") {
+  const outcome worker = interrupted({"stubborn", "--manta-isolation=processes"});
+  CHECK(worker.status == 130);
+  CHECK(worker.out.find("unwound\n") != std::string::npos);
+  CHECK(is_one_line(worker.err));
+  const outcome thread = interrupted({"stubborn"});
+  CHECK(thread.status == 130);
+  CHECK_FALSE(thread.is_killed);
+  CHECK(thread.out == "ready\n");
+  CHECK(thread.err.find("what runs did not stop within 5 s") != std::string::npos);
+  const outcome main = interrupted({"computes"});
+  CHECK(main.status == 130);
+  CHECK_FALSE(main.is_killed);
+  CHECK(main.err.find("main did not come to its end within 5 s") != std::string::npos);
+}
+
+TEST_CASE("a second SIGINT ends a program at once", "[process]") {
+  child c({"stubborn"}, {});
+  REQUIRE(c.says("ready"));
+  kill(c.pid(), SIGINT);
+  REQUIRE(c.complains("a second SIGINT"));
+  kill(c.pid(), SIGINT);
+  const outcome o = c.finish();
+  CHECK(o.status == 130);
+  CHECK_FALSE(o.is_killed);
+  CHECK(is_one_line(o.err));  // without the one that comes after 5 s
+}
+
+TEST_CASE("SIGINT is left alone where that is asked for", "[process]") {
+  const outcome o = interrupted({"looks", "--manta-interrupt=leave"});
+  CHECK(o.is_killed);
+  CHECK(o.status == 128 + SIGINT);
+  CHECK(o.err.empty());
+  const outcome wrong = run({"looks", "--manta-interrupt=never"});
+  CHECK(wrong.status == 2);
+  CHECK(wrong.err == "manta: --manta-interrupt: found \"never\", allowed are end and leave\n");
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -153,6 +154,45 @@ int log_lines() {
   return 0;
 }
 
+struct tells_end {
+  ~tells_end() { std::puts("unwound"); }
+};
+
+// Waits for a task until SIGINT: one that looks whether it is to stop, or one that never does.
+int wait_for_interrupt(const std::string& how, int argc, char** argv) {
+  const tells_end at_end;
+  const manta::runtime rt(argc, argv);
+  auto running = manta::remote<[](bool looks) {
+    std::puts("ready");
+    std::fflush(stdout);
+    while (!looks || !manta::this_task::is_cancelled()) std::this_thread::yield();
+    std::puts("stopped");
+    std::fflush(stdout);
+    return 0;
+  }>(how != "stubborn");
+  auto waiting = manta::remote<square>(running);
+  if (how == "uncaught") return waiting.get();
+  try {
+    return waiting.get();
+  } catch (const manta::cancelled&) {
+    std::puts("cancelled");
+  }
+  try {
+    manta::remote<square>(2).get();
+  } catch (const manta::cancelled&) {
+    std::puts("cancelled too");
+  }
+  return 0;
+}
+
+// Main does not look at the engine at all.
+int compute_until_interrupt(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  std::puts("ready");
+  std::fflush(stdout);
+  for (;;) pause();
+}
+
 int ask_for_missing(const std::string& what) {
   const manta::result<int> good = 1;
   const manta::result<int> bad = manta::error(manta::errc::cancelled, "none");
@@ -175,6 +215,10 @@ int main(int argc, char** argv) {
   if (what == "static_runtime") return hold_static_runtime(argc, argv);
   if (what == "many_lives") return run_many_lives();
   if (what == "log_lines") return log_lines();
+  if (what == "looks" || what == "uncaught" || what == "stubborn") {
+    return wait_for_interrupt(what, argc, argv);
+  }
+  if (what == "computes") return compute_until_interrupt(argc, argv);
   if (what == "no_error" || what == "no_value") return ask_for_missing(what);
   std::fprintf(stderr, "unknown: %s\n", what.c_str());
   return 3;

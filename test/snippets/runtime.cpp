@@ -43,9 +43,11 @@ TEST_CASE("runtime: tasks in processes of their own") {
   CHECK(settings.isolation != manta::isolation_mode::threads);
   settings.worker_output = manta::output_mode::prefixed;
   CHECK(settings.worker_output != manta::output_mode::plain);  // straight to standard output
-  settings.worker_tasks = 1000;                                // then it is replaced
-  settings.worker_recycle_bytes = std::int64_t{512} << 20U;    // also when it has grown so far
-  settings.worker_memory_bytes = std::int64_t{8} << 30U;       // ended past that: worker_lost
+  settings.interrupt = manta::interrupt_mode::leave;         // Ctrl-C is this program's own affair
+  CHECK(settings.interrupt != manta::interrupt_mode::end);   // ends it in order, with code 130
+  settings.worker_tasks = 1000;                              // then it is replaced
+  settings.worker_recycle_bytes = std::int64_t{512} << 20U;  // also when it has grown so far
+  settings.worker_memory_bytes = std::int64_t{8} << 30U;     // ended past that: worker_lost
   const manta::runtime rt(settings);  // first of all, before the program starts threads
   CHECK(manta::remote<half>(8).get() == 4);
 }

@@ -165,7 +165,18 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
       done.error().message() ==
       "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
       "store-wait-ms, worker-tasks, memory, resources, check, labels, control, events, isolation, "
-      "worker-output, store-bytes, spill-folder, worker-recycle, worker-memory");
+      "worker-output, store-bytes, spill-folder, worker-recycle, worker-memory, interrupt");
+}
+
+TEST_CASE("SIGINT is taken unless it is to be left", "[config]") {
+  using manta::interrupt_mode;
+  CHECK(complete({}, {}, {}, 1).value().interrupt == interrupt_mode::end);
+  const auto asked = complete({}, arguments({"--manta-interrupt=leave"}), {}, 1);
+  CHECK(asked.value().interrupt == interrupt_mode::leave);
+  config given;
+  given.interrupt = interrupt_mode::end;
+  const auto kept = complete(given, arguments({"--manta-interrupt=leave"}), {}, 1);
+  CHECK(kept.value().interrupt == interrupt_mode::end);
 }
 
 TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config]") {

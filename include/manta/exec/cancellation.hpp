@@ -66,6 +66,13 @@ MANTA_API void end_stop(context& of) noexcept;
 /// What context::endings asks for, when its job has run or its coroutine ended.
 void end_turns(context& of) noexcept;
 
+/// Cancels every job there is, and those that come until the runtime starts anew, as if all callers
+/// were cancelled with their children. What is in a line ends when its turn comes. Any thread; stop
+/// callbacks run on it.
+MANTA_API void cancel_all() noexcept;
+/// Whether that was done, and no runtime has started since.
+bool is_all_cancelled() noexcept;
+
 /// Forgets what was cancelled; when a runtime starts.
 void reset_cancellation() noexcept;
 

@@ -42,6 +42,15 @@ enum class output_mode : std::uint8_t {
   plain,     ///< straight to those, as it is
 };
 
+/// What SIGINT (Ctrl-C) does to a program with a runtime.
+enum class interrupt_mode : std::uint8_t {
+  /// What runs is asked to stop, what has not begun is cancelled, main's waits throw
+  /// manta::cancelled, and the program's exit code is 130; a second SIGINT ends it at once, and so
+  /// do 5 s. Unless the signal is ignored or has a handler already when the runtime is made.
+  end,
+  leave,  ///< what it did before
+};
+
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
@@ -103,6 +112,8 @@ struct config {
   /// actor_lost for what runs there, which says who uses most; what was sent ahead spends no run.
   /// Looked at four times a second. 0 to 2^53 - 1. Default: 0, no limit.
   std::int64_t worker_memory_bytes = -1;
+  /// interrupt: end or leave, see interrupt_mode. Default: end.
+  std::optional<interrupt_mode> interrupt = std::nullopt;
 };
 
 namespace spec {

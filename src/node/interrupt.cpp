@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/interrupt.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace manta::inline v0::node {
+
+namespace {
+
+constexpr int interrupted_code = 130;  // 128 and the number of the signal, as shells have it
+constexpr std::chrono::seconds time_to_end{5};
+
+std::atomic<pid_t> interrupted_process{0};
+std::terminate_handler terminate_before = nullptr;
+
+// As exit does it, but for the destructors of static objects: other threads may be using those.
+[[noreturn]] void leave_in_order() noexcept {
+  std::fflush(nullptr);
+  _exit(interrupted_code);
+}
+
+// Somebody who hangs may hold a stream's lock.
+[[noreturn]] void leave_at_once() noexcept {
+  if (ftrylockfile(stdout) == 0) std::fflush(stdout);
+  _exit(interrupted_code);
+}
+
+void say(const char* text) noexcept {
+  std::fprintf(stderr, "manta: %s\n", text);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+constinit std::atomic<interrupt::state> interrupt::state_{state::off};
+
+interrupt::interrupt() {
+  sem_init(&bell_, 0, 0);
+  std::atexit([] { on_exit(); });
+}
+
+interrupt& interrupt::global() {
+  static auto* const made = new interrupt;  // never destroyed: a signal may come at any time
+  return *made;
+}
+
+result<void> interrupt::check() {
+  if (!is_interrupted()) return {};
+  return error(errc::cancelled, "SIGINT has come: the program ends, and makes no other runtime");
+}
+
+void interrupt::open(const config& settings, std::function<void()> end) {
+  if (settings.interrupt == interrupt_mode::leave) return;
+  struct sigaction now {};
+  sigaction(SIGINT, nullptr, &now);
+  const bool is_default = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
+  if (!is_default) return;  // the program has a handler, or was started to ignore the signal
+  end_ = std::move(end);
+  is_leaving_ = false;
+  interrupted_process.store(getpid());
+  listener_ = std::thread([this] { listen(); });
+  state_.store(state::armed);
+  if (std::get_terminate() != on_terminate) terminate_before = std::set_terminate(on_terminate);
+  struct sigaction ours {};
+  ours.sa_handler = on_signal;
+  ours.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &ours, nullptr);
+}
+
+bool interrupt::close() noexcept {
+  if (!listener_.joinable()) return false;
+  state expected = state::armed;
+  if (state_.compare_exchange_strong(expected, state::off)) {
+    struct sigaction now {};
+    sigaction(SIGINT, nullptr, &now);
+    if (now.sa_handler == on_signal) std::signal(SIGINT, SIG_DFL);
+    if (std::get_terminate() == on_terminate) std::set_terminate(terminate_before);
+    sem_post(&bell_);
+  }
+  leave();
+  listener_.join();
+  end_ = nullptr;
+  return is_interrupted();
+}
+
+// Async-signal-safe.
+void interrupt::on_signal(int /*number*/) noexcept {
+  const int kept = errno;
+  state expected = state::armed;
+  const bool is_ours = getpid() == interrupted_process.load();
+  if (is_ours && state_.compare_exchange_strong(expected, state::interrupted)) {
+    sem_post(&global().bell_);
+  } else if (is_ours && expected == state::interrupted) {
+    _exit(interrupted_code);
+  } else {
+    // A child without an exec, whose parent has the bell; or the runtime ends this very moment.
+    std::signal(SIGINT, SIG_DFL);
+    ::raise(SIGINT);
+  }
+  errno = kept;
+}
+
+void interrupt::listen() noexcept {
+  pthread_setname_np(pthread_self(), "manta-interrupt");
+  while (sem_wait(&bell_) != 0) {
+  }
+  if (!is_interrupted()) return;
+  say("interrupted: what runs is asked to stop, what has not begun is cancelled, and the program "
+      "ends; a second SIGINT ends it at once");
+  std::thread ender;
+  try {
+    ender = std::thread([this] {
+      end_();
+      const std::lock_guard lock(mutex_);
+      has_ended_ = true;
+      changed_.notify_all();
+    });
+  } catch (const std::exception&) {
+    leave_at_once();
+  }
+  listen_to_end();
+  ender.join();
+}
+
+void interrupt::listen_to_end() noexcept {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, time_to_end, [this] { return has_ended_ && is_leaving_; })) return;
+  say(has_ended_
+          ? "interrupted: main did not come to its end within 5 s, so the program ends without"
+          : "interrupted: what runs did not stop within 5 s, so the program ends without it");
+  leave_at_once();
+}
+
+// Says that main came to its end, and waits for the runtime's.
+void interrupt::leave() noexcept {
+  std::unique_lock lock(mutex_);
+  is_leaving_ = true;
+  changed_.notify_all();
+  if (is_interrupted()) changed_.wait(lock, [this] { return has_ended_; });
+}
+
+// Nobody caught what an interrupted call threw.
+void interrupt::on_terminate() noexcept {
+  if (is_interrupted()) {
+    global().leave();
+    leave_in_order();
+  }
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
+}
+
+// exit() may have been called with a runtime in main.
+void interrupt::on_exit() noexcept {
+  if (!is_interrupted()) return;
+  global().leave();
+  leave_in_order();
+}
+
+}  // namespace manta::inline v0::node
