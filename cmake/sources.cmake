@@ -96,6 +96,7 @@ set(manta_sources
   src/node/worker_pool_arrays.cpp
   src/node/worker_pool_guard.cpp
   src/node/worker_pool_life.cpp
+  src/node/worker_pool_restart.cpp
   src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp
   src/node/worker_voice.cpp

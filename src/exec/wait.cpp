@@ -97,8 +97,12 @@ bool is_rare(const job* j, bool has_extra) noexcept {
 // False: its caller was cancelled, and so is it; or its time was over between two of its runs.
 [[gnu::noinline, gnu::cold]] bool enter_rarely(job* j, context& ctx, bool follows_caller) noexcept {
   if (follows_caller && may_be_cancelled(j->parent) && is_cancelled_caller(j->parent)) return false;
-  if (const call_extra* const with = j->extra()) ctx.deadline = with->deadline;
+  const call_extra* const with = j->extra();
+  if (with != nullptr) ctx.deadline = with->deadline;
   if ((j->word() & job_bits::late) != 0) return false;
+  if (with != nullptr && with->told_number != 0) {
+    elsewhere.load(std::memory_order_acquire)->began(with->told_number);
+  }
   if (watches_runs.load(std::memory_order_relaxed)) {
     observing()->began(*j);
     ctx.endings |= context_endings::watched;

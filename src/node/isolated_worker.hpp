@@ -58,6 +58,7 @@ class isolated_worker final : public exec::outside {
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;
   bool gives_turn(exec::actor_core* to) noexcept override;
+  void began(std::uint64_t number) noexcept override;
 
  private:
   struct begun_task {

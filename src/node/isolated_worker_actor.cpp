@@ -143,11 +143,15 @@ void isolated_worker::on_call(const wire::call_view& call, std::uint64_t number)
   bool is_stopped = false;
   try {
     if (core == nullptr) raise(errc::actor_lost, "the actor has ended; the call did not run");
+    line_.page().reading.store(number, std::memory_order_release);
     begun.job = make_call(call, core);
+    line_.page().reading.store(0, std::memory_order_release);
+    begun.job->extra()->told_number = number;
     const std::lock_guard lock(mutex_);
     running_[number] = begun.job;
     is_stopped = early_stops_.erase(number) > 0;
   } catch (...) {
+    line_.page().reading.store(0, std::memory_order_release);
     const error failure = describe_current_exception("the message of a call");
     const borrowed_workbench on;
     write_failure(*on, call.actor, {unique_, number}, failure);
@@ -203,6 +207,10 @@ bool isolated_worker::gives_turn(exec::actor_core* to) noexcept {
   turn_ = to;
   return true;
 }
+
+// A call that has run and has no answer is not to run once more, in whose process ever: the page
+// says so before it runs.
+void isolated_worker::began(std::uint64_t number) noexcept { line_.page().begin_call(number); }
 
 // Runs the calls that have come; false: there are none.
 bool isolated_worker::serve_actor() noexcept {

@@ -15,6 +15,7 @@
 #include "node/actor_names.hpp"
 #include "node/lent_arrays.hpp"
 #include "node/worker_pool.hpp"
+#include "sched/actor_death.hpp"
 
 // One isolated worker as its node has it, and the actor that lives there.
 
@@ -42,7 +43,10 @@ struct worker_pool::tenant {
   bool is_left = false;        // it was asked to end
   bool is_unneeded = false;    // since the last handle went
   std::uint32_t handles = 1;   // that are ours there
-  bool is_restarting = false;  // who makes it anew sends its calls
+  // Its worker has died, or it has just been made anew: calls wait here for who sends them.
+  bool is_restarting = false;
+  std::uint64_t last_replayed = 0;  // of these, by who sends them
+  sched::calls_at_death had_calls;  // once its worker has died
   std::uint32_t restarts_left = 0;
   std::unique_ptr<kept_message>
       spawn_again;  // the message that makes it, while it may be made anew

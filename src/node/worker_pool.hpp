@@ -189,11 +189,22 @@ class worker_pool final : public exec::outside {
   bool stop_call(exec::job* j) noexcept;
   static void order_kill(hand& at) noexcept;
   void on_actor_end(const std::shared_ptr<hand>& from, const wire::actor_end_view& said) noexcept;
+  static void send_leave(hand& at, workbench& on) noexcept;
+  static void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
+                         const error& why) noexcept;
   static std::vector<exec::job*> calls_of(tenant& t) noexcept;
-  void on_tenant_death(hand& dead, const std::string& how) noexcept;
-  bool restart(tenant& was, std::vector<exec::job*>& lost, const error& why) noexcept;
   void close_actors() noexcept;
   void forget_actors() noexcept;
+
+  // worker_pool_restart.cpp: deaths of actors' workers
+  bool is_made_anew(const tenant& t) noexcept;
+  void expect_restart(hand& dead) noexcept;
+  void on_tenant_death(hand& dead, const std::string& how) noexcept;
+  bool restart(hand& dead, const std::string& how) noexcept;
+  bool move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) noexcept;
+  void replay(hand& to, const exec::actor_core* core) noexcept;
+  void let_replay_pass(const exec::actor_core& of) noexcept;
+  void lose_tenant(hand& dead, const std::string& how) noexcept;
 
   // worker_pool_arrays.cpp: arrays
   bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);

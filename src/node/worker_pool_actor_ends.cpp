@@ -23,24 +23,13 @@
 
 namespace manta::inline v0::node {
 
-namespace {
-
-bool has_several_at_a_time(const exec::actor_core& a) noexcept {
-  bool any = false;
-  a.each_group(
-      [](void* to, const std::string& /*name*/, int /*limit*/) { *static_cast<bool*>(to) = true; },
-      &any);
-  return any;
-}
-
-void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core, const error& why) noexcept {
+void worker_pool::fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
+                             const error& why) noexcept {
   for (exec::job* const j : calls) {
     j->fail(why, 1);
     core->ended_elsewhere();
   }
 }
-
-}  // namespace
 
 // Under the mutex.
 void worker_pool::order_kill(hand& at) noexcept {
@@ -67,25 +56,31 @@ bool worker_pool::leave(exec::actor_core* of, exec::leaving how) noexcept {
     order_kill(*at);
     return true;
   }
+  t.is_unneeded = how == exec::leaving::unneeded;
+  if (!t.is_restarting) send_leave(*at, *on);  // else behind the calls, by who sends these
+  if (collector_parked_.load(std::memory_order_seq_cst)) collector_sleep_.signal();
+  return true;
+}
+
+// Under the mutex: the actor there is told that it is let go, or to end after its calls.
+void worker_pool::send_leave(hand& at, workbench& on) noexcept {
+  tenant& t = *at.lives_here;
   result<void> written;
-  const wire::envelope head{{at->unique, ++at->last_number}, 1, 0};
-  if (how == exec::leaving::retired) {
-    written = on->writer.write(head, wire::actor_end_view{t.id, end_reason::ended, {}});
+  const wire::envelope head{{at.unique, ++at.last_number}, 1, 0};
+  if (!t.is_unneeded) {
+    written = on.writer.write(head, wire::actor_end_view{t.id, end_reason::ended, {}});
   } else {
-    t.is_unneeded = true;
     const std::uint32_t all = std::exchange(t.handles, 0);
-    const wire::reference_change gone{t.id, {1, at->unique}, all, wire::change_kind::release};
-    written = on->writer.write(head, wire::changes_view{{&gone, 1}});
+    const wire::reference_change gone{t.id, {1, at.unique}, all, wire::change_kind::release};
+    written = on.writer.write(head, wire::changes_view{{&gone, 1}});
   }
   t.calls.push_back(nullptr);  // the number is no call's
   if (!written) {
-    order_kill(*at);
-    return true;
+    order_kill(at);
+    return;
   }
-  at->down.send(on->writer.pieces(), on->writer.size_bytes());
-  at->down.bell();
-  if (collector_parked_.load(std::memory_order_seq_cst)) collector_sleep_.signal();
-  return true;
+  at.down.send(on.writer.pieces(), on.writer.size_bytes());
+  at.down.bell();
 }
 
 // The object is gone, as it was asked to or by itself.
@@ -250,111 +245,6 @@ std::vector<exec::job*> worker_pool::calls_of(tenant& t) noexcept {
     std::terminate();  // a call without an end is worse
   }
   return out;
-}
-
-// Its worker has died, and what that said last was heard.
-void worker_pool::on_tenant_death(hand& dead, const std::string& how) noexcept {
-  exec::actor_core* core = nullptr;
-  exec::job* construction = nullptr;
-  std::unique_ptr<tenant> was;
-  std::vector<exec::job*> lost;
-  {
-    const std::lock_guard lock(mutex_);
-    if (dead.lives_here == nullptr) {
-      std::erase_if(vacant_, [&](const std::shared_ptr<hand>& one) { return one.get() == &dead; });
-      return;
-    }
-    // Who encodes its construction finds it dead.
-    if (dead.lives_here->construction != nullptr && !dead.lives_here->is_sent) return;
-    core = dead.lives_here->core;
-    construction = dead.lives_here->construction;
-    lost = calls_of(*dead.lives_here);
-    const bool is_over = dead.lives_here->is_left || construction != nullptr;
-    tenant& t = *dead.lives_here;
-    core->seat = nullptr;
-    under_way_ -= t.under_way + (construction != nullptr ? 1 : 0) + (t.is_left ? 1 : 0);
-    was = std::move(dead.lives_here);
-    if (is_over || was->kill_asked != base::time_point{} ||
-        is_closing_.load(std::memory_order_relaxed)) {
-      was->restarts_left = 0;
-    }
-  }
-  error why = error::out_of_memory();
-  try {
-    why =
-        error(errc::actor_lost,
-              was->kill_asked != base::time_point{}
-                  ? fmt::format("the actor {} was killed, and its isolated worker (pid {}) ended",
-                                core->shown_name(), dead.pid)
-                  : fmt::format("the isolated worker of the actor {} (pid {}) ended with {}; mend "
-                                "what ends it, or raise max_restarts",
-                                core->shown_name(), dead.pid, how));
-  } catch (const std::bad_alloc&) {
-    // That instead.
-  }
-  if (was->restarts_left > 0 && restart(*was, lost, why)) return;
-  fail_calls(lost, core, is_closing_.load(std::memory_order_relaxed) ? ended_error() : why);
-  if (construction != nullptr) {
-    construction->fail(error(errc::worker_lost, why.message()), 1);
-    core->kind().settle(core, construction);
-  } else if (was->is_left) {
-    core->end_elsewhere();
-  } else if (!is_closing_.load(std::memory_order_relaxed)) {
-    core->lose_elsewhere(end_reason::process_lost, std::move(why));
-  }
-  actor_names::global().forget(core);
-  core->unpin();
-}
-
-// Makes the actor anew, and sends the calls again that have not begun. False: it can't be.
-bool worker_pool::restart(tenant& was, std::vector<exec::job*>& lost, const error& why) noexcept {
-  exec::actor_core* const core = was.core;
-  const std::shared_ptr<hand> to = make_hand(sched::roster::nobody);
-  if (to == nullptr) return false;
-  std::vector<exec::job*> failed;
-  try {
-    failed.assign(lost.begin(),
-                  has_several_at_a_time(*core) || lost.empty() ? lost.end() : lost.begin() + 1);
-    auto made = std::make_unique<tenant>();
-    made->core = core;
-    made->id = was.id;
-    made->construction_number = was.construction_number;
-    made->first = was.construction_number + 1;
-    made->restarts_left = was.restarts_left - 1;
-    made->spawn_again = std::move(was.spawn_again);
-    made->is_restarting = true;
-    made->is_sent = true;
-    const kept_message& again = *made->spawn_again;
-    const std::span<const std::byte> frame = again.frame().bytes();
-    const std::lock_guard lock(mutex_);
-    made->calls.assign(lost.begin() + static_cast<std::ptrdiff_t>(failed.size()), lost.end());
-    made->under_way = made->calls.size();
-    under_way_ += made->under_way;
-    to->last_number = made->construction_number + made->calls.size();
-    to->lives_here = std::move(made);
-    core->seat = to.get();
-    for (const base::id& one : again.handles()) lend(*to, one);
-    to->down.send({&frame, 1}, frame.size());
-    if (core->is_stopping()) order_kill(*to);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  fail_calls(failed, core, why);
-  for (std::uint64_t next = was.construction_number + 1;; ++next) {
-    exec::job* call = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      tenant* const t = to->lives_here.get();
-      if (t == nullptr || t->core != core) return true;
-      if (next > to->last_number) {
-        t->is_restarting = false;
-        to->down.bell();
-        return true;
-      }
-      if (t->has(next)) call = t->at(next);
-    }
-    if (call != nullptr) send_call(to, call, next, true);
-  }
 }
 
 // The runtime ends: what has not begun is cancelled, what runs ends first.

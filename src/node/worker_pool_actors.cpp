@@ -35,9 +35,7 @@
 //        kill --order on the socket--> core there              told even while a call runs
 //        last handle, retire --ring--> core there --> object gone --actor end--> core here ends
 //
-// A restarted actor is made anew from the message that made it. Of the calls without an answer the
-// oldest may have run, and fails; the others have not begun and are sent again. With several at a
-// time nobody knows, and all fail.
+// How an actor whose worker has died is made anew: worker_pool_restart.cpp.
 
 namespace manta::inline v0::node {
 
@@ -186,6 +184,8 @@ void worker_pool::forward(exec::actor_core* to, exec::job* call, bool has_more) 
   } else if (number == 0) {
     call->fail(is_closing_.load(std::memory_order_relaxed) ? ended_error() : lost_error(*to), 1);
     to->ended_elsewhere();
+  } else {
+    let_replay_pass(*to);
   }
 }
 
@@ -216,16 +216,17 @@ void worker_pool::send_call(std::shared_ptr<hand> to, exec::job* call, std::uint
   }
 }
 
-// A claimed call gets its number at the actor's worker; null: there is none (number 0), or who
-// makes the actor anew sends it.
+// A claimed call gets its number at the actor's worker; null: there is none (number 0), or the call
+// waits there for who makes the actor anew, behind those that came before it.
 std::shared_ptr<worker_pool::hand> worker_pool::take_seat(exec::actor_core* of, exec::job* call,
                                                           std::uint64_t& number) noexcept {
   number = 0;
   try {
     const std::lock_guard lock(mutex_);
     auto* const at = static_cast<hand*>(of->seat);
-    if (at == nullptr || at->is_dead || is_closing_.load(std::memory_order_relaxed)) return nullptr;
+    if (at == nullptr || is_closing_.load(std::memory_order_relaxed)) return nullptr;
     tenant& t = *at->lives_here;
+    if (at->is_dead && !t.is_restarting) return nullptr;
     t.calls.push_back(call);
     number = ++at->last_number;
     ++t.under_way;
@@ -245,13 +246,16 @@ bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
     const std::lock_guard lock(mutex_);
     tenant* const t = to.lives_here.get();
     if (t == nullptr || !t->has(number) || t->at(number) != call) return true;  // it was failed
+    if (to.is_dead && t->is_restarting) return true;  // it waits for the new life
     t->encoding = number;
     actor = t->id;
   }
-  // Under the mutex: whether it is there still.
+  // Under the mutex: whether it is there still, and its end is ours. In a worker that has died it
+  // is while it waits there for the actor's new life.
   const auto is_ours = [&] {
     tenant* const t = to.lives_here.get();
-    if (to.is_dead || t == nullptr || t->id != actor || t->encoding != number) return false;
+    if (t == nullptr || t->id != actor || t->encoding != number) return false;
+    if (to.is_dead && !t->is_restarting) return false;
     t->encoding = 0;
     return true;
   };
@@ -268,6 +272,7 @@ bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
     }
     const std::lock_guard lock(mutex_);
     if (!is_ours()) return false;
+    if (to.is_dead) return true;  // who makes the actor anew sends it
     lend(to, *on);
     to.down.send(on->writer.pieces(), on->writer.size_bytes());
     if (!has_more) to.down.bell();

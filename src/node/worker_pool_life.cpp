@@ -293,6 +293,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   {
     const std::lock_guard lock(mutex_);
     dead->is_dead = true;
+    expect_restart(*dead);
     had.swap(dead->lent);
     had_arrays = dead->arrays.leave();
     const std::uint64_t culprit = collect_lost(*dead, lost);

@@ -29,6 +29,10 @@
 // `awaits` says what the worker waits for, so that the node may give it that, and nothing else, and
 // gives what it sent ahead to others.
 //
+// The calls of an actor that lives there have no slots, since any number of them may be under way:
+// they begin in their order, and `begun` is the last that did; `reading` is the one whose message
+// is being read.
+//
 // Invariants. The page decides nothing but who runs a task and what a death has cost: the node
 // keeps its own list, so a worker that writes nonsense there spoils its own tasks only. Threads:
 // the page's words any; the rings as ring.hpp says.
@@ -69,6 +73,11 @@ struct worker_page {
   std::array<std::atomic<std::uint64_t>, most_frames> crash{};
   std::atomic<std::uint32_t> crash_frames{0};
 
+  /// The highest number of its actor's calls that began: what a death has cost.
+  alignas(64) std::atomic<std::uint64_t> begun{0};
+  /// The call whose message is being read, which runs its classes' functions; 0: none.
+  std::atomic<std::uint64_t> reading{0};
+
   /// It waits: for its own request of that number, or for something else (0), and has room on its
   /// stack to run what it waits for.
   static constexpr std::uint64_t awaiting(std::uint64_t request, bool has_room) noexcept {
@@ -97,6 +106,13 @@ struct worker_page {
     if (!finish(number)) return false;
     left_stack.fetch_add(1, std::memory_order_release);
     return true;
+  }
+  /// The worker: a call of its actor begins, on any of its threads.
+  void begin_call(std::uint64_t number) noexcept {
+    std::uint64_t before = begun.load(std::memory_order_relaxed);
+    while (before < number &&
+           !begun.compare_exchange_weak(before, number, std::memory_order_release)) {
+    }
   }
   bool is(std::uint64_t number, slot_state state) const noexcept {
     return slot[number % slots].load(std::memory_order_acquire) == slot_word(number, state);

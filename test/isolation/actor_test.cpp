@@ -53,10 +53,6 @@ struct log_keeper {
     return std::accumulate(b.begin(), b.end(), a);
   }
   void fails(const std::string& what) { throw std::out_of_range(what); }
-  int dies_when_told(int signal) {
-    comes_true([] { return shared(2) != 0; });
-    return dies(signal);
-  }
   int dies(int signal) {
     ++shared(1);
     kill(getpid(), signal);
@@ -247,28 +243,6 @@ TEST_CASE("an idle actor's death is told, too", "[isolation]") {
   const int pid = manta::remote<&log_keeper::pid>(a).get();
   kill(pid, SIGKILL);
   CHECK(manta::monitor(a).get(test::patience).reason == manta::end_reason::process_lost);
-}
-
-TEST_CASE("a restarted actor begins anew, with the calls that had not begun", "[isolation]") {
-  const shared_numbers numbers;
-  const manta::runtime rt(isolated());
-  const auto a = manta::spawn<log_keeper>.with({.max_restarts = 2})(50);
-  CHECK(manta::remote<&log_keeper::add>(a, 51).get() == 2);
-  const auto dies = manta::remote<&log_keeper::dies_when_told>(a, SIGABRT);
-  std::vector<manta::future<int>> behind;
-  for (int i = 0; i < 100; ++i) behind.push_back(manta::remote<&log_keeper::add>(a, i));
-  numbers[2] = 1;  // a call that comes between its death and its restart fails still
-  CHECK_THROWS_AS(dies.get(), manta::actor_lost);
-  for (int i = 0; i < 100; ++i) CHECK(behind[static_cast<std::size_t>(i)].get() == i + 2);
-  const std::vector<int> all = manta::remote<&log_keeper::all>(a).get();
-  REQUIRE(all.size() == 101);
-  CHECK(all.front() == 50);
-  CHECK(all.back() == 99);
-  CHECK_THROWS_AS(manta::remote<&log_keeper::dies>(a, SIGSEGV).get(), manta::actor_lost);
-  CHECK(manta::remote<&log_keeper::all>(a).get() == std::vector{50});
-  CHECK_THROWS_AS(manta::remote<&log_keeper::dies>(a, SIGSEGV).get(), manta::actor_lost);
-  CHECK(manta::monitor(a).get().reason == manta::end_reason::process_lost);
-  CHECK(numbers[1] == 3);
 }
 
 TEST_CASE("calls of an actor can be cancelled before they begin and while they run",

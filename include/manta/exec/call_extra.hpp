@@ -55,6 +55,7 @@ struct MANTA_API call_extra : timer_entry {
   bool losable = false;
   bool is_outside = false;  // runs in another process (outside.hpp); set before others know the job
   std::optional<error> failure;
+  std::uint64_t told_number = 0;  // what outside::began is told when it begins; 0: nothing is told
 };
 static_assert(sizeof(call_extra) <= job::extra_size);
 

@@ -131,7 +131,9 @@ struct actor_options {
   bool enforce_memory = false;
   /// Amounts as in `options`, held all the actor's life.
   resource_list resources = {};
-  /// Restarts after the loss of its process; inside one process none ever happens. 0 or more.
+  /// How often the actor is made anew by its constructor after the loss of its process: calls that
+  /// had begun fail, all others run then, in their order. Inside one process none is ever needed.
+  /// 0 or more.
   int max_restarts = 0;
   /// What find_actor finds it by and errors call it, instead of the type's name. At most one living
   /// actor of a namespace has it; it is free again when that one ended. 1 to 1024 bytes.
