@@ -93,6 +93,12 @@ void check_payload(checker& check, const spec::parcel_view& payload) {
   }
 }
 
+void check_granted(checker& check, std::span<const int> gpus) {
+  check.count("gpus that were granted", gpus.size(), limits::gpus);
+  if (!check.is_clean()) return;
+  for (const int one : gpus) check.within("index of a gpu", one, 0, limits::gpu_index);
+}
+
 void check_placement(checker& check, const placement_view& where) {
   using rule = placement::rule;
   check.one_of("placement's rule", where.by, rule::group);
@@ -173,6 +179,7 @@ result<void> check(side who, const task_view& task) {
   check.named("task id", task.id);
   if (task.options != nullptr) check_options(check, *task.options);
   check_payload(check, task.arguments);
+  check_granted(check, task.gpus);
   return std::move(check).done();
 }
 
@@ -240,6 +247,17 @@ result<void> check(side who, const spawn_view& spawn) {
     check.within<std::uint32_t>("group's limit", group.limit, 1, limits::group_limit);
   }
   check_payload(check, spawn.arguments);
+  check_granted(check, spawn.gpus);
+  const bool has_name = spawn.options != nullptr && !spawn.options->name.empty();
+  if (spawn.reserves && !has_name) check.breach("reserved name", "empty", "1 byte or more");
+  return std::move(check).done();
+}
+
+result<void> check(side who, const ask_view& asked) {
+  checker check(who);
+  check.one_of("question", asked.what, question::events);
+  check_payload(check, asked.with);
+  check.count("references of a question", asked.with.references.size(), 0);
   return std::move(check).done();
 }
 

@@ -51,6 +51,7 @@ class message_writer {
   result<void> write(const envelope& head, const put_view& body);
   result<void> write(const envelope& head, const changes_view& body);
   result<void> write(const envelope& head, const spawn_view& body);
+  result<void> write(const envelope& head, const ask_view& body);
   result<void> write(const envelope& head, const actor_end_view& body);
 
   /// The frame, in order; empty when nothing was written. Valid until the next write or clear. A

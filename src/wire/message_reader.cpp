@@ -52,6 +52,7 @@ static_assert(int(schema::Priority::HIGH) == int(priority::high));
 static_assert(int(schema::Placement::Rule::GROUP) == int(placement::rule::group));
 static_assert(int(schema::Reference::Kind::ARRAY) == int(spec::reference_kind::array));
 static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
+static_assert(int(schema::Ask::What::EVENTS) == int(question::events));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -121,6 +122,8 @@ struct message_reader::state {
   void take(schema::Put::Reader from, put_view& to);
   void take(capnp::List<schema::ReferenceChange>::Reader from, changes_view& to);
   void take(schema::Spawn::Reader from, spawn_view& to);
+  void take(schema::Ask::Reader from, ask_view& to);
+  std::span<const int> granted(capnp::List<std::int32_t>::Reader from);
   void take(schema::ActorEnd::Reader from, actor_end_view& to);
 
   void breach(std::string_view field, std::string_view what, std::string_view allowed) {
@@ -140,6 +143,7 @@ struct message_reader::state {
   std::vector<cause_view> causes;
   std::vector<group_view> groups;
   std::vector<reference_change> changes;
+  std::vector<int> gpus;
 };
 
 std::string_view message_reader::state::text(capnp::Text::Reader from, std::string_view field,
@@ -283,6 +287,14 @@ void message_reader::state::take(schema::Task::Reader from, task_view& to) {
   to.name = text(from.getName(), "function's name", limits::name_bytes);
   if (from.hasOptions()) to.options = take_options(from.getOptions());
   to.arguments = payload(from.getArguments());
+  if (from.hasGpus()) to.gpus = granted(from.getGpus());
+}
+
+std::span<const int> message_reader::state::granted(capnp::List<std::int32_t>::Reader from) {
+  gpus.clear();
+  if (!is_few("gpus that were granted", from.size(), limits::gpus)) return {};
+  for (const std::int32_t one : from) gpus.push_back(one);
+  return gpus;
 }
 
 void message_reader::state::take(schema::Result::Reader from, result_view& to) {
@@ -345,6 +357,14 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
   to.refuses_when_full = from.getRefusesWhenFull();
   to.max_restarts = from.getMaxRestarts();
   to.arguments = payload(from.getArguments());
+  to.reserves = from.getReserves();
+  to.may_exist = from.getMayExist();
+  if (from.hasGpus()) to.gpus = granted(from.getGpus());
+}
+
+void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::events);
+  to.with = payload(from.getWith());
 }
 
 void message_reader::state::take(schema::ActorEnd::Reader from, actor_end_view& to) {
@@ -391,8 +411,10 @@ void message_reader::state::take(schema::Message::Reader from) {
       return take(from.getSpawn(), message.body.emplace<spawn_view>());
     case schema::Message::ACTOR_END:
       return take(from.getActorEnd(), message.body.emplace<actor_end_view>());
+    case schema::Message::ASK:
+      return take(from.getAsk(), message.body.emplace<ask_view>());
   }
-  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 6");
+  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 7");
 }
 
 result<void> message_reader::state::read(bytes_view frame) {

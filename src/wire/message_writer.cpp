@@ -141,6 +141,7 @@ struct message_writer::state {
   void put(schema::Message::Builder message, const changes_view& changes);
   void put(schema::Message::Builder message, const spawn_view& spawn);
   void put(schema::Message::Builder message, const actor_end_view& end);
+  void put(schema::Message::Builder message, const ask_view& asked);
 
   std::size_t scratch_words;
   std::unique_ptr<std::uint64_t[]> scratch;
@@ -229,6 +230,13 @@ void put_placement(schema::Placement::Builder to, const placement_view& where) {
   }
 }
 
+template <class Builder>
+void put_granted(Builder to, std::span<const int> gpus) {
+  if (gpus.empty()) return;
+  auto list = to.initGpus(static_cast<kj::uint>(gpus.size()));
+  for (kj::uint i = 0; i < list.size(); ++i) list.set(i, gpus[i]);
+}
+
 void put_cause(schema::Cause::Builder to, const cause_view& cause) {
   constexpr std::size_t most = limits::error_text_bytes;
   to.setCode(static_cast<schema::Cause::Code>(cause.code));
@@ -287,6 +295,7 @@ void message_writer::state::put(schema::Message::Builder message, const task_vie
   put_text(task.name, limits::name_bytes, [&](std::size_t n) { return to.initName(kj::uint(n)); });
   if (task.options != nullptr) put_options(to.initOptions(), *task.options);
   put_payload(to.initArguments(), task.arguments);
+  put_granted(to, task.gpus);
 }
 
 void message_writer::state::put(schema::Message::Builder message, const result_view& done) {
@@ -349,6 +358,15 @@ void message_writer::state::put(schema::Message::Builder message, const spawn_vi
   to.setRefusesWhenFull(spawn.refuses_when_full);
   to.setMaxRestarts(spawn.max_restarts);
   put_payload(to.initArguments(), spawn.arguments);
+  to.setReserves(spawn.reserves);
+  to.setMayExist(spawn.may_exist);
+  put_granted(to, spawn.gpus);
+}
+
+void message_writer::state::put(schema::Message::Builder message, const ask_view& asked) {
+  auto to = message.initAsk();
+  to.setWhat(static_cast<schema::Ask::What>(asked.what));
+  put_payload(to.initWith(), asked.with);
 }
 
 void message_writer::state::put(schema::Message::Builder message, const actor_end_view& end) {
@@ -464,6 +482,9 @@ result<void> message_writer::write(const envelope& head, const changes_view& bod
   return make(head, body);
 }
 result<void> message_writer::write(const envelope& head, const spawn_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const ask_view& body) {
   return make(head, body);
 }
 result<void> message_writer::write(const envelope& head, const actor_end_view& body) {

@@ -47,6 +47,7 @@ struct Message {
     # until every live node has said that nothing from that sender is under way.
     spawn @9 :Spawn;
     actorEnd @10 :ActorEnd;
+    ask @11 :Ask;
   }
 }
 
@@ -76,6 +77,9 @@ struct Task {
   options @11 :Options;
   # Absent: all defaults.
   arguments @12 :Payload;
+  gpus @13 :List(Int32);
+  # Indices of the gpus that it holds while it runs, as its node counts them; at most 1,024, each 0
+  # to 65,535.
 }
 
 struct Options {
@@ -232,6 +236,18 @@ struct Spawn {
   maxRestarts @13 :UInt32;
   # Below 2^31.
   arguments @14 :Payload;
+  reserves @15 :Bool;
+  # By a worker, to its node: only the name in the options is taken, and the actor found by it. It is
+  # made by a second Spawn of the same actor, without this; an ActorEnd with constructorFailed, or the
+  # release of the worker's last handle, says instead that it never will be. Such a one has no
+  # constructor and no arguments. Answered by a Result without a value; with a handle to the living
+  # actor of that name, where mayExist allows it; or the error.
+  # Twice: the second one finds the name taken.
+  # Lost connection: the name is free again with the worker's end.
+  mayExist @16 :Bool;
+  # Of a reservation: a living actor of that name and type will do.
+  gpus @17 :List(Int32);
+  # As in Task, for all its life.
 }
 
 struct ConcurrencyGroup {
@@ -260,6 +276,36 @@ struct ActorEnd {
     constructorFailed @3;
     runtimeEnded @4;
     processLost @5;
+  }
+}
+
+struct Ask {
+  # Sent by a worker to its node: a small fact that lives there is asked for, or changed, by what runs
+  # in the worker. Answered by a Result under the same request, with the fact or the error; a change
+  # that is waited for (kvNext) is answered when it comes.
+  # Twice: answered twice; a write is made twice. Rings lose nothing, so nobody sends it twice.
+  # Lost connection: the worker is gone with it, and so are its watches and whoever waited for the
+  # answer. A write that had come is made.
+
+  what @0 :What;
+  with @1 :Payload;
+  # The question's own values, as src/node/worker_facts.hpp has them. No references.
+
+  enum What {
+    findActor @0;
+    # A handle to the living actor of a name, or no value.
+    kvWrite @1;
+    kvRead @2;
+    kvList @3;
+    kvWatch @4;
+    # Begins one; the answer is its number.
+    kvNext @5;
+    kvUnwatch @6;
+    thisJob @7;
+    jobs @8;
+    functions @9;
+    actors @10;
+    events @11;
   }
 }
 

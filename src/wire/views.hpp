@@ -37,6 +37,8 @@ inline constexpr std::size_t segments = 1024;              ///< large ranges of 
 inline constexpr std::size_t references = 65536;           ///< handles in one payload
 inline constexpr std::size_t groups = 256;                 ///< of an actor's calls
 inline constexpr std::uint32_t group_limit = 65536;        ///< calls of a group at a time
+inline constexpr std::size_t gpus = 1024;                  ///< that one task or actor holds
+inline constexpr int gpu_index = 65535;                    ///< the largest one
 inline constexpr std::size_t changes = 65536;              ///< reference changes in one message
 inline constexpr std::size_t frame_segments = 2048;        ///< segments of a frame
 inline constexpr std::int64_t amount = 1'000'000'000'000;  ///< thousandths of any resource
@@ -102,6 +104,7 @@ struct task_view {
   /// Borrowed as well; null is all defaults. A reader gives null only where the sender did.
   const options_view* options = nullptr;
   spec::parcel_view arguments = {};
+  std::span<const int> gpus = {};  ///< that it holds, by their indices
 };
 
 /// One error of a chain: an error as manta::error holds it.
@@ -179,6 +182,9 @@ struct spawn_view {
   bool refuses_when_full = false;
   std::uint32_t max_restarts = 0;
   spec::parcel_view arguments = {};
+  bool reserves = false;           ///< its name only
+  bool may_exist = false;          ///< of a reservation
+  std::span<const int> gpus = {};  ///< that it holds all its life
 };
 
 /// An actor's object is gone, or is to go.
@@ -186,6 +192,28 @@ struct actor_end_view {
   base::id actor = {};
   end_reason reason = end_reason::ended;
   std::string_view message = {};
+};
+
+/// What a worker asks its node.
+enum class question : std::uint8_t {
+  find_actor,
+  kv_write,
+  kv_read,
+  kv_list,
+  kv_watch,
+  kv_next,
+  kv_unwatch,
+  this_job,
+  jobs,
+  functions,
+  actors,
+  events
+};
+
+/// A small fact is asked for, or changed.
+struct ask_view {
+  question what = question::find_actor;
+  spec::parcel_view with = {};
 };
 
 /// An object that travels to a node.
@@ -215,7 +243,7 @@ struct changes_view {
 
 /// One of the messages.
 using body_view = std::variant<task_view, result_view, call_view, put_view, changes_view,
-                               spawn_view, actor_end_view>;
+                               spawn_view, actor_end_view, ask_view>;
 
 /// A message that was read.
 struct message_view {

@@ -75,6 +75,9 @@ void check_sane(const wire::message_view& message, bytes_view bytes) {
   if (const auto* spawn = std::get_if<wire::spawn_view>(&message.body)) {
     if (!payload_is_sane(spawn->arguments)) FAIL_CHECK("an actor's payload");
   }
+  if (const auto* asked = std::get_if<wire::ask_view>(&message.body)) {
+    if (!payload_is_sane(asked->with)) FAIL_CHECK("a question's payload");
+  }
   if (show(message).size() > (std::size_t{1} << 24U)) FAIL_CHECK("a message of 16 MiB");
 }
 
@@ -100,7 +103,7 @@ std::string said_to(const Body& body) {
   return said;
 }
 
-constexpr std::array<const char*, 42> all_words = {"kind is number 255, allowed: 0 to 6",
+constexpr std::array<const char*, 45> all_words = {"kind is number 255, allowed: 0 to 7",
                                                    "outcome is number 255, allowed: 0 to 3",
                                                    "request id is zero",
                                                    "task id is zero",
@@ -141,6 +144,9 @@ constexpr std::array<const char*, 42> all_words = {"kind is number 255, allowed:
                                                    "type's name is 0 bytes long",
                                                    "group's name is 1031 bytes long",
                                                    "reason of an end is number 255",
+                                                   "question is number 255, allowed: 0 to 11",
+                                                   "index of a gpu is -",
+                                                   "reserved name is empty",
                                                    "is no message ("};
 
 }  // namespace
@@ -308,7 +314,14 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   const std::string long_name(1024, 'g');
   const wire::group_view group{long_name, 1};
   spawn.groups = {&group, 1};
+  const std::vector<int> gpus{1, 2};
+  spawn.gpus = gpus;
+  wire::options_view named;
+  named.name = "n";
+  spawn.options = &named;
+  spawn.reserves = true;
   collect(spawn);
+  collect(wire::ask_view{wire::question::events, {}});
   collect(wire::actor_end_view{{0, 1}, manta::end_reason::ended, "m"});
   for (const char* words : all_words) {
     CAPTURE(words);

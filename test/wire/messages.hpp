@@ -132,8 +132,9 @@ class maker {
   }
 
   wire::task_view task() {
-    return {id(),          id(),      random_(), {random_(), random_()}, id(), number32(),
-            text(0, 1024), options(), payload()};
+    return {id(),      id(),       random_(),     {random_(), random_()},
+            id(),      number32(), text(0, 1024), options(),
+            payload(), gpus()};
   }
   wire::call_view call() {
     return {id(),      number(0, 9), id(),          number(1, 99), {random_(), random_()},
@@ -152,8 +153,15 @@ class maker {
     out.refuses_when_full = coin();
     out.max_restarts = static_cast<std::uint32_t>(number(0, wire::limits::count));
     out.arguments = payload();
+    out.reserves = out.options != nullptr && !out.options->name.empty() && coin();
+    out.may_exist = coin();
+    out.gpus = gpus();
     return out;
   }
+  std::span<const int> gpus() {
+    return gpus_.emplace_back(number(0, 4), static_cast<int>(number(0, wire::limits::gpu_index)));
+  }
+  wire::ask_view ask() { return {wire::question(number(0, 11)), {bytes(300), {}, {}}}; }
   wire::actor_end_view actor_end() {
     return {id(), static_cast<manta::end_reason>(number(0, 5)), text(0, 4096)};
   }
@@ -201,13 +209,14 @@ class maker {
 
   wire::message_view message() {
     const wire::envelope head{id(), random_(), number32()};
-    const auto kind = number(0, 6);
+    const auto kind = number(0, 7);
     if (kind == 0) return {head, task()};
     if (kind == 1) return {head, done()};
     if (kind == 2) return {head, call()};
     if (kind == 3) return {head, put()};
     if (kind == 4) return {head, spawn()};
     if (kind == 5) return {head, actor_end()};
+    if (kind == 6) return {head, ask()};
     return {head, changes()};
   }
 
@@ -225,6 +234,7 @@ class maker {
   std::deque<std::vector<wire::reference_change>> changes_;
   std::deque<std::vector<wire::group_view>> groups_;
   std::deque<wire::options_view> options_;
+  std::deque<std::vector<int>> gpus_;
 };
 
 inline manta::result<void> write(wire::message_writer& writer, const wire::message_view& message) {
@@ -281,9 +291,9 @@ inline std::string show(const wire::held_view& held) {
 }
 inline std::string show(const wire::alias_view& alias) { return "alias " + show(alias.task); }
 inline std::string show(const wire::task_view& t) {
-  return fmt::format("task {} {} {} {} {} {} {}{}{}", show(t.id), show(t.parent), t.call_index,
+  return fmt::format("task {} {} {} {} {} {} {}{}{} {}", show(t.id), show(t.parent), t.call_index,
                      show(t.function), show(t.digest), t.attempt, t.name, show(t.options),
-                     show(t.arguments));
+                     show(t.arguments), fmt::join(t.gpus, " "));
 }
 inline std::string show(const wire::result_view& r) {
   return fmt::format("result {} {} {} {} {} {}", show(r.task), r.attempt, r.execution,
@@ -299,10 +309,13 @@ inline std::string show(const wire::call_view& c) {
 inline std::string show(const wire::spawn_view& s) {
   std::string groups;
   for (const auto& one : s.groups) groups += fmt::format("\ngroup {} {}", one.name, one.limit);
-  return fmt::format("spawn {} {} {} {} {} {} {} {} {}{}{}{}", show(s.actor), show(s.parent),
-                     s.call_index, show(s.function), s.type_name, s.name_space, s.mailbox_cap,
-                     s.refuses_when_full, s.max_restarts, groups, show(s.options),
-                     show(s.arguments));
+  return fmt::format("spawn {} {} {} {} {} {} {} {} {} {} {}{}{}{} {}", show(s.actor),
+                     show(s.parent), s.call_index, show(s.function), s.type_name, s.name_space,
+                     s.mailbox_cap, s.refuses_when_full, s.max_restarts, s.reserves, s.may_exist,
+                     groups, show(s.options), show(s.arguments), fmt::join(s.gpus, " "));
+}
+inline std::string show(const wire::ask_view& a) {
+  return fmt::format("ask {}{}", static_cast<int>(a.what), show(a.with));
 }
 inline std::string show(const wire::actor_end_view& e) {
   return fmt::format("end {} {} {}", show(e.actor), static_cast<int>(e.reason), e.message);
