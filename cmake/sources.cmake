@@ -70,7 +70,9 @@ set(manta_sources
   src/node/check_copy.cpp
   src/node/crash_note.cpp
   src/node/desk.cpp
+  src/node/gpu_sight.cpp
   src/node/guest_actor.cpp
+  src/node/history_reads.cpp
   src/node/interrupt.cpp
   src/node/isolated_worker.cpp
   src/node/isolated_worker_actor.cpp
@@ -89,16 +91,19 @@ set(manta_sources
   src/node/trip.cpp
   src/node/workbench.cpp
   src/node/worker_arrays.cpp
+  src/node/worker_facts.cpp
   src/node/worker_output.cpp
   src/node/worker_pool.cpp
   src/node/worker_pool_actor_ends.cpp
   src/node/worker_pool_actors.cpp
   src/node/worker_pool_arrays.cpp
+  src/node/worker_pool_asks.cpp
   src/node/worker_pool_guard.cpp
   src/node/worker_pool_life.cpp
   src/node/worker_pool_restart.cpp
   src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp
+  src/node/worker_questions.cpp
   src/node/worker_voice.cpp
   src/node/zygote.cpp
   src/parallel.cpp

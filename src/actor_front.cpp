@@ -8,6 +8,8 @@
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/executor.hpp>
 
+#include "node/worker_questions.hpp"
+
 // The compiled part of actors' public front.
 
 namespace manta::inline v0 {
@@ -77,22 +79,19 @@ exec::actor_core* running_actor(const char* what) {
                     what));
 }
 
-// The names are the node's.
-void refuse_names_elsewhere() {
-  if (!exec::asks_elsewhere()) return;
-  raise(errc::unsupported,
-        "what runs in an isolated worker can't name actors or find them by name yet; do that in "
-        "the driver and pass the handle, or use isolation = threads");
-}
-
 }  // namespace
 
-exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked) {
+// Names are the node's.
+exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked,
+                                const exec::actor_ops* mirror) {
   exec::actor_core* living = nullptr;
   try {
-    if (asked.name) refuse_names_elsewhere();
     made->apply(asked);
-    if (asked.name) living = made->take_name(asked.get_if_exists);
+    if (asked.name) {
+      node::worker_questions* const afar = node::worker_questions::here();
+      living = afar != nullptr ? afar->reserve(made, asked, mirror)
+                               : made->take_name(asked.get_if_exists);
+    }
   } catch (...) {
     made->discard();
     throw;
@@ -102,10 +101,12 @@ exec::actor_core* apply_options(exec::actor_core* made, const actor_options& ask
 }
 
 exec::actor_core* find_core(const std::string& name, const std::string& name_space,
-                            const char* type) {
+                            const exec::actor_ops* mirror) {
   exec::executor::require();
-  refuse_names_elsewhere();
-  return exec::actor_core::find(name, name_space, type);
+  if (node::worker_questions* const afar = node::worker_questions::here()) {
+    return afar->find_actor(name, name_space, mirror);
+  }
+  return exec::actor_core::find(name, name_space, mirror->type);
 }
 
 future<actor_end> watch_core(exec::actor_core* core) {

@@ -78,8 +78,10 @@ namespace detail {
 [[noreturn]] MANTA_API void raise_empty_actor();
 MANTA_API void check_actor_options(const actor_options& asked);
 /// Gives a new actor its options. The living actor of that name instead, with a handle, when there
-/// is one and it was asked for. When it throws the new actor is gone.
-MANTA_API exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked);
+/// is one and it was asked for. When it throws the new actor is gone. `mirror`: of handles to it in
+/// other processes.
+MANTA_API exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked,
+                                          const exec::actor_ops* mirror);
 MANTA_API void check_call_options(const call_options& asked);
 
 /// A place in the mailbox of an actor with a cap, until its call is sent.
@@ -227,7 +229,7 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
       node::check_arguments(made);
     made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
     if (with != nullptr) {
-      if (exec::actor_core* const living = apply_options(made->core, *with)) {
+      if (exec::actor_core* const living = apply_options(made->core, *with, &mirror_ops<T>)) {
         unmake();
         return actor_access::make<T>(living);
       }

@@ -18,7 +18,7 @@ namespace manta::inline v0 {
 namespace detail {
 
 MANTA_API exec::actor_core* find_core(const std::string& name, const std::string& name_space,
-                                      const char* type);
+                                      const exec::actor_ops* mirror);
 MANTA_API future<actor_end> watch_core(exec::actor_core* core);
 MANTA_API void kill_core(exec::actor_core* core);
 MANTA_API void retire_core(exec::actor_core* core);
@@ -77,10 +77,11 @@ class weak_actor {
 
 /// The living actor of that name in that namespace, or nothing. A name is found from spawn on, and
 /// no longer once the actor's last handle went or its end was asked for. Throws no_runtime;
-/// invalid_argument when that actor is not a T, with both types. Any thread. Cost: one lock.
+/// invalid_argument when that actor is not a T, with both types. Any thread. Cost: one lock; in an
+/// isolated worker a question to its node, which is waited for.
 template <class T>
 std::optional<actor<T>> find_actor(const std::string& name, const std::string& name_space = {}) {
-  exec::actor_core* const found = detail::find_core(name, name_space, base::spelled_type<T>());
+  exec::actor_core* const found = detail::find_core(name, name_space, &detail::mirror_ops<T>);
   if (found == nullptr) return std::nullopt;
   return detail::actor_access::make<T>(found);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include <manta/actor_jobs.hpp>
 #include <manta/inbound.hpp>
@@ -37,7 +39,7 @@ struct inbound_method {
 
 template <class T, class... P>
 struct inbound_constructor {
-  static node::made_actor make(codec::in_archive& in) {
+  static node::made_actor make(std::unique_ptr<exec::resource_claim> given, codec::in_archive& in) {
     using pack = typename inbound_pack<type_list<P...>>::type;
     using job = construction<T, pack, P...>;
     job* const made = make_job<job>(nullptr, typename pack::arrived{in});
@@ -48,6 +50,7 @@ struct inbound_constructor {
       exec::free_block(made, sizeof(job));
       throw;
     }
+    actor_block<T>::claim_of(made->core) = std::move(given);
     return {made->core, made};
   }
   static constexpr node::inbound value{.make_actor = &make};

@@ -18,7 +18,9 @@
 #include <manta/travel.hpp>
 
 // manta::kv: small facts under keys, kept in the control store (the setting `control`): in memory
-// for as long as the runtime, or in a folder, where a later run finds them.
+// for as long as the runtime, or in a folder, where a later run finds them. In an isolated worker
+// each call is a question to its node; in one worker at most 65,536 of them with 64 MiB may be
+// without an answer, and 1,024 watches open: beyond it store_full.
 
 namespace manta::inline v0::kv {
 

@@ -42,6 +42,13 @@ base::id actor_names::draw(exec::actor_core* core, std::uint64_t process) {
   return id;
 }
 
+base::id actor_names::reserve(exec::actor_core* core, std::uint64_t process) {
+  const base::id id = name(core, process);
+  const std::lock_guard lock(mutex_);
+  by_id_.find(id)->second.is_told = false;
+  return id;
+}
+
 void actor_names::told(exec::actor_core* core) {
   const std::lock_guard lock(mutex_);
   const auto found = by_core_.find(core);

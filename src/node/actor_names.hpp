@@ -48,6 +48,8 @@ class actor_names {
   /// names the actor must not come there first; but to this thread, which tells.
   base::id draw(exec::actor_core* core, std::uint64_t process);
   void told(exec::actor_core* core);
+  /// The same for one whose name is asked for: known to no thread until draw and told.
+  base::id reserve(exec::actor_core* core, std::uint64_t process);
   std::optional<base::id> known(const exec::actor_core* core);
   /// Gives a core an id that came from another process, which has `lent` of its handles already.
   void set(exec::actor_core* core, const base::id& id, std::uint32_t lent = 0);

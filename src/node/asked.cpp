@@ -82,14 +82,23 @@ asked_options::asked_options(const exec::call_extra& with) {
                 !has_retries && view_.priority == priority::normal && with.claim == nullptr;
 }
 
+asked_options::asked_options(const spec::demand& asked, const placement& where,
+                             std::string_view name) {
+  view_.name = name;
+  add_demand(asked, where);
+  is_default_ = false;
+}
+
 void asked_options::add_claim(const exec::resource_claim& claim) {
-  const spec::demand& asked = desk::asked_by(claim);
+  add_demand(desk::asked_by(claim), desk::place_of(claim));
+}
+
+void asked_options::add_demand(const spec::demand& asked, const placement& where) {
   view_.cpus = asked.cpus;
   view_.gpus = asked.gpus;
   view_.memory_bytes = asked.memory_bytes;
   for (const auto& [key, amount] : asked.custom) amounts_.push_back({key, amount});
   view_.resources = amounts_;
-  const placement& where = desk::place_of(claim);
   for (const auto& [key, value] : where.labels) labels_.push_back({key, value});
   view_.where = {.by = where.by,
                  .is_soft = where.is_soft,

@@ -22,11 +22,13 @@ class asked_options {
   explicit asked_options(const exec::call_extra& with);
   /// Of an actor: what it asked for (null: nothing) and its name.
   asked_options(const exec::resource_claim* claim, std::string_view name);
+  asked_options(const spec::demand& asked, const placement& where, std::string_view name);
   /// Null: all defaults.
   const wire::options_view* view() const noexcept { return is_default_ ? nullptr : &view_; }
 
  private:
   void add_claim(const exec::resource_claim& claim);
+  void add_demand(const spec::demand& asked, const placement& where);
 
   bool is_default_ = true;
   wire::options_view view_;

@@ -73,6 +73,11 @@ actor_options options_of(const wire::spawn_view& asked) {
     }
   }
   if (asked.options == nullptr) return out;
+  // Else its name is what it is shown as.
+  if (asked.reserves) {
+    out.name = std::string(asked.options->name);
+    out.name_space = std::string(asked.name_space);
+  }
   const options of_task = to_options(*asked.options);
   out.cpus = of_task.cpus;
   out.gpus = of_task.gpus;

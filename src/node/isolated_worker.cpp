@@ -55,8 +55,10 @@ isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat
       settings_(*seat.settings),
       up_(line_.to_node()),
       down_(line_.to_worker()),
-      arrays_(seat.socket, seat.number, settings_, give_back_to, this, line_.page().makes_actors) {
+      arrays_(seat.socket, seat.number, settings_, give_back_to, this, line_.page().makes_actors),
+      questions_(seat.number, send_to, this, line_.page().makes_actors) {
   voice_.open(seat, line_.page());
+  sight_.open(settings_.gpus > 0);
 }
 
 void isolated_worker::run() {
@@ -286,6 +288,7 @@ isolated_worker::begun_task isolated_worker::begin(const wire::task_view& task,
   if (!line_.page().claim(number, slot_state::running)) return out;
   const neutral_caller nobody;
   try {
+    out.sight = sight_.prepare(task.gpus);
     out.job = make_task(task);
     const std::lock_guard lock(mutex_);
     running_[number] = out.job;
@@ -309,9 +312,11 @@ void isolated_worker::run_task(const begun_task& task) noexcept {
   }
   if (is_stopped) exec::cancel_job(j, true);
   const exec::job* const below = std::exchange(on_top_, j);
+  const char* const outer_sight = sight_.show(task.sight);
   ++depth_;
   j->ops->execute(j);
   --depth_;
+  sight_.show(outer_sight);
   on_top_ = below;
   if (j->is_ready()) {
     answer(task);

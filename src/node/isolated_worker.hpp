@@ -13,9 +13,11 @@
 #include <manta/exec/outside.hpp>
 #include <manta/exec/parker.hpp>
 
+#include "node/gpu_sight.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_arrays.hpp"
 #include "node/worker_order.hpp"
+#include "node/worker_questions.hpp"
 #include "node/worker_voice.hpp"
 #include "node/zygote.hpp"
 #include "wire/frame_line.hpp"
@@ -65,7 +67,8 @@ class isolated_worker final : public exec::outside {
     base::id id;
     std::uint64_t number = 0;
     base::time_point at;
-    exec::job* job = nullptr;  // with a hold; null: there is nothing to run
+    exec::job* job = nullptr;     // with a hold; null: there is nothing to run
+    const char* sight = nullptr;  // of gpus
   };
   struct late_answer;
   struct tenant;
@@ -115,6 +118,9 @@ class isolated_worker final : public exec::outside {
   void publish_awaits() noexcept;
   std::uint64_t request_of(exec::job* awaited) noexcept;
 
+  static void send_to(void* self, workbench& on) noexcept {
+    static_cast<isolated_worker*>(self)->send(on);
+  }
   static void give_back_to(void* self, const base::id& id, std::uint32_t n) noexcept {
     static_cast<isolated_worker*>(self)->give_back(id, n);
   }
@@ -125,6 +131,7 @@ class isolated_worker final : public exec::outside {
   const config settings_;
   int spin_us_ = 50;
   worker_voice voice_;
+  gpu_sight sight_;
 
   std::mutex up_mutex_;
   wire::frame_sender up_;  // under up_mutex_
@@ -166,6 +173,7 @@ class isolated_worker final : public exec::outside {
   bool is_giving_turn_ = false;
   exec::parker main_sleep_;  // the main thread's, while it has no task
   worker_arrays arrays_;
+  worker_questions questions_;
 };
 
 }  // namespace manta::inline v0::node

@@ -83,6 +83,7 @@ void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t numb
     };
     made->is_forgotten = [](exec::end_watcher* /*w*/) noexcept { return false; };
     made->give_up = [](exec::end_watcher* /*w*/) noexcept {};
+    sight_.show(sight_.prepare(spawn.gpus));
     const made_actor actor = make_actor(spawn);
     made->core = actor.core;
     made->core->pin();
@@ -257,6 +258,7 @@ void isolated_worker::obey_kill(std::uint64_t actor) noexcept {
 
 void isolated_worker::construct(exec::actor_core* of, exec::job* construction) noexcept {
   std::uint64_t request = 0;
+  const bool is_reserved = of->seat != nullptr;  // the node knows it by its name
   try {
     if (const error* const inherited = carrier_of(construction)->failure(construction)) {
       inherited->raise();
@@ -265,7 +267,7 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
                                     std::memory_order_relaxed);  // before the first message of it
     const base::id id = actor_names::global().draw(of, unique_);
     const borrowed_workbench on;
-    of->seat = new mirror_note(id);
+    if (!is_reserved) of->seat = new mirror_note(id);
     {
       const std::lock_guard lock(mutex_);
       constructions_[construction] = {of};
@@ -279,13 +281,18 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     actor_names::global().told(of);
     constructed(construction);
   } catch (...) {
-    delete static_cast<mirror_note*>(std::exchange(of->seat, nullptr));
+    const std::unique_ptr<mirror_note> note(
+        static_cast<mirror_note*>(std::exchange(of->seat, nullptr)));
     error why = not_asked(construction, request);
     {
       const std::lock_guard lock(mutex_);
       if (constructions_.erase(construction) > 0) of->unpin();
     }
     actor_names::global().forget(of);
+    if (is_reserved) {
+      say_end(note->id, end_reason::constructor_failed, why.message());
+      give_back(note->id, note->came.load(std::memory_order_relaxed));
+    }
     construction->fail(std::move(why), 1);
     of->kind().settle(of, construction);
   }
@@ -347,6 +354,8 @@ void isolated_worker::kill(exec::actor_core* of) noexcept {
   if (const auto* const note = static_cast<mirror_note*>(of->seat)) {
     say_end(note->id, end_reason::killed, {});
   }
+  // One that has a name and was not made yet ends without being left.
+  if (of->has_ended()) leave(of, exec::leaving::stopped);
 }
 
 // ---- handles

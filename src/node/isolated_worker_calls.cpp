@@ -70,6 +70,7 @@ error isolated_worker::not_asked(exec::job* j, std::uint64_t request) noexcept {
 
 void isolated_worker::on_result(const wire::envelope& head,
                                 const wire::result_view& arrived) noexcept {
+  if (questions_.answer(head.request.low, arrived)) return;
   exec::job* j = nullptr;
   bool is_construction = false;
   {

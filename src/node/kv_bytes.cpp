@@ -14,6 +14,7 @@
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
 #include "node/recorder.hpp"
+#include "node/worker_questions.hpp"
 
 namespace manta::inline v0::node {
 
@@ -63,6 +64,9 @@ void check_ttl(const char* what, std::optional<std::chrono::milliseconds> ttl) {
 }
 
 void kv_commit(kv_write what, kv_answer<std::uint64_t> then) {
+  if (worker_questions* const afar = worker_questions::here()) {
+    return afar->ask(wire::question::kv_write, what, std::move(then));
+  }
   const auto store = journal::global().store();
   if (store == nullptr) return then(no_store());
   control::batch batch;
@@ -90,6 +94,9 @@ void kv_commit(kv_write what, kv_answer<std::uint64_t> then) {
 }
 
 void kv_read(const std::string& key, kv_answer<std::optional<kv_record>> then) {
+  if (worker_questions* const afar = worker_questions::here()) {
+    return afar->ask(wire::question::kv_read, key, std::move(then));
+  }
   const auto store = journal::global().store();
   if (store == nullptr) return then(no_store());
   store->read({key_of(kv_part::values, key)},
@@ -103,6 +110,9 @@ void kv_read(const std::string& key, kv_answer<std::optional<kv_record>> then) {
 
 void kv_list(const std::string& prefix, const std::string& after, std::size_t most,
              kv_answer<std::vector<kv_record>> then) {
+  if (worker_questions* const afar = worker_questions::here()) {
+    return afar->ask(wire::question::kv_list, list_question{prefix, after, most}, std::move(then));
+  }
   const auto store = journal::global().store();
   if (store == nullptr) return then(no_store());
   control::range of{.prefix = key_of(kv_part::values, prefix), .most = most};
@@ -154,13 +164,24 @@ struct kv_watch::state final : ending_watch, std::enable_shared_from_this<state>
   std::optional<error> over_;
 };
 
-/// The handles: with the last one the watch ends.
+/// The handles: with the last one the watch ends. In an isolated worker it is the node's, under a
+/// number.
 struct kv_watch::owner {
   explicit owner(std::shared_ptr<state> s) : of(std::move(s)) {}
+  owner(worker_questions* node, std::uint64_t watch) : afar(node), number(watch) {}
   owner(const owner&) = delete;
   owner& operator=(const owner&) = delete;
-  ~owner() { of->end(error(errc::cancelled, "cancelled: the kv::watcher that was asked is gone")); }
+  ~owner() {
+    if (afar != nullptr) {
+      afar->ask(wire::question::kv_unwatch, number,
+                kv_answer<std::uint64_t>([](const result<std::uint64_t>& /*got*/) {}));
+    } else {
+      of->end(error(errc::cancelled, "cancelled: the kv::watcher that was asked is gone"));
+    }
+  }
   const std::shared_ptr<state> of;
+  worker_questions* const afar = nullptr;
+  const std::uint64_t number = 0;
 };
 
 result<std::unique_ptr<control::watcher>> kv_watch::state::watch(std::uint64_t from) {
@@ -260,12 +281,23 @@ result<void> kv_watch::state::begin(std::optional<std::uint64_t> from) {
 }
 
 kv_watch::kv_watch(kv_part part, const std::string& prefix, std::optional<std::uint64_t> from) {
+  if (worker_questions* const afar = worker_questions::here()) {
+    const auto number =
+        afar->ask_now<std::uint64_t>(wire::question::kv_watch, watch_question{part, prefix, from});
+    owner_ = std::make_shared<owner>(afar, number);
+    return;
+  }
   const auto made = std::make_shared<state>(part, key_of(part, prefix));
   if (const result<void> begun = made->begin(from); !begun) begun.error().raise();
   owner_ = std::make_shared<owner>(made);
   if (!kv_watches::global().add(made)) no_store().raise();
 }
 
-void kv_watch::next(kv_answer<kv_change> then) { owner_->of->next(std::move(then)); }
+void kv_watch::next(kv_answer<kv_change> then) {
+  if (owner_->afar != nullptr) {
+    return owner_->afar->ask(wire::question::kv_next, owner_->number, std::move(then));
+  }
+  owner_->of->next(std::move(then));
+}
 
 }  // namespace manta::inline v0::node

@@ -220,6 +220,17 @@ void note_handles(workbench& on, const wire::message_view& read) {
 
 }  // namespace
 
+std::span<const int> gpus_of(const exec::job& j) noexcept {
+  const exec::resource_claim* claim = nullptr;
+  if (is_passed_spawn(&j)) {
+    exec::actor_core* const of = static_cast<const passed_job&>(j).actor;
+    claim = of->kind().claim(of);
+  } else if (j.extra() != nullptr) {
+    claim = j.extra()->claim.get();
+  }
+  return claim == nullptr ? std::span<const int>{} : claim->gpus();
+}
+
 void write_passed(workbench& on, passed_job* j, const base::id& request) {
   const wire::message_view& kept = read_again(on, j->task->frame());
   note_handles(on, kept);
@@ -227,10 +238,13 @@ void write_passed(workbench& on, passed_job* j, const base::id& request) {
   if (const auto* const call = std::get_if<wire::call_view>(&kept.body)) {
     written = on.writer.write({request, 1, 0}, *call);
   } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&kept.body)) {
-    written = on.writer.write({request, 1, 0}, *spawn);
+    wire::spawn_view made = *spawn;
+    made.gpus = gpus_of(*j);
+    written = on.writer.write({request, 1, 0}, made);
   } else {
     wire::task_view task = std::get<wire::task_view>(kept.body);
     task.attempt = j->extra()->attempt;
+    task.gpus = gpus_of(*j);
     written = on.writer.write({request, 1, task.attempt}, task);
   }
   if (!written) raise(errc::encode_failed, written.error().message());

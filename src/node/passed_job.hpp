@@ -82,6 +82,8 @@ std::span<const spec::reference> handles_of(const wire::message_view& read) noex
 /// Throws infeasible, invalid_argument, decode_failed, unknown_function, std::bad_alloc.
 passed_job* make_passed(std::span<const std::byte> frame, const wire::message_view& arrived);
 
+/// The gpus that were given to a task, or to the actor that a passed construction makes.
+std::span<const int> gpus_of(const exec::job& j) noexcept;
 /// The message of a passed task, under another request. Throws encode_failed, std::bad_alloc.
 void write_passed(workbench& on, passed_job* j, const base::id& request);
 /// The name of a passed task's function, for people; empty when it is not known.

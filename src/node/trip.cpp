@@ -124,8 +124,15 @@ void send_away(exec::job* j, const carrier& by) {
 
 namespace {
 
+// The gpus that its node has given it.
+std::unique_ptr<exec::resource_claim> given_to(std::span<const int> gpus) {
+  if (gpus.empty()) return nullptr;
+  return std::make_unique<exec::given_claim>(std::vector<int>(gpus.begin(), gpus.end()));
+}
+
 // What its calls inherit, and what it can ask for.
 void adopt(exec::call_extra& with, const wire::task_view& arrived) {
+  with.claim = given_to(arrived.gpus);
   with.attempt = arrived.attempt;
   if (arrived.options == nullptr) return;
   const wire::options_view& asked = *arrived.options;
@@ -155,6 +162,7 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   sent.attempt = with.attempt;
   std::optional<asked_options> options;
   sent.options = options.emplace(with).view();
+  if (with.claim != nullptr) sent.gpus = with.claim->gpus();
   check_written(on.writer.write(envelope_of(request, with.attempt), sent));
 }
 
@@ -225,8 +233,10 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
   sent.type_name = type.substr(0, wire::limits::name_bytes);
   const std::string name = of.shown_name();
   auto& core = const_cast<exec::actor_core&>(of);  // claim() answers a pointer, and changes nothing
-  const asked_options options(of.kind().claim != nullptr ? of.kind().claim(&core) : nullptr,
-                              std::string_view(name).substr(0, wire::limits::name_bytes));
+  const exec::resource_claim* const claim =
+      of.kind().claim != nullptr ? of.kind().claim(&core) : nullptr;
+  const asked_options options(claim, std::string_view(name).substr(0, wire::limits::name_bytes));
+  if (claim != nullptr) sent.gpus = claim->gpus();
   sent.options = options.view();
   sent.mailbox_cap = of.mailbox_cap();
   sent.refuses_when_full = of.refuses_when_full();
@@ -234,6 +244,26 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
   const std::vector<wire::group_view> groups = groups_of(of);
   sent.groups = groups;
   sent.arguments = with_names(on, construction->ops->function);
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+void write_reservation(workbench& on, const exec::actor_core& of, const actor_options& asked,
+                       const base::id& actor, const base::id& request) {
+  wire::spawn_view sent;
+  sent.reserves = true;
+  sent.may_exist = asked.get_if_exists;
+  sent.actor = actor;
+  const std::string_view type = of.kind().type;
+  sent.type_name = type.substr(0, wire::limits::name_bytes);
+  const spec::demand demand = spec::to_demand(asked);
+  const asked_options options(demand, asked.where, *asked.name);
+  sent.options = options.view();
+  sent.name_space = asked.name_space;
+  sent.mailbox_cap = of.mailbox_cap();
+  sent.refuses_when_full = of.refuses_when_full();
+  sent.max_restarts = of.restarts();
+  const std::vector<wire::group_view> groups = groups_of(of);
+  sent.groups = groups;
   check_written(on.writer.write(envelope_of(request, 0), sent));
 }
 
@@ -250,8 +280,9 @@ made_actor make_actor(const wire::spawn_view& arrived) {
     }
   }
   const auto* const by = static_cast<const inbound*>(entry.ops());
-  const made_actor made = made_from(arrived.arguments, entry,
-                                    [by](codec::in_archive& in) { return by->make_actor(in); });
+  const made_actor made = made_from(arrived.arguments, entry, [&](codec::in_archive& in) {
+    return by->make_actor(given_to(arrived.gpus), in);
+  });
   made.core->is_here();
   made.construction->parent = arrived.parent;
   made.construction->index = static_cast<std::uint32_t>(arrived.call_index);
@@ -332,6 +363,13 @@ void write_failure(workbench& on, const base::id& task, const base::id& request,
   wire::result_view sent;
   sent.task = task;
   sent.outcome = record.view();
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+void write_answer(workbench& on, const base::id& request, const spec::parcel_view& value) {
+  wire::result_view sent;
+  sent.task = {1, 1};  // no task's
+  sent.outcome = value;
   check_written(on.writer.write(envelope_of(request, 0), sent));
 }
 

@@ -32,6 +32,9 @@ exec::job* make_task(const wire::task_view& arrived);
 /// construction.
 void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
                  const base::id& actor, const base::id& request);
+/// The name and the options of a new actor, before it can be made; see worker_pool_asks.cpp.
+void write_reservation(workbench& on, const exec::actor_core& of, const actor_options& asked,
+                       const base::id& actor, const base::id& request);
 /// The actor of such a message, which nobody knows yet: its object will be in this process.
 made_actor make_actor(const wire::spawn_view& arrived);
 
@@ -45,6 +48,9 @@ void write_result(workbench& on, exec::job* ended, const base::id& request, dura
 /// The same for a failure without a job.
 void write_failure(workbench& on, const base::id& task, const base::id& request,
                    const error& failure);
+
+/// Writes the answer to a question.
+void write_answer(workbench& on, const base::id& request, const spec::parcel_view& value);
 
 /// Puts what arrived into the slot of a claimed job, and answers the bits to finish it with.
 std::uint64_t fill_slot(exec::job* j, const wire::result_view& arrived) noexcept;

@@ -14,6 +14,7 @@
 
 #include "node/actor_names.hpp"
 #include "node/lent_arrays.hpp"
+#include "node/worker_facts.hpp"
 #include "node/worker_pool.hpp"
 #include "sched/actor_death.hpp"
 
@@ -134,8 +135,9 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   pid_t pid = 0;
   bool is_dead = false;
   bool is_let_go = false;
-  bool is_worn = false;  // it gets no more tasks, and goes when it has none
-  std::string why;       // it is ended by us for that
+  bool is_worn = false;        // it gets no more tasks, and goes when it has none
+  bool has_used_gpus = false;  // its actor has
+  std::string why;             // it is ended by us for that
   std::uint64_t results = 0;
   duration busy{0};  // what these took
   std::uint64_t results_at_tick = 0;
@@ -144,6 +146,9 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   std::unique_ptr<tenant> lives_here;                    // it has an actor, and gets no tasks
   actor_names::counts lent;                              // handles of actors, by their ids
   lent_arrays arrays;
+  std::shared_ptr<worker_facts> facts;  // null: it has asked nothing yet
+  // Actors that have their name, and a construction that has not come; each with that one's pin.
+  std::unordered_map<base::id, exec::actor_core*, actor_names::hash> reserved;
 };
 
 }  // namespace manta::inline v0::node

@@ -194,9 +194,9 @@ std::uint64_t worker_pool::board(hand& to, exec::job* j) noexcept {
                                        std::memory_order_relaxed);
   roster_.sent(to.number);
   ++under_way_;
-  if (limits_.is_last(to.results + roster_.under_way(to.number) + to.off_stack.size())) {
-    wear_out(to, false);
-  }
+  const std::size_t had = to.results + roster_.under_way(to.number) + to.off_stack.size();
+  // What has used gpus keeps their memory and sees no others: see gpu_sight.hpp.
+  if (limits_.is_last(had) || !gpus_of(*j).empty()) wear_out(to, false);
   return number;
 }
 
@@ -404,6 +404,11 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
       handled.now();
       if (j != nullptr) finish(j, *ended, frame);
       if (is_crowded_.load(std::memory_order_relaxed)) dispatch();
+    } else if (const auto* const asked = std::get_if<wire::ask_view>(&read->body)) {
+      on_ask(from, read->head.request.low, *asked);
+    } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&read->body);
+               spawn != nullptr && spawn->reserves) {
+      on_reservation(*from, read->head.request.low, *spawn);
     } else if (std::holds_alternative<wire::task_view>(read->body) ||
                std::holds_alternative<wire::call_view>(read->body) ||
                std::holds_alternative<wire::spawn_view>(read->body)) {

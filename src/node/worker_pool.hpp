@@ -59,6 +59,8 @@
 
 namespace manta::inline v0::node {
 
+struct actor_question;
+
 class worker_pool final : public exec::outside {
  public:
   static worker_pool& global();
@@ -167,6 +169,7 @@ class worker_pool final : public exec::outside {
   std::shared_ptr<hand> house(exec::actor_core* core, exec::job* construction) noexcept;
   std::shared_ptr<hand> evict(hand& from) noexcept;
   void vacate(const std::shared_ptr<hand>& one) noexcept;
+  static void note_gpus(hand& at, exec::actor_core& lives_there) noexcept;
   static error lost_error(const exec::actor_core& of) noexcept;
   bool send_spawn(hand& to, exec::actor_core* of, exec::job* construction);
   void send_call(std::shared_ptr<hand> to, exec::job* call, std::uint64_t number,
@@ -205,6 +208,18 @@ class worker_pool final : public exec::outside {
   void replay(hand& to, const exec::actor_core* core) noexcept;
   void let_replay_pass(const exec::actor_core& of) noexcept;
   void lose_tenant(hand& dead, const std::string& how) noexcept;
+
+  // worker_pool_asks.cpp: questions
+  void on_ask(const std::shared_ptr<hand>& from, std::uint64_t number, const wire::ask_view& asked);
+  void on_find(hand& from, std::uint64_t number, const actor_question& asked);
+  void on_reservation(hand& from, std::uint64_t number, const wire::spawn_view& asked);
+  void answer_handle(hand& to, std::uint64_t number, exec::actor_core* core);
+  void answer_error(hand& to, std::uint64_t number, const error& why);
+  void say_answer(hand& to, std::uint64_t number, const wire::result_view& answer) noexcept;
+  void welcome(exec::actor_core& made, hand& to, const base::id& id);
+  exec::actor_core* take_reserved(hand& from, const base::id& id) noexcept;
+  bool abandon_reserved(hand& from, const base::id& id, std::string_view why) noexcept;
+  void forget_questions(hand& of) noexcept;
 
   // worker_pool_arrays.cpp: arrays
   bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);

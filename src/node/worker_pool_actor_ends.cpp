@@ -100,7 +100,12 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
       evict(*from);
     }
   }
-  if (core == nullptr) return end_from_afar(said);
+  if (core == nullptr) {
+    const bool was_reserved = said.reason == end_reason::constructor_failed &&
+                              abandon_reserved(*from, said.actor, said.message);
+    if (!was_reserved) end_from_afar(said);
+    return;
+  }
   error why = error::out_of_memory();
   try {
     why = error(errc::actor_lost, said.reason == end_reason::exited
@@ -152,6 +157,7 @@ void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noe
       zygote::global().kill(from.unique);
       return;
     }
+    bool is_last = false;
     {
       const std::lock_guard lock(mutex_);
       const auto found = from.lent.find(one.object);
@@ -161,7 +167,11 @@ void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noe
         return;
       }
       found->second -= one.count;
-      if (found->second == 0) from.lent.erase(found);
+      is_last = found->second == 0;
+      if (is_last) from.lent.erase(found);
+    }
+    if (is_last) {
+      abandon_reserved(from, one.object, "its isolated worker let go of it before it was made");
     }
     actor_names::global().give_back(one.object, one.count);
   }
@@ -197,15 +207,15 @@ exec::actor_core* worker_pool::on_own_handles(hand& from,
 // An actor that a worker asked for: its one handle is that worker's.
 void worker_pool::adopt(passed_job& j, hand& from, const wire::spawn_view& asked) {
   if (asked.actor.high != from.unique) raise(errc::decode_failed, "an actor with another's name");
-  exec::actor_core* const made = make_guest(asked);
-  try {
-    actor_names::global().set(made, asked.actor, 1);
-    const std::lock_guard lock(mutex_);
-    ++from.lent[asked.actor];
-  } catch (...) {
-    actor_names::global().forget(made);
-    made->discard();
-    throw;
+  exec::actor_core* made = take_reserved(from, asked.actor);
+  if (made == nullptr) {
+    made = make_guest(asked);
+    try {
+      welcome(*made, from, asked.actor);
+    } catch (...) {
+      made->discard();
+      throw;
+    }
   }
   made->pin();
   j.actor = made;

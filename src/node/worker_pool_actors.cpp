@@ -64,6 +64,7 @@ std::shared_ptr<worker_pool::hand> worker_pool::house(exec::actor_core* core,
     made->construction_number = ++to->last_number;
     made->first = made->construction_number + 1;
     to->lives_here = std::move(made);
+    note_gpus(*to, *core);
     core->pin();
     core->seat = to.get();
     ++under_way_;
@@ -104,6 +105,13 @@ void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexc
   actor_names::global().forget(of);
   of->kind().settle(of, construction);
   if (was_pinned) of->unpin();
+}
+
+// What has used gpus keeps their memory and sees no others: see gpu_sight.hpp.
+void worker_pool::note_gpus(hand& at, exec::actor_core& lives_there) noexcept {
+  const auto claim_of = lives_there.kind().claim;
+  const exec::resource_claim* const claim = claim_of != nullptr ? claim_of(&lives_there) : nullptr;
+  at.has_used_gpus = claim != nullptr && !claim->gpus().empty();
 }
 
 // False: the worker has died, and left the construction to us.
@@ -155,7 +163,7 @@ void worker_pool::vacate(const std::shared_ptr<hand>& one) noexcept {
     const std::lock_guard lock(mutex_);
     if (one->is_dead) return;
     try {
-      if (vacant_.size() < target_) {
+      if (vacant_.size() < target_ && !one->has_used_gpus) {
         vacant_.push_back(one);
         return;
       }

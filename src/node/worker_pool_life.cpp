@@ -118,6 +118,7 @@ void worker_pool::close(bool asks_to_stop) noexcept {
   }
   for (const auto& one : left) {
     zygote::global().kill(one->unique);
+    forget_questions(*one);
     for (const auto& [id, n] : one->lent) actor_names::global().give_back(id, n);
     static_cast<void>(one->arrays.leave());
   }
@@ -132,6 +133,7 @@ void worker_pool::close(bool asks_to_stop) noexcept {
       --remaining;
     }
   }
+  facts_line::global().close();
   output_.close();
   my_view() = {};
   is_open_.store(false, std::memory_order_release);
@@ -317,6 +319,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   for (const flight& f : lost) fail_lost(f, dead->pid, how);
   // Nobody wants what it asked for and did not live to get: a run of its task asks anew.
   for (const exec::job_ref& one : orphans) one->withdraw(exec::cancelled_error());
+  forget_questions(*dead);
   for (const auto& [id, n] : had) actor_names::global().give_back(id, n);
   had_arrays.clear();
   if (early_deaths_ >= most_early_deaths) {

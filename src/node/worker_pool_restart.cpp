@@ -145,6 +145,7 @@ bool worker_pool::move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) n
     for (const base::id& one : was.spawn_again->handles()) lend(to, one);
     to.down.send({&frame, 1}, frame.size());
     // From here on nothing fails.
+    note_gpus(to, *was.core);
     made->core = was.core;
     made->id = was.id;
     made->construction_number = was.construction_number;

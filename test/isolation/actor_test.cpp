@@ -380,14 +380,6 @@ std::string makes_bad_one() {
   }
   return {};
 }
-std::string names_one() {
-  try {
-    manta::spawn<log_keeper>.with({.name = "mine"})(1);
-  } catch (const manta::unsupported& e) {
-    return e.what();
-  }
-  return {};
-}
 // Actors that make actors, each of the next generation.
 struct ancestor {
   int depth;
@@ -420,7 +412,6 @@ TEST_CASE("what runs in workers makes actors", "[isolation]") {
   CHECK(end.get(test::patience).reason == manta::end_reason::ended);
   CHECK(comes_true([&] { return numbers[4000] == 12; }));
   CHECK(manta::remote<makes_bad_one>().get().find("a negative beginning") != std::string::npos);
-  CHECK(manta::remote<names_one>().get().find("pass the handle") != std::string::npos);
   const auto eldest = manta::spawn<ancestor>(2);
   CHECK(manta::remote<&ancestor::count>(eldest).get() == 7);
 }

@@ -81,7 +81,7 @@ class MANTA_API resource_claim {
   /// refused and ended, and may be gone on return. Any thread; once.
   bool request(job* j) noexcept;
   /// Whether there is nothing to ask for any more. The job's thread.
-  bool is_settled() const noexcept { return stage_.load() == stage::held; }
+  bool is_settled() const noexcept { return is_given_ || stage_.load() == stage::held; }
   /// Whether it stands in the line.
   bool is_waiting() const noexcept;
   /// The job it was asked for, once that was.
@@ -109,6 +109,9 @@ class MANTA_API resource_claim {
 
  protected:
   resource_claim() = default;
+  struct given {};
+  /// Of what another process keeps the account of.
+  explicit resource_claim(given /*mark*/) noexcept : is_given_(true) {}
 
  private:
   friend class resource_gate;
@@ -118,7 +121,19 @@ class MANTA_API resource_claim {
   job* job_ = nullptr;
   resource_claim* next_ = nullptr;
   std::uint32_t sleepers_ = 0;
+  const bool is_given_ = false;
   std::atomic<stage> stage_{stage::idle};  // changed under the lock
+};
+
+/// What a job, or an actor, that came from another process was given there: nothing is asked for
+/// here, nor given back.
+class MANTA_API given_claim final : public resource_claim {
+ public:
+  explicit given_claim(std::vector<int> gpus) : resource_claim(given{}), gpus_(std::move(gpus)) {}
+  const std::vector<int>& gpus() const noexcept override { return gpus_; }
+
+ private:
+  std::vector<int> gpus_;
 };
 
 struct context;

@@ -18,6 +18,7 @@
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/resource_gate.hpp>
 
 // How the values of a job become bytes and come back: where the typed front meets codec and wire.
 //
@@ -60,8 +61,9 @@ struct inbound {
   /// The same for a call of a method, with the number of its group.
   exec::job* (*make_call)(exec::actor_core* to, std::uint64_t group, const exec::extra_source& with,
                           codec::in_archive& in) = nullptr;
-  /// An actor and its construction, which nobody knows yet.
-  made_actor (*make_actor)(codec::in_archive& in) = nullptr;
+  /// An actor and its construction, which nobody knows yet; it holds `given`, null for nothing.
+  made_actor (*make_actor)(std::unique_ptr<exec::resource_claim> given,
+                           codec::in_archive& in) = nullptr;
 };
 
 inline const carrier* carrier_of(const exec::job* j) noexcept {

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <manta/codec/errors.hpp>
+#include <manta/exec/actor_core.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/guest_actor.hpp"
+#include "node/trip.hpp"
+#include "node/worker_facts.hpp"
+#include "node/worker_hand.hpp"
+#include "node/worker_pool.hpp"
+
+// What isolated workers ask their node, seen from the pool: values under keys and the history are
+// worker_facts.hpp's, names of actors are here.
+//
+// Problem. An actor's name is taken when it is spawned, before its constructor's arguments are
+// there: whoever finds it may call it from then on. The names are the node's, and a worker tells
+// of a new actor when it can be made, not before.
+//
+// Idea. A worker that spawns an actor with a name asks first. The node makes the actor's core, as
+// it would when the actor is to be made, and gives it the name; calls wait in its mailbox. Then
+// the message that makes it finds the core instead of making one.
+//
+//   reserved --spawn--> as any actor of a worker
+//       \---- the constructor failed in the worker, its last handle there went, or it died:
+//             the core ends as one whose constructor failed, and the name is free
+
+namespace manta::inline v0::node {
+
+// Answers with a handle, which the worker has one time more then, or without; takes the handle
+// over.
+void worker_pool::answer_handle(hand& to, std::uint64_t number, exec::actor_core* core) {
+  const borrowed_workbench on;
+  try {
+    spec::parcel_view value;
+    on->references.clear();
+    if (core != nullptr) {
+      spec::reference named;
+      named.what = actor_names::global().name(core, 0);
+      named.kind = spec::reference_kind::actor;
+      on->references.push_back(named);
+      value.references = on->references;
+    }
+    write_answer(*on, {1, number}, value);
+    const std::lock_guard lock(mutex_);
+    if (!to.is_dead) {
+      lend(to, *on);
+      to.down.send(on->writer.pieces(), on->writer.size_bytes());
+      to.down.bell();
+    }
+  } catch (...) {
+    if (core != nullptr) core->drop_handle();
+    throw;
+  }
+  if (core != nullptr) core->drop_handle();
+}
+
+void worker_pool::answer_error(hand& to, std::uint64_t number, const error& why) {
+  const borrowed_workbench on;
+  write_failure(*on, {1, 1}, {1, number}, why);
+  const std::lock_guard lock(mutex_);
+  if (to.is_dead) return;
+  to.down.send(on->writer.pieces(), on->writer.size_bytes());
+  to.down.bell();
+}
+
+// By whichever thread has the answer.
+void worker_pool::say_answer(hand& to, std::uint64_t number,
+                             const wire::result_view& answer) noexcept {
+  try {
+    const borrowed_workbench on;
+    const result<void> written = on->writer.write({{1, number}, 1, 0}, answer);
+    if (!written) {
+      return answer_error(to, number, error(errc::encode_failed, written.error().message()));
+    }
+    const std::lock_guard lock(mutex_);
+    if (to.is_dead) return;
+    to.down.send(on->writer.pieces(), on->writer.size_bytes());
+    to.down.bell();
+  } catch (...) {
+    zygote::global().kill(to.unique);  // it would wait for ever
+  }
+}
+
+void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number,
+                         const wire::ask_view& asked) {
+  try {
+    if (asked.what == wire::question::find_actor) {
+      return on_find(*from, number, value_of_question<actor_question>(asked));
+    }
+    std::shared_ptr<worker_facts> facts;
+    {
+      const std::lock_guard lock(mutex_);
+      if (from->is_dead) return;
+      if (from->facts == nullptr) {
+        from->facts = std::make_shared<worker_facts>(
+            [to = std::weak_ptr(from)](std::uint64_t request, const wire::result_view& answer) {
+              if (const auto alive = to.lock()) global().say_answer(*alive, request, answer);
+            });
+      }
+      facts = from->facts;
+    }
+    facts->ask(number, asked);
+  } catch (...) {
+    zygote::global().kill(from->unique);  // nonsense, or no memory to answer
+  }
+}
+
+void worker_pool::on_find(hand& from, std::uint64_t number, const actor_question& asked) {
+  exec::actor_core* found = nullptr;
+  try {
+    found = exec::actor_core::find(asked.name, asked.name_space, asked.type.c_str());
+  } catch (...) {
+    return answer_error(from, number, describe_current_exception("find_actor"));
+  }
+  answer_handle(from, number, found);
+}
+
+// A worker takes the name of an actor that it is about to make.
+void worker_pool::on_reservation(hand& from, std::uint64_t number, const wire::spawn_view& asked) {
+  exec::actor_core* living = nullptr;
+  exec::actor_core* made = nullptr;
+  bool is_nonsense = asked.actor.high != from.unique;
+  {
+    const std::lock_guard lock(mutex_);
+    is_nonsense = is_nonsense || from.lent.contains(asked.actor);
+  }
+  if (is_nonsense) {
+    zygote::global().kill(from.unique);
+    return;
+  }
+  try {
+    made = make_guest(asked);
+    living = made->take_name(asked.may_exist);
+    if (living == nullptr) {
+      {
+        const std::lock_guard lock(mutex_);
+        from.reserved.emplace(asked.actor, made);
+      }
+      welcome(*made, from, asked.actor);
+    } else {
+      made->discard();
+    }
+  } catch (...) {
+    const error why = describe_current_exception("spawn");
+    take_reserved(from, asked.actor);
+    if (made != nullptr) made->discard();
+    return answer_error(from, number, why);
+  }
+  answer_handle(from, number, living);
+}
+
+// A new actor whose one handle is that worker's. When it throws the actor is as it was.
+void worker_pool::welcome(exec::actor_core& made, hand& to, const base::id& id) {
+  actor_names::global().set(&made, id, 1);
+  try {
+    const std::lock_guard lock(mutex_);
+    to.has_handles.store(true, std::memory_order_relaxed);
+    ++to.lent[id];
+  } catch (...) {
+    actor_names::global().forget(&made);
+    throw;
+  }
+}
+
+// The actor of that name, whose construction comes or never will; null: it is none of those.
+exec::actor_core* worker_pool::take_reserved(hand& from, const base::id& id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = from.reserved.find(id);
+  if (found == from.reserved.end()) return nullptr;
+  exec::actor_core* const core = found->second;
+  from.reserved.erase(found);
+  return core;
+}
+
+bool worker_pool::abandon_reserved(hand& from, const base::id& id, std::string_view why) noexcept {
+  exec::actor_core* const core = take_reserved(from, id);
+  if (core == nullptr) return false;
+  try {
+    core->abandon_start(error(errc::actor_lost, std::string(why)));
+  } catch (const std::bad_alloc&) {
+    core->abandon_start(error::out_of_memory());
+  }
+  return true;
+}
+
+// The worker is gone, or the runtime ends: what it had asked for is forgotten.
+void worker_pool::forget_questions(hand& of) noexcept {
+  std::shared_ptr<worker_facts> facts;
+  {
+    const std::lock_guard lock(mutex_);
+    facts = std::move(of.facts);
+  }
+  if (facts != nullptr) facts->end();
+  for (;;) {
+    base::id next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (of.reserved.empty()) return;
+      next = of.reserved.begin()->first;
+    }
+    abandon_reserved(of, next, "its isolated worker ended before it was made");
+  }
+}
+
+}  // namespace manta::inline v0::node

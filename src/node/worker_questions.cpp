@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/worker_questions.hpp"
+
+#include <fmt/format.h>
+
+#include <manta/codec/errors.hpp>
+#include <manta/exec/outside.hpp>
+#include <manta/node/carrier.hpp>
+
+#include "node/actor_names.hpp"
+#include "node/trip.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+std::atomic<worker_questions*> asks_here{nullptr};
+
+// In the number of a question, and in no call's.
+constexpr std::uint64_t question_mark = std::uint64_t{1} << 63U;
+
+// Names are as long at most when they are options.
+void check_name_space(const std::string& asked) {
+  if (asked.size() <= wire::limits::name_bytes) return;
+  raise(errc::invalid_argument,
+        fmt::format("option name_space: asked one of {} bytes, which an isolated worker can't say; "
+                    "allowed are {}: choose a shorter one",
+                    asked.size(), wire::limits::name_bytes));
+}
+
+}  // namespace
+
+worker_questions* worker_questions::here() noexcept {
+  return asks_here.load(std::memory_order_acquire);
+}
+
+worker_questions::worker_questions(std::uint64_t worker,
+                                   void (*send)(void* to, workbench& on) noexcept, void* to,
+                                   std::atomic<std::uint32_t>& is_making) noexcept
+    : worker_(worker), send_(send), to_(to), is_making_(is_making) {
+  asks_here.store(this, std::memory_order_release);
+}
+
+void worker_questions::write_question(workbench& on, const base::id& request, wire::question what,
+                                      const spec::parcel_view& with) {
+  const result<void> written = on.writer.write({request, 1, 0}, wire::ask_view{what, with});
+  if (!written) raise(errc::encode_failed, written.error().message());
+}
+
+void worker_questions::send(const writer& write, taker then) {
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++last_ | question_mark;
+    asked_.emplace(number, std::move(then));
+  }
+  try {
+    const borrowed_workbench on;
+    write(*on, {worker_, number});
+    send_(to_, *on);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    asked_.erase(number);
+    throw;
+  }
+}
+
+bool worker_questions::answer(std::uint64_t number, const wire::result_view& came) noexcept {
+  if ((number & question_mark) == 0) return false;
+  taker then;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = asked_.find(number);
+    if (found == asked_.end()) return true;
+    then = std::move(found->second);
+    asked_.erase(found);
+  }
+  then(came);
+  return true;
+}
+
+void worker_questions::wait(exec::parker& until) {
+  exec::outside* const away = exec::elsewhere.load(std::memory_order_acquire);
+  while (!until.is_signalled()) away->sleep(until, {}, nullptr);
+}
+
+// The answer is a handle or nothing. It is made of the message by who hears that, since what it
+// does not take goes back to the node.
+exec::actor_core* worker_questions::ask_actor(const writer& write, const exec::actor_ops* kind) {
+  struct waiting {
+    exec::parker nap;
+    exec::actor_core* found = nullptr;
+    std::optional<error> why;
+  };
+  const auto until = std::make_shared<waiting>();
+  send(write, [until, kind](const wire::result_view& came) {
+    try {
+      if (const auto* const failure = std::get_if<wire::error_view>(&came.outcome)) {
+        until->why = wire::to_error(*failure);
+      } else {
+        const auto& value = std::get<spec::parcel_view>(came.outcome);
+        if (!value.references.empty()) {
+          until->found = borrow_actor(value.references.front().what, kind);
+        }
+      }
+    } catch (...) {
+      until->why = describe_current_exception("an answer of the node");
+    }
+    until->nap.signal();
+  });
+  wait(until->nap);
+  if (until->why) until->why->raise();
+  return until->found;
+}
+
+exec::actor_core* worker_questions::find_actor(const std::string& name,
+                                               const std::string& name_space,
+                                               const exec::actor_ops* kind) {
+  const actor_question asked{name, name_space, kind->type};
+  return ask_actor(
+      [&asked](workbench& on, const base::id& request) {
+        on.out.clear();
+        write_question(on, request, wire::question::find_actor, codec::encode(on.out, asked));
+      },
+      kind);
+}
+
+exec::actor_core* worker_questions::reserve(exec::actor_core* made, const actor_options& asked,
+                                            const exec::actor_ops* kind) {
+  check_name_space(asked.name_space);
+  is_making_.store(1, std::memory_order_relaxed);  // before the first message of it
+  actor_names& names = actor_names::global();
+  const base::id id = names.reserve(made, worker_);
+  try {
+    auto note = std::make_unique<mirror_note>(id);
+    exec::actor_core* const living = ask_actor(
+        [&](workbench& on, const base::id& request) {
+          write_reservation(on, *made, asked, id, request);
+        },
+        kind);
+    if (living == nullptr) {
+      made->seat = note.release();
+    } else {
+      names.forget(made);
+    }
+    return living;
+  } catch (...) {
+    names.forget(made);
+    throw;
+  }
+}
+
+}  // namespace manta::inline v0::node

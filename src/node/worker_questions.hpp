@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include <manta/codec/codec.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/parker.hpp>
+#include <manta/node/kv_bytes.hpp>
+#include <manta/spec/error.hpp>
+#include <manta/spec/options.hpp>
+
+#include "node/workbench.hpp"
+#include "node/worker_facts.hpp"
+#include "wire/error_record.hpp"
+
+// What runs in an isolated worker asks its node here; the node's side: worker_facts.hpp for what
+// the control store has, worker_pool_asks.cpp for the names of actors.
+//
+// Each question has a number, by which its answer finds who takes it. Numbers have a bit that those
+// of calls have not: both are requests of this worker. Who waits for an answer looks into the ring
+// meanwhile, as who waits for a future does, and lends the core as he does.
+//
+// Threads: any. An answer is taken by the thread that found it in the ring, without a lock.
+
+namespace manta::inline v0::node {
+
+class worker_questions {
+ public:
+  /// That of this process; null: it is no worker.
+  static worker_questions* here() noexcept;
+
+  /// `send` sends the message that was written there; `is_making` is set before the first that
+  /// makes an actor known.
+  worker_questions(std::uint64_t worker, void (*send)(void* to, workbench& on) noexcept, void* to,
+                   std::atomic<std::uint32_t>& is_making) noexcept;
+
+  /// What takes an answer; it does not throw.
+  using taker = std::function<void(const wire::result_view& answer)>;
+
+  /// Asks, and answers later, or at once why that can't be asked.
+  template <class Answer, class Question>
+  void ask(wire::question what, const Question& with, kv_answer<Answer> then);
+  /// Asks and waits for the answer. Throws what the node says.
+  template <class Answer, class Question>
+  Answer ask_now(wire::question what, const Question& with);
+
+  /// The living actor of that name, with a handle; null: there is none. Throws invalid_argument:
+  /// it is of another type.
+  exec::actor_core* find_actor(const std::string& name, const std::string& name_space,
+                               const exec::actor_ops* kind);
+  /// Takes the name of a new actor, to which its options were applied: others find it from here on,
+  /// and its calls wait at the node until it is made. Or answers the living one of that name, with
+  /// a handle, where that will do. Throws name_taken, invalid_argument, infeasible.
+  exec::actor_core* reserve(exec::actor_core* made, const actor_options& asked,
+                            const exec::actor_ops* kind);
+
+  /// Gives an answer to who asked. False: it is a call's.
+  bool answer(std::uint64_t number, const wire::result_view& came) noexcept;
+
+ private:
+  // Writes and sends the message of a question with that number.
+  using writer = std::function<void(workbench& on, const base::id& request)>;
+  void send(const writer& write, taker then);
+  static void wait(exec::parker& until);
+  exec::actor_core* ask_actor(const writer& write, const exec::actor_ops* kind);
+
+  static void write_question(workbench& on, const base::id& request, wire::question what,
+                             const spec::parcel_view& with);
+  template <class Answer>
+  static result<Answer> read(const wire::result_view& came);
+
+  const std::uint64_t worker_;
+  void (*const send_)(void*, workbench&) noexcept;
+  void* const to_;
+  std::atomic<std::uint32_t>& is_making_;
+  std::mutex mutex_;
+  std::uint64_t last_ = 0;
+  std::unordered_map<std::uint64_t, taker> asked_;
+};
+
+template <class Answer>
+result<Answer> worker_questions::read(const wire::result_view& came) {
+  if (const auto* const failure = std::get_if<wire::error_view>(&came.outcome)) {
+    return wire::to_error(*failure);
+  }
+  const auto* const value = std::get_if<spec::parcel_view>(&came.outcome);
+  if (value == nullptr) return error(errc::decode_failed, "an answer came that is no value");
+  try {
+    return codec::decode<Answer>(*value);
+  } catch (...) {
+    return describe_current_exception("an answer of the node");
+  }
+}
+
+template <class Answer, class Question>
+void worker_questions::ask(wire::question what, const Question& with, kv_answer<Answer> then) {
+  try {
+    send(
+        [&](workbench& on, const base::id& request) {
+          on.out.clear();
+          write_question(on, request, what, codec::encode(on.out, with));
+        },
+        [then](const wire::result_view& came) { then(read<Answer>(came)); });
+  } catch (...) {
+    then(describe_current_exception("a question to the node"));
+  }
+}
+
+template <class Answer, class Question>
+Answer worker_questions::ask_now(wire::question what, const Question& with) {
+  // Shared: who signals may touch it after the wait is over.
+  struct waiting {
+    exec::parker nap;
+    std::optional<result<Answer>> got;
+  };
+  const auto until = std::make_shared<waiting>();
+  ask<Answer>(what, with, kv_answer<Answer>([until](result<Answer> came) {
+                until->got.emplace(std::move(came));
+                until->nap.signal();
+              }));
+  wait(until->nap);
+  if (!*until->got) until->got->error().raise();
+  return **std::move(until->got);
+}
+
+}  // namespace manta::inline v0::node
