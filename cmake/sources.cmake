@@ -100,6 +100,7 @@ set(manta_sources
   src/node/worker_pool_asks.cpp
   src/node/worker_pool_guard.cpp
   src/node/worker_pool_life.cpp
+  src/node/worker_pool_orders.cpp
   src/node/worker_pool_restart.cpp
   src/node/worker_pool_stats.cpp
   src/node/worker_pool_wait.cpp

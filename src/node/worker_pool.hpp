@@ -243,15 +243,17 @@ class worker_pool final : public exec::outside {
   void requeue_lost(hand& dead, std::vector<flight>& lost, std::uint64_t culprit) noexcept;
   void collect() noexcept;
   void tick() noexcept;
-  std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
-  static void order_stop(hand& at, flight& f) noexcept;
-  void enforce_stops() noexcept;
-  void hear_orders() noexcept;
   void help_idle() noexcept;
   void let_surplus_go() noexcept;
   bool is_quiet() noexcept;
   duration quiet_time() noexcept;
   void cancel_pending() noexcept;
+
+  // worker_pool_orders.cpp: orders to stop
+  std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
+  static void order_stop(hand& at, flight& f) noexcept;
+  void enforce_stops() noexcept;
+  void hear_orders() noexcept;
 
   // worker_pool_guard.cpp: what workers print, and what they use
   void open_output(const config& settings);

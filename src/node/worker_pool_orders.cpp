@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include <sys/socket.h>
+
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
+
+#include "node/passed_job.hpp"
+#include "node/worker_hand.hpp"
+#include "node/worker_order.hpp"
+#include "node/worker_pool.hpp"
+
+// Orders to stop what runs in isolated workers, and those that workers give.
+
+namespace manta::inline v0::node {
+
+namespace {
+
+// A worker that was asked to stop a task and has not is killed.
+constexpr std::chrono::milliseconds time_to_stop{900};
+constexpr std::size_t most_early_stops = 4096;
+
+}  // namespace
+
+// One that was sent ahead and has not begun ends here; one that runs is told, and what it called
+// from there is cancelled.
+void worker_pool::stop(exec::job* j) noexcept {
+  if (stop_call(j)) return;
+  bool is_back = false;
+  std::vector<exec::job_ref> children;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [of, f] = find_flight(j);
+    if (f == nullptr) return;
+    if (f->is_written && of->line.page().claim(f->number, wire::slot_state::free)) {
+      leave(*of, *f);
+      is_back = true;
+    } else {
+      order_stop(*of, *f);
+      const base::id caller = is_passed(j) ? passed_job::self(j)->id : exec::id_of(*j);
+      for (const auto& [request, child] : of->asked) {
+        if (child->parent != caller) continue;
+        child->hold();
+        children.emplace_back(child);
+      }
+    }
+  }
+  if (is_back) j->fail(exec::cancelled_error(), 1);
+  for (const exec::job_ref& one : children) exec::cancel_job(one.get(), true);
+}
+
+void worker_pool::end(exec::job* j) noexcept {
+  if (j->ops->origin != nullptr) return;  // an actor has more to lose than one call
+  const std::lock_guard lock(mutex_);
+  const auto [of, f] = find_flight(j);
+  if (f == nullptr || of->is_let_go) return;
+  if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
+  zygote::global().kill(of->unique);
+}
+
+// Under the mutex. What does not stop is ended by enforce_stops().
+void worker_pool::order_stop(hand& at, flight& f) noexcept {
+  if (f.number == 0) return;
+  if (f.stop_asked == base::time_point{}) f.stop_asked = base::now();
+  const worker_order order{worker_order::kind::stop, f.number};
+  ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// Under the mutex.
+std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
+    const exec::job* j) noexcept {
+  for (const auto& one : all_) {
+    for (flight& f : one->flights) {
+      if (f.number != 0 && f.job == j) return {one.get(), &f};
+    }
+    for (auto& [number, f] : one->off_stack) {
+      if (f.job == j) return {one.get(), &f};
+    }
+  }
+  return {nullptr, nullptr};
+}
+
+// Workers ask that what they called is stopped.
+void worker_pool::hear_orders() noexcept {
+  std::vector<std::pair<exec::job_ref, bool>> asked;
+  room_requests rooms;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : all_) {
+      came_order came;
+      const worker_order& order = came.order;
+      while (receive_order(one->socket, order_way::at_once, came) == got_order::order) {
+        if (is_of_arrays(one, came, rooms)) continue;
+        const auto found = one->asked.find(order.number);
+        if (found == one->asked.end()) {
+          // The request may be behind it, in the ring; or it has had its answer.
+          if (one->early_stops.size() < most_early_stops) one->early_stops.insert(order.number);
+          continue;
+        }
+        found->second->hold();
+        asked.emplace_back(exec::job_ref(found->second), order.what == worker_order::kind::end);
+      }
+    }
+  }
+  for (const auto& [one, order] : rooms) grant_room(one, order);
+  for (const auto& [one, at_once] : asked) {
+    if (exec::cancel_job(one.get(), true) && at_once) end(one.get());
+  }
+}
+
+void worker_pool::enforce_stops() noexcept {
+  const base::time_point before = base::now() - time_to_stop;
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : all_) {
+    if (one->is_let_go) continue;
+    const tenant* const t = one->lives_here.get();
+    if (t != nullptr && t->kill_asked != base::time_point{} && t->kill_asked <= before) {
+      zygote::global().kill(one->unique);
+      continue;
+    }
+    for (const flight& f : one->flights) {
+      if (f.number == 0 || f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
+      if (!one->line.page().is(f.number, wire::slot_state::running)) continue;
+      zygote::global().kill(one->unique);
+      break;
+    }
+    for (const auto& [number, f] : one->off_stack) {
+      if (f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
+      zygote::global().kill(one->unique);
+      break;
+    }
+  }
+}
+
+}  // namespace manta::inline v0::node
