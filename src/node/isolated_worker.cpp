@@ -25,6 +25,7 @@
 #include <manta/node/carrier.hpp>
 #include <manta/spec/config.hpp>
 
+#include "node/actor_names.hpp"
 #include "node/crash_note.hpp"
 #include "node/desk.hpp"
 #include "node/output_lines.hpp"

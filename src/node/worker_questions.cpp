@@ -35,9 +35,9 @@ worker_questions* worker_questions::here() noexcept {
 }
 
 worker_questions::worker_questions(std::uint64_t worker,
-                                   void (*send)(void* to, workbench& on) noexcept, void* to,
+                                   void (*sends)(void* to, workbench& on) noexcept, void* to,
                                    std::atomic<std::uint32_t>& is_making) noexcept
-    : worker_(worker), send_(send), to_(to), is_making_(is_making) {
+    : worker_(worker), send_(sends), to_(to), is_making_(is_making) {
   asks_here.store(this, std::memory_order_release);
 }
 

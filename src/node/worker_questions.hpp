@@ -39,9 +39,9 @@ class worker_questions {
   /// That of this process; null: it is no worker.
   static worker_questions* here() noexcept;
 
-  /// `send` sends the message that was written there; `is_making` is set before the first that
+  /// `sends` sends the message that was written there; `is_making` is set before the first that
   /// makes an actor known.
-  worker_questions(std::uint64_t worker, void (*send)(void* to, workbench& on) noexcept, void* to,
+  worker_questions(std::uint64_t worker, void (*sends)(void* to, workbench& on) noexcept, void* to,
                    std::atomic<std::uint32_t>& is_making) noexcept;
 
   /// What takes an answer; it does not throw.
