@@ -227,6 +227,11 @@ void actor_core::end_call(job* call, const error& reason) noexcept {
   call->drop();
 }
 
+// Why a call that finds its cancel bit does not run: who kills the actor sets it, too.
+const error& actor_core::withdrawn_error() const noexcept {
+  return is_stopping() ? *lost_.load(std::memory_order_acquire) : cancelled_error();
+}
+
 // No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed
 // when it is finished, which spares the caller's cache line a trip. `rest` is what comes after it.
 actor_core::outcome actor_core::run_call(job* call, job* rest, bool is_last) noexcept {
@@ -241,7 +246,7 @@ actor_core::outcome actor_core::run_call(job* call, job* rest, bool is_last) noe
     left_mailbox(1);
   if ((call->word() & job_bits::cancel) != 0) [[unlikely]] {
     end_turn(running_);
-    end_call(call, cancelled_error());
+    end_call(call, withdrawn_error());
     return outcome::finished;
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);

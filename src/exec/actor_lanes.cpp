@@ -212,10 +212,9 @@ bool actor_core::run_in_lane(job* call, std::atomic<job*>& shown) noexcept {
   call->needs.store(job::begun, std::memory_order_relaxed);
   light_barrier();  // pairs with the heavy ones of who ends the actor, and who cancels the call
   left_mailbox(1);
-  const bool is_ended = is_stopping();
-  if (is_ended || (call->word() & job_bits::cancel) != 0) [[unlikely]] {
+  if (is_stopping() || (call->word() & job_bits::cancel) != 0) [[unlikely]] {
     end_turn(shown);
-    end_call(call, is_ended ? *lost_.load(std::memory_order_acquire) : cancelled_error());
+    end_call(call, withdrawn_error());
     return true;
   }
   work_counters::add<std::uint64_t>(this_thread.queue->counters.actor_calls, 1);

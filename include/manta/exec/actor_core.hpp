@@ -282,6 +282,7 @@ class MANTA_API actor_core : public job {
   outcome run_call(job* call, job* rest, bool is_last) noexcept;
   bool park_turn() noexcept;
   static void end_call(job* call, const error& reason) noexcept;
+  const error& withdrawn_error() const noexcept;
   void hold_back(job* call, std::uint64_t caller) noexcept;
   flushed flush_held(std::uint64_t caller) noexcept;
   void refuse(job* list) noexcept;
