@@ -221,7 +221,10 @@ class nursery {
     for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto found =
           std::ranges::find_if(children_alive_, [pid](const child& c) { return c.pid == pid; });
-      if (found == children_alive_.end()) continue;  // something a worker had left behind
+      if (found == children_alive_.end()) {
+        if (has_orphans_) kill_adopted();  // its own children are ours now
+        continue;
+      }
       const std::uint64_t number = found->number;
       children_alive_.erase(found);
       kill_adopted();
@@ -233,11 +236,15 @@ class nursery {
     return std::ranges::any_of(children_alive_, [pid](const child& c) { return c.pid == pid; });
   }
 
-  // Children that it did not make: those of workers that are gone.
+  // Children that it did not make: those of workers that are gone. Each that dies, by this or by
+  // itself meanwhile, may leave others behind: so again with each until none is found.
   void kill_adopted() noexcept {
     const pid_t self = getpid();
+    has_orphans_ = false;
     for (const pid_t pid : numbers_in("/proc")) {
-      if (!is_worker(pid) && parent_of(pid) == self) ::kill(pid, SIGKILL);
+      if (is_worker(pid) || parent_of(pid) != self) continue;
+      ::kill(pid, SIGKILL);
+      has_orphans_ = true;
     }
   }
 
@@ -259,6 +266,7 @@ class nursery {
   sigset_t children_{};
   sigset_t before_{};
   std::vector<child> children_alive_;
+  bool has_orphans_ = false;
   std::vector<int> files_;
 };
 
