@@ -119,8 +119,10 @@ void worker_pool::take(exec::job* j) noexcept {
   }
   if (to == nullptr) {
     dispatch();
-  } else if (send_to(to, j, number)) {
+  } else if (send_to(to, j, number, false)) {
     to->down.bell();
+  } else {
+    dispatch();
   }
   wake_collector();
   // All windows are full: who goes on submitting makes room, so that nobody waits for the
@@ -181,7 +183,7 @@ worker_pool::step worker_pool::dispatch_one(std::shared_ptr<hand>& to) noexcept 
     next.job->drop_entry();  // it was withdrawn meanwhile
     return step::skipped;
   }
-  return send_to(to, next.job, number) ? step::sent : step::skipped;
+  return send_to(to, next.job, number, false) ? step::sent : step::skipped;
 }
 
 // Under the mutex: a slot for a claimed job.
@@ -226,9 +228,9 @@ void worker_pool::fail_flight(hand& of, std::uint64_t number, error reason) noex
   j->fail(std::move(reason), 1);
 }
 
-// Writes the message of a flight that has begun. False: it did not leave.
-bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j,
-                          std::uint64_t number) noexcept {
+// Writes the message of a flight that has begun. False: it did not leave, or has come back.
+bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number,
+                          bool is_awaited) noexcept {
   const borrowed_workbench on;
   try {
     const bool is_cancelled =
@@ -243,13 +245,18 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j,
       write_task(*on, j, {to->unique, number});
     }
     const std::lock_guard lock(mutex_);
+    flight& f = *to->find(number);
     if (!to->is_dead) {
       lend(*to, *on);
       to->down.send(on->writer.pieces(), on->writer.size_bytes());
-      to->find(number)->is_written = true;
-      return true;
+      f.is_written = true;
+      // Whoever began to wait while this was written gave all that was back (watch_block).
+      const bool waits = to->seen_awaits.load() != wire::worker_page::awaits_nothing;
+      if (!waits || is_awaited || !to->line.page().claim(number, wire::slot_state::free)) {
+        return true;
+      }
     }
-    leave(*to, *to->find(number));
+    leave(*to, f);
     put_pending({j, true}, true);
     return false;
   } catch (...) {
@@ -456,7 +463,7 @@ exec::job* worker_pool::end_flight(hand& from, const wire::envelope& head,
   if (!from.off_stack.contains(f->number)) roster_.ran(arrived.ran);
   leave(from, *f);
   count(from, arrived.ran);
-  early_deaths_ = 0;
+  early_deaths_.ran();
   return j;
 }
 

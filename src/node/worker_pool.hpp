@@ -24,6 +24,7 @@
 #include "node/passed_job.hpp"
 #include "node/worker_output.hpp"
 #include "node/zygote.hpp"
+#include "sched/early_deaths.hpp"
 #include "sched/roster.hpp"
 #include "sched/worker_limits.hpp"
 #include "wire/frame_line.hpp"
@@ -131,7 +132,8 @@ class worker_pool final : public exec::outside {
   enum class step : std::uint8_t { sent, skipped, nothing, wants_worker };
   step dispatch_one(std::shared_ptr<hand>& to) noexcept;
   std::uint64_t board(hand& to, exec::job* j) noexcept;
-  bool send_to(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number) noexcept;
+  bool send_to(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number,
+               bool is_awaited) noexcept;
   void leave(hand& of, flight& f) noexcept;
   void free_place(hand& of, flight& f) noexcept;
   void fail_flight(hand& of, std::uint64_t number, error reason) noexcept;
@@ -236,7 +238,8 @@ class worker_pool final : public exec::outside {
   void fail_without_workers() noexcept;
   void on_report(const zygote::report& said) noexcept;
   std::uint64_t collect_lost(hand& dead, std::vector<flight>& lost) noexcept;
-  void on_death(const std::shared_ptr<hand>& dead, const std::string& how) noexcept;
+  void on_death(const std::shared_ptr<hand>& dead, bool was_killed,
+                const std::string& how) noexcept;
   bool takes_retry(const flight& f) noexcept;
   void fail_lost(const flight& f, pid_t pid, const std::string& how) noexcept;
   void give_up_pending(const std::string& why) noexcept;
@@ -289,7 +292,7 @@ class worker_pool final : public exec::outside {
   std::atomic<int> failed_starts_{0};          // in a row
   // Runs that calls have cost which ended with their caller's worker; by id. See charge_spent.
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
-  std::atomic<int> early_deaths_{0};  // in a row, before any result
+  sched::early_deaths early_deaths_;
 
   sched::worker_limits limits_;      // the runtime's
   base::time_point next_measure_{};  // the collector's

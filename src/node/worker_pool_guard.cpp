@@ -93,11 +93,7 @@ void worker_pool::help_idle() noexcept {
   for (const auto& one : hands_) {
     if (one == nullptr) continue;
     const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
-    // What was being written for one that began to wait was not taken back then.
-    const bool waits =
-        one->seen_awaits.load(std::memory_order_relaxed) != wire::worker_page::awaits_nothing;
-    const bool has_some = waits ? idle != sched::roster::nobody : has_work && one->number == loaded;
-    if (has_some && is_slow && !has_pending()) take_back(*one);
+    if (has_work && one->number == loaded && is_slow && !has_pending()) take_back(*one);
   }
 }
 

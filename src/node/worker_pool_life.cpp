@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <fmt/format.h>
 
@@ -36,8 +37,6 @@ constexpr auto tick_time = 1ms;
 constexpr int quiet_ticks = 50;
 // Ticks between two looks for workers that are one too many.
 constexpr int surplus_ticks = 20;
-// Workers that die in a row before they ran anything, until nobody waits for the next one.
-constexpr int most_early_deaths = 8;
 // Workers that can't be made in a row, with none there, until nobody waits for one: about a second.
 constexpr int most_failed_starts = 1000;
 // Workers that are started before anything asks for them.
@@ -60,7 +59,7 @@ void worker_pool::open(const config& settings) {
     cores_ = static_cast<std::size_t>(base::usable_cores());
     target_ = static_cast<std::size_t>(settings.workers);
     under_way_ = 0;
-    early_deaths_ = 0;
+    early_deaths_ = {};
     sum_at_open_ = sum_;
     is_closing_.store(false);
   }
@@ -251,9 +250,10 @@ void worker_pool::on_report(const zygote::report& said) noexcept {
     if (said.what == zygote::report::kind::spawned) of->pid = said.pid;
   }
   if (said.pid == 0) {
-    on_death(of, fmt::format("no process: {}", std::strerror(said.status)));
+    on_death(of, false, fmt::format("no process: {}", std::strerror(said.status)));
   } else if (said.what == zygote::report::kind::ended) {
-    on_death(of, how_it_ended(*of, said.status));
+    const bool was_killed = WIFSIGNALED(said.status) && WTERMSIG(said.status) == SIGKILL;
+    on_death(of, was_killed, how_it_ended(*of, said.status));
   }
 }
 
@@ -280,7 +280,8 @@ std::uint64_t worker_pool::collect_lost(hand& dead, std::vector<flight>& lost) n
 }
 
 // Everything it said is heard first; then what it had is given to others.
-void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string& how) noexcept {
+void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
+                           const std::string& how) noexcept {
   while (drain_one(dead, true)) {
   }
   while (dead->being_handled.load() != 0) std::this_thread::yield();
@@ -289,6 +290,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   std::vector<exec::job_ref> orphans;
   actor_names::counts had;
   std::vector<lent_array> had_arrays;
+  bool is_hopeless = false;
   {
     const std::lock_guard lock(mutex_);
     dead->is_dead = true;
@@ -307,8 +309,11 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
     }
     std::erase(all_, dead);
     generation_.fetch_add(1, std::memory_order_release);
-    if (!dead->is_let_go && !dead->is_house() && culprit == 0 && dead->results == 0)
-      ++early_deaths_;
+    if (!dead->is_let_go && !dead->is_house() && culprit == 0 && dead->results == 0) {
+      early_deaths_.died(was_killed, base::now().time_since_epoch());
+      is_hopeless = early_deaths_.is_hopeless();
+      if (is_hopeless) early_deaths_.ran();  // begins to count anew
+    }
     // In the same step: whoever looks finds each task under way, pending, or among those to fail.
     requeue_lost(*dead, lost, culprit);
   }
@@ -319,10 +324,9 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, const std::string&
   forget_questions(*dead);
   for (const auto& [id, n] : had) actor_names::global().give_back(id, n);
   had_arrays.clear();
-  if (early_deaths_ >= most_early_deaths) {
+  if (is_hopeless) {
     give_up_pending(
         fmt::format("isolated workers end before they run anything, the last one with {}", how));
-    early_deaths_ = 0;
   }
   dispatch();
 }
@@ -472,7 +476,7 @@ void worker_pool::tick() noexcept {
   }
   if (zygote::global().is_dead()) {
     const std::vector<std::shared_ptr<hand>> all = look();
-    for (const auto& one : all) on_death(one, "the zygote's end");
+    for (const auto& one : all) on_death(one, false, "the zygote's end");
   }
   hear_orders();
   share_array_news();

@@ -158,7 +158,7 @@ bool worker_pool::give_awaited(const std::shared_ptr<hand>& to, std::uint64_t aw
     }
     number = board(*to, j);
   }
-  return send_to(to, j, number);
+  return send_to(to, j, number, true);
 }
 
 // Under the mutex: a job that was sent ahead to a worker that has not begun it.
