@@ -39,7 +39,7 @@ future<std::vector<job_record>> jobs() {
   return out;
 }
 
-future<std::vector<std::string>> functions(std::string job) {
+future<std::vector<std::string>> functions(const std::string& job) {
   future<std::vector<std::string>> out;
   node::history_functions(job, paying(out));
   return out;
@@ -51,7 +51,7 @@ future<std::vector<actor_record>> actors() {
   return out;
 }
 
-future<std::vector<event_record>> events(std::string job, std::size_t most) {
+future<std::vector<event_record>> events(const std::string& job, std::size_t most) {
   future<std::vector<event_record>> out;
   node::history_events(job, most, paying(out));
   return out;

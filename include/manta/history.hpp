@@ -24,13 +24,14 @@ MANTA_API std::string this_job();
 
 /// The functions that the job's program could call remotely, by their readable names, sorted; empty
 /// for a job that is not known.
-MANTA_API future<std::vector<std::string>> functions(std::string job);
+MANTA_API future<std::vector<std::string>> functions(const std::string& job);
 
 /// The actors that have a name now, in the order of namespaces and names.
 MANTA_API future<std::vector<actor_record>> actors();
 
 /// What happened to tasks, actors' calls and constructors of a job, oldest first: of its last
 /// 262,144 events at least the last `most`.
-MANTA_API future<std::vector<event_record>> events(std::string job, std::size_t most = 10000);
+MANTA_API future<std::vector<event_record>> events(const std::string& job,
+                                                   std::size_t most = 10000);
 
 }  // namespace manta::inline v0::history

@@ -117,9 +117,7 @@ void worker_pool::take(exec::job* j) noexcept {
   if (exec::this_thread.queue != nullptr) {
     exec::work_counters::add<std::uint64_t>(exec::this_thread.queue->counters.submitted, 1);
   }
-  if (to == nullptr) {
-    dispatch();
-  } else if (send_to(to, j, number, false)) {
+  if (to != nullptr && send_to(to, j, number, false)) {
     to->down.bell();
   } else {
     dispatch();
