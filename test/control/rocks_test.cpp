@@ -18,6 +18,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <manta/base/sanitizers.hpp>
+
 #include "control/disk.hpp"
 #include "control/rocks_files.hpp"
 
@@ -270,7 +272,9 @@ TEST_CASE("a log that ends anywhere gives back the batches before", "[control][d
   const std::string cut = (where.path() / "cut").string();
   int shorter = 0;
   dice d(manta_test::run_seed());
-  const auto most_skipped = static_cast<std::size_t>(manta_test::repeats(100, 1));
+  // Each opens a store, which takes a sanitizer half a second, or three on a busy disk.
+  const int longest = manta::base::is_sanitized ? 300 : 100;
+  const auto most_skipped = static_cast<std::size_t>(manta_test::repeats(longest, 1));
   for (std::uintmax_t less = 0; less < 4096; less += 1 + d.below(most_skipped)) {
     CAPTURE(less);
     copy_as_after_a_crash(crashed, cut);
