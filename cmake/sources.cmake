@@ -70,6 +70,9 @@ set(manta_sources
   src/node/check_copy.cpp
   src/node/crash_note.cpp
   src/node/desk.cpp
+  src/node/early_main.cpp
+  src/node/far_things.cpp
+  src/node/future_names.cpp
   src/node/gpu_sight.cpp
   src/node/guest_actor.cpp
   src/node/history_reads.cpp
@@ -82,29 +85,43 @@ set(manta_sources
   src/node/kv_bytes.cpp
   src/node/large_ranges.cpp
   src/node/lent_arrays.cpp
+  src/node/memory_use.cpp
   src/node/order_line.cpp
   src/node/output_lines.cpp
   src/node/passed_job.cpp
   src/node/recorder.cpp
+  src/node/rest.cpp
+  src/node/resting_array.cpp
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
+  src/node/shared_names.cpp
   src/node/trip.cpp
   src/node/workbench.cpp
   src/node/worker_arrays.cpp
   src/node/worker_facts.cpp
+  src/node/worker_futures.cpp
   src/node/worker_output.cpp
   src/node/worker_pool.cpp
   src/node/worker_pool_actor_ends.cpp
   src/node/worker_pool_actors.cpp
   src/node/worker_pool_arrays.cpp
   src/node/worker_pool_asks.cpp
+  src/node/worker_pool_futures.cpp
   src/node/worker_pool_guard.cpp
+  src/node/worker_pool_hosts.cpp
   src/node/worker_pool_life.cpp
   src/node/worker_pool_orders.cpp
+  src/node/worker_pool_passed.cpp
+  src/node/worker_pool_rest.cpp
   src/node/worker_pool_restart.cpp
   src/node/worker_pool_stats.cpp
+  src/node/worker_pool_streams.cpp
+  src/node/worker_pool_things.cpp
+  src/node/worker_pool_trust.cpp
   src/node/worker_pool_wait.cpp
   src/node/worker_questions.cpp
+  src/node/worker_streams.cpp
+  src/node/worker_things.cpp
   src/node/worker_voice.cpp
   src/node/zygote.cpp
   src/parallel.cpp

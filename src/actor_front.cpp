@@ -83,13 +83,13 @@ exec::actor_core* running_actor(const char* what) {
 
 // Names are the node's.
 exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked,
-                                const exec::actor_ops* mirror) {
+                                const exec::actor_ops* mirror, const exec::job_ops* construction) {
   exec::actor_core* living = nullptr;
   try {
     made->apply(asked);
     if (asked.name) {
       node::worker_questions* const afar = node::worker_questions::here();
-      living = afar != nullptr ? afar->reserve(made, asked, mirror)
+      living = afar != nullptr ? afar->reserve(made, {asked, *construction}, mirror)
                                : made->take_name(asked.get_if_exists);
     }
   } catch (...) {

@@ -133,8 +133,16 @@ void check_item(exec::job* item) {
   }
 }
 
+namespace {
+
+isolation_mode isolation_by_default() noexcept {
+  return exec::sends_all() ? isolation_mode::processes : isolation_mode::threads;
+}
+
+}  // namespace
+
 void check_options(const options& asked, bool can_repeat) {
-  spec::check(asked);
+  spec::check(asked, isolation_by_default());
   if (can_repeat || !asked.retry_exceptions || asked.max_retries == 0) return;
   raise(errc::invalid_argument,
         "option retry_exceptions: an argument that the function takes by value can't be copied for "
@@ -142,7 +150,7 @@ void check_options(const options& asked, bool can_repeat) {
 }
 
 void check_generator_options(const options& asked) {
-  spec::check(asked);
+  spec::check(asked, isolation_by_default());
   if (!asked.retry_exceptions || asked.max_retries == 0) return;
   raise(errc::invalid_argument,
         "option retry_exceptions: asked for a generator, which can't run again, for its items are "
@@ -151,6 +159,6 @@ void check_generator_options(const options& asked) {
 
 void check_call_options(const call_options& asked) { spec::check(asked); }
 
-void check_actor_options(const actor_options& asked) { spec::check(asked); }
+void check_actor_options(const actor_options& asked) { spec::check(asked, isolation_by_default()); }
 
 }  // namespace manta::inline v0::detail

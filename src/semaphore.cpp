@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/semaphore.hpp>
 
+#include <utility>
+
 #include <fmt/format.h>
 
+#include <manta/node/shared_thing.hpp>
 #include <manta/spec/error.hpp>
 
 namespace manta::inline v0 {
@@ -47,7 +50,44 @@ std::optional<permit> semaphore::try_acquire(std::size_t count) const {
   return permit(core_, count);
 }
 
+namespace {
+
+/// Stands for a semaphore of another process.
+struct semaphore_mirror {
+  semaphore_mirror(std::shared_ptr<node::far_link> to, std::size_t permits)
+      : link(std::move(to)), core(permits) {
+    core.stand_for(link->semaphore);
+  }
+  std::shared_ptr<node::far_link> link;
+  exec::semaphore_core core;
+
+  static std::shared_ptr<void> make(const std::shared_ptr<node::far_link>& link,
+                                    std::uint64_t permits) {
+    const auto made = std::make_shared<semaphore_mirror>(link, static_cast<std::size_t>(permits));
+    return std::shared_ptr<exec::semaphore_core>(made, &made->core);
+  }
+};
+
+}  // namespace
+
 std::size_t semaphore::available() const { return checked(1).available(); }
 std::size_t semaphore::total() const { return checked(1).total(); }
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+void custom<semaphore>::write(out_archive& out, const semaphore& s) {
+  node::write_thing<semaphore>(
+      out, {.owner = s.core_, .core = s.core_.get(), .kind = spec::reference_kind::semaphore},
+      s.valid() ? s.total() : 0);
+}
+
+semaphore custom<semaphore>::read(in_archive& in) {
+  semaphore out;
+  out.core_ = std::static_pointer_cast<exec::semaphore_core>(node::read_thing<semaphore>(
+      in, spec::reference_kind::semaphore, nullptr, &semaphore_mirror::make));
+  return out;
+}
+
+}  // namespace manta::inline v0::codec

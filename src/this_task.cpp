@@ -10,6 +10,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/named_jobs.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/exec/resource_gate.hpp>
 #include <manta/spec/error.hpp>
@@ -100,11 +101,15 @@ bool cancel_job(exec::job* j, const cancel_options& how) {
   const exec::job_ref end(j->awaited());
   const exec::call_extra* const with = end->extra();
   exec::outside* const away = exec::elsewhere.load(std::memory_order_acquire);
+  if (end->ops->run == nullptr && (end->word() & exec::job_bits::named) != 0) {
+    return exec::cancel_far(end.get(), {how.recursive, how.force, true});
+  }
   const bool can_end = with != nullptr && with->is_outside && away != nullptr;
   if (how.force && !can_end) {
     raise(errc::unsupported,
           "cancel: force was asked for, but a thread can't be ended from outside; leave it off and "
-          "let the task look at this_task::check(), or use isolated workers");
+          "let the task look at this_task::check(), or run it in an isolated worker: .isolation = "
+          "manta::isolation_mode::processes in its options, or the setting isolation = processes");
   }
   const bool is_asked = exec::cancel_job(j, how.recursive);
   if (how.force && is_asked) away->end(end.get());

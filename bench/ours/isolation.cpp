@@ -42,6 +42,9 @@ std::uint64_t spin(std::uint64_t i) {
   }
   return i;
 }
+struct adder {
+  std::uint64_t next(std::uint64_t i) { return i + 1; }
+};
 // Waits to be killed, the first time.
 pid_t* shared_pid = nullptr;
 int waits(int /*unused*/) {
@@ -121,6 +124,26 @@ contestant large(const char* name, manta::isolation_mode how, side who) {
   return c;
 }
 
+contestant calls(const char* name, manta::isolation_mode how, side who) {
+  contestant c{isolated_calls, name, who};
+  c.start = [how](const plan& p) -> body {
+    auto rt = std::make_shared<manta::runtime>(on(how));
+    const std::size_t count = p.count(100'000);
+    auto sums = std::make_shared<manta::actor<adder>>(manta::spawn<adder>());
+    return [=](const turn& t) {
+      keep(rt);
+      return rate(t, static_cast<double>(count), 1, [&] {
+        std::vector<manta::future<std::uint64_t>> all;
+        all.reserve(count);
+        for (std::uint64_t i = 0; i < count; ++i)
+          all.push_back(manta::remote<&adder::next>(*sums, i));
+        for (std::uint64_t i = 0; i < count; ++i) check(all[i].get() == i + 1, "each result");
+      });
+    };
+  };
+  return c;
+}
+
 contestant single(const char* row, const char* name, manta::isolation_mode how, side who,
                   bool rests) {
   contestant c{row, name, who};
@@ -184,23 +207,28 @@ contestant death() {
   return c;
 }
 
-// The bar asks for 50 kills in a million tasks of 50 us; here the same rate over less.
+// A million tasks of 50 us and a kill every 500 ms, of which at least 50 land.
 contestant kills(const char* name, bool does_kill) {
   contestant c{isolated_kills, name, side::ours};
   c.start = [does_kill](const plan& p) -> body {
     auto rt = std::make_shared<manta::runtime>(on(manta::isolation_mode::processes));
-    const std::size_t count = p.count(200'000);
+    const std::size_t count = p.count(1'000'000);
+    const int fewest = p.quick || !does_kill ? 0 : 50;
     return [=](const turn&) {
       keep(rt);
       std::atomic<bool> ends{false};
+      std::atomic<int> landed{0};
+      const auto before = rt->stats().isolated_workers;
       std::thread killer([&] {
         if (!does_kill) return;
-        // A schedule of faults, so it sleeps; in short pieces, to end with the tasks.
+        // A schedule of faults, so it sleeps; in short pieces, to end with the tasks, and a little
+        // more often than twice a second, so that 50 land in 25 s.
         const pid_t zygote = children_of(getpid()).front();
         for (std::size_t i = 0; !ends; ++i) {
-          for (int k = 0; k < 50 && !ends; ++k) std::this_thread::sleep_for(10ms);
+          for (int k = 0; k < 48 && !ends; ++k) std::this_thread::sleep_for(10ms);
           const auto workers = children_of(zygote);
-          if (!ends && !workers.empty()) kill(workers[i % workers.size()], SIGKILL);
+          if (ends || workers.empty()) continue;
+          if (kill(workers[i % workers.size()], SIGKILL) == 0) ++landed;
         }
       });
       const reading r = time_per_operation(unit::microseconds, count, [&] {
@@ -213,6 +241,10 @@ contestant kills(const char* name, bool does_kill) {
       });
       ends = true;
       killer.join();
+      check(landed >= fewest, "kills that landed");
+      // Each took a worker away, in whose place there is another one.
+      const auto made = rt->stats().isolated_workers - before;
+      check(made + 2 >= static_cast<std::uint64_t>(landed), "workers in place of the killed");
       return r;
     };
   };
@@ -228,6 +260,8 @@ void add_our_isolation(suite& s) {
   s.add(many("manta on 2 threads", threads, side::reference));
   s.add(large("manta", processes, side::ours));
   s.add(large("manta on 2 threads", threads, side::reference));
+  s.add(calls("manta", processes, side::ours));
+  s.add(calls("manta on 2 threads", threads, side::reference));
   s.add(single(isolated_awake, "manta", processes, side::ours, false));
   s.add(single(isolated_awake, "manta on 2 threads", threads, side::reference, false));
   s.add(single(isolated_asleep, "manta", processes, side::ours, true));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ray's microbenchmark rows, with their names, bodies and multipliers, in mode `threads`: one
-// process, plain actors. "Small value" is the two bytes "ok", as there.
+// Ray's microbenchmark rows, with their names, bodies and multipliers, in the modes `threads` (one
+// process) and `processes` (each task and actor in an isolated worker, as Ray's are). "Small value"
+// is the two bytes "ok", as there.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -105,7 +106,22 @@ using call = std::function<void()>;
 struct setting {
   manta::runtime& rt;
   const plan& how;
+  bool is_isolated;
 };
+
+struct mode {
+  const char* name;
+  manta::isolation_mode isolation;
+};
+constexpr mode modes[] = {{"threads", manta::isolation_mode::threads},
+                          {"processes", manta::isolation_mode::processes}};
+
+std::shared_ptr<manta::runtime> start(const mode& m) {
+  manta::config with;
+  with.resources = {{"custom", 1}};  // what the groups ask for
+  with.isolation = m.isolation;
+  return std::make_shared<manta::runtime>(with);
+}
 
 struct ray_row {
   std::string name;
@@ -115,6 +131,7 @@ struct ray_row {
   std::function<call(const setting&)> make;  // sets up; the call is what is timed
   bool is_per_n = false;                     // the multiplier is per worker
   std::string note = {};
+  double isolated_part = 1;  // of the multiplier, which a call does in processes
 };
 
 void add(suite& s, const ray_row& r) {
@@ -126,21 +143,23 @@ void add(suite& s, const ray_row& r) {
   shown.ray = r.ray;
   shown.ray_best = r.ray_best;
   s.add(shown);
-  contestant c{r.name, "threads", side::ours};
-  c.start = [r](const plan& how) -> body {
-    manta::config with;
-    with.resources = {{"custom", 1}};  // what the groups ask for
-    auto rt = std::make_shared<manta::runtime>(with);
-    call once = r.make({*rt, how});
-    const int n = rt->workers();
-    return [=](const turn& t) {
-      keep(rt);
-      reading got = rate(t, r.is_per_n ? n * r.multiplier : r.multiplier, r.batch, once);
-      if (r.is_per_n) got.n = n;
-      return got;
+  for (const mode& m : modes) {
+    contestant c{r.name, m.name, side::ours};
+    c.start = [r, m](const plan& how) -> body {
+      const auto rt = start(m);
+      const int n = rt->workers();
+      const bool is_isolated = m.isolation == manta::isolation_mode::processes;
+      call once = r.make({*rt, how, is_isolated});
+      const double each = r.multiplier * (r.is_per_n ? n : 1) * (is_isolated ? r.isolated_part : 1);
+      return [=](const turn& t) {
+        keep(rt);
+        reading got = rate(t, each, r.batch, once);
+        if (r.is_per_n) got.n = n;
+        return got;
+      };
     };
-  };
-  s.add(c);
+    s.add(c);
+  }
 }
 
 void add_object_rows(suite& s) {
@@ -187,7 +206,7 @@ void add_object_rows(suite& s) {
 }
 
 constexpr const char* heap_note =
-    "GB per s. Into the process's own memory: there is no shared store in this mode.";
+    "GB per s. Into the memory of the process that puts it; see bench_arrays for the store.";
 
 void add_gigabyte_rows(suite& s) {
   add(s, {"single client put gigabytes", 0.8, 19.9, 20.3, 1,
@@ -232,18 +251,20 @@ row limit_row(const char* name, const std::string& ray) {
 template <class Timed>
 void add_limit(suite& s, const char* name, const char* ray, Timed timed) {
   s.add(limit_row(name, ray));
-  contestant c{name, "threads", side::ours};
-  c.start = [timed](const plan& how) -> body {
-    auto rt = std::make_shared<manta::runtime>();
-    auto objects = lists(how.count(10000));
-    return [=](const turn&) {
-      keep(rt);
-      return time_per_operation(unit::seconds, 1, [&] {
-        check(timed(objects) == static_cast<std::int64_t>(objects.size()), "sum over the lists");
-      });
+  for (const mode& m : modes) {
+    contestant c{name, m.name, side::ours};
+    c.start = [timed, m](const plan& how) -> body {
+      const auto rt = start(m);
+      auto objects = lists(how.count(10000));
+      return [=](const turn&) {
+        keep(rt);
+        return time_per_operation(unit::seconds, 1, [&] {
+          check(timed(objects) == static_cast<std::int64_t>(objects.size()), "sum over the lists");
+        });
+      };
     };
-  };
-  s.add(c);
+    s.add(c);
+  }
 }
 
 // One task that returns `count` lists of 10,000 ints.
@@ -267,20 +288,22 @@ void add_returns(suite& s) {
   const char* const name = "3,000 returns of one task";
   s.add(limit_row(name, "5.6 s"));
   const std::pair<const char*, std::int64_t (*)(std::size_t)> forms[] = {
-      {"threads", as_parts}, {"threads, as one list", as_one_list}};
-  for (const auto& [who, timed] : forms) {
-    contestant c{name, who, side::ours};
-    c.start = [timed = timed](const plan& how) -> body {
-      auto rt = std::make_shared<manta::runtime>();
-      const std::size_t count = how.count(3000);
-      return [=](const turn&) {
-        keep(rt);
-        return time_per_operation(unit::seconds, 1, [&] {
-          check(timed(count) == static_cast<std::int64_t>(count), "sum over the lists");
-        });
+      {"", as_parts}, {", as one list", as_one_list}};
+  for (const mode& m : modes) {
+    for (const auto& [form, timed] : forms) {
+      contestant c{name, std::string(m.name) + form, side::ours};
+      c.start = [timed = timed, m](const plan& how) -> body {
+        const auto rt = start(m);
+        const std::size_t count = how.count(3000);
+        return [=](const turn&) {
+          keep(rt);
+          return time_per_operation(unit::seconds, 1, [&] {
+            check(timed(count) == static_cast<std::int64_t>(count), "sum over the lists");
+          });
+        };
       };
-    };
-    s.add(c);
+      s.add(c);
+    }
   }
 }
 
@@ -368,19 +391,23 @@ void add_group_row(suite& s) {
 
 // Actors are made, called once and dropped; a rate of actors.
 void add_actor_crowd(suite& s) {
-  add(s, {"many actors, each called once", 10000, 576, 576, 1,
-          [](const setting& at) -> call {
-            return [count = at.how.count(10000)] {
-              const servers made = make_servers(static_cast<int>(count));
-              std::vector<text> answers;
-              answers.reserve(count);
-              for (const manta::actor<server>& a : made) {
-                answers.push_back(manta::remote<&server::small_value>(a));
-              }
-              get_all(std::move(answers));
-            };
-          },
-          false, "10,000 at a time. Ray: 2.31-2.37, 10,000 actors on many nodes."});
+  add(s,
+      {"many actors, each called once", 10000, 576, 576, 1,
+       [](const setting& at) -> call {
+         return [count = at.how.count(at.is_isolated ? 100 : 10000)] {
+           const servers made = make_servers(static_cast<int>(count));
+           std::vector<text> answers;
+           answers.reserve(count);
+           for (const manta::actor<server>& a : made) {
+             answers.push_back(manta::remote<&server::small_value>(a));
+           }
+           get_all(std::move(answers));
+         };
+       },
+       false,
+       "10,000 at a time (processes: 100, each a process). Ray: 2.31-2.37, 10,000 actors on many "
+       "nodes.",
+       0.01});
 }
 
 constexpr const char* n_note = "n is the number of workers (Ray: 32).";

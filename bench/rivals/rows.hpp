@@ -39,6 +39,7 @@ inline constexpr const char* isolated_awake = "isolated_awake";
 inline constexpr const char* isolated_asleep = "isolated_asleep";
 inline constexpr const char* isolated_nested = "isolated_nested";
 inline constexpr const char* isolated_death = "isolated_death";
+inline constexpr const char* isolated_calls = "isolated_calls";
 inline constexpr const char* isolated_kills = "isolated_kills";
 inline constexpr const char* link_one = "link_one";
 inline constexpr const char* link_rest = "link_rest";
@@ -69,6 +70,8 @@ inline constexpr array_size array_sizes[] = {
     {"array_64m", "64 MiB less a page", (std::size_t{64} << 20U) - 4096, 10},
     {"array_1g", "1 GiB", std::size_t{1} << 30U, 1},
 };
+
+inline constexpr int array_threads[] = {1, 2, 4, 8, 16};
 
 inline constexpr std::size_t million = 1000000;
 inline constexpr int fib_of = 30;
@@ -140,6 +143,10 @@ void add_our_codec(suite& s);
 void add_our_messages(suite& s);
 void add_our_isolation(suite& s);
 void add_our_arrays(suite& s);
+void add_our_array_gets(suite& s);
+/// Past the caches, where the machine can, or by memcpy.
+void copy_once(std::uint8_t* to, const std::uint8_t* from, std::size_t size, bool is_streaming);
+void add_our_spills(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
 void add_our_links(suite& s);  // of libmanta's own build
 void add_epoll(suite& s);      // a unix socket between two processes

@@ -79,9 +79,10 @@ namespace detail {
 MANTA_API void check_actor_options(const actor_options& asked);
 /// Gives a new actor its options. The living actor of that name instead, with a handle, when there
 /// is one and it was asked for. When it throws the new actor is gone. `mirror`: of handles to it in
-/// other processes.
+/// other processes; `construction`: the job that makes it.
 MANTA_API exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked,
-                                          const exec::actor_ops* mirror);
+                                          const exec::actor_ops* mirror,
+                                          const exec::job_ops* construction);
 MANTA_API void check_call_options(const call_options& asked);
 
 /// A place in the mailbox of an actor with a cap, until its call is sent.
@@ -151,7 +152,7 @@ auto call_method(const call_options* with, Handle&& to, Args&&... args) {
   admission place(core, with);
   [[maybe_unused]] auto seat = stream_starter<R>::make_seat();
   const exec::extra_source source{.call = with};
-  const bool has_extra = with != nullptr || exec::inherits_extra();
+  const bool has_extra = with != nullptr || exec::inherits_extra() || core->is_elsewhere();
   constexpr std::size_t front = front_of_call<flat_t<R>>;
   call* const c = has_extra ? make_job_with<call, front>(source, core, std::forward<Args>(args)...)
                             : make_job<call, front>(core, std::forward<Args>(args)...);
@@ -215,6 +216,8 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
   using job = construction<T, pack, P...>;
   static_assert(((check_parameter<P, false>() && check_parameter_travel<P>()) && ... && true));
   exec::executor::require();
+  const bool is_away = with != nullptr && with->isolation ? node::goes_elsewhere(*with->isolation)
+                                                          : exec::sends_all();
   std::unique_ptr<exec::resource_claim> claim;
   if (with != nullptr) {
     claim = exec::resource_gate::claim(spec::to_demand(*with), with->where, true);
@@ -225,11 +228,13 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
     exec::free_block(made, sizeof(job));
   };
   try {
-    if (exec::inherits_extra()) [[unlikely]]
-      node::check_arguments(made);
+    if (is_away || exec::inherits_extra()) [[unlikely]]
+      node::check_construction(made, is_away);
     made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
+    made->core->lives_elsewhere(is_away);
     if (with != nullptr) {
-      if (exec::actor_core* const living = apply_options(made->core, *with, &mirror_ops<T>)) {
+      if (exec::actor_core* const living =
+              apply_options(made->core, *with, &mirror_ops<T>, &job::ops)) {
         unmake();
         return actor_access::make<T>(living);
       }

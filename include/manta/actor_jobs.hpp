@@ -108,7 +108,10 @@ struct method_call : cell<flat_t<R>>, delegation<is_future<R>::value> {
       : cell<flat_t<R>>(&ops, 2), core(to), arguments(std::forward<A>(args)...) {}
   ~method_call() {}
 
+  using returned = R;
+
   static method_call* self(exec::job* j) noexcept { return static_cast<method_call*>(j); }
+  auto& generator_seat() noexcept { return seat; }
   static constexpr const char* name() noexcept { return base::spelled_function<F>(); }
 
   static std::uint64_t run(exec::job* j) noexcept {
@@ -191,6 +194,8 @@ struct described_constructor {
 /// The job that constructs an actor's object from parameters P.
 template <class T, class Pack, class... P>
 struct construction : cell<void> {
+  using returned = void;
+
   exec::actor_core* core;
   [[no_unique_address]] Pack arguments;
 

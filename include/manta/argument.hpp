@@ -23,6 +23,7 @@
 //   link(job)     registers with what is not ready yet; each adds one to job.needs
 //   failure()     after all is ready: the error that the job inherits, or null
 //   pass()        the argument for the function's parameter P
+//   add_rested(list)  where awaits_arrays: the values whose arrays have to be in memory before that
 // and for its way into another process: before it is linked write(archive), renew(archive); after
 // all is ready write_parameter(archive), which writes what the parameter gets.
 
@@ -183,6 +184,10 @@ struct future_argument {
   static constexpr bool is_linked = true;
   static constexpr bool is_kept = reads_in_place<P, U>;
   static constexpr bool is_copyable = is_repeatable<U>::value;
+  static constexpr bool awaits_arrays = holds_arrays<U>;
+  void add_rested(std::vector<node::rested>& to) {
+    to.push_back(rested_in<U>(access::job(from)->outcome()));
+  }
   void write(codec::out_archive& out) const { node::write(out, from); }
   void write_parameter(codec::out_archive& out) const {
     const U& value = value_of<U>(access::job(from)->outcome());
@@ -258,6 +263,10 @@ struct gather_argument {
   static constexpr bool is_linked = true;
   static constexpr bool is_kept = false;
   static constexpr bool is_copyable = is_repeatable<U>::value;
+  static constexpr bool awaits_arrays = holds_arrays<U>;
+  void add_rested(std::vector<node::rested>& to) {
+    for (const future<U>& one : from) to.push_back(rested_in<U>(access::job(one)->outcome()));
+  }
   void write(codec::out_archive& out) const { node::write(out, from); }
   void write_parameter(codec::out_archive& out) const {
     // By a reference to each value: the elements are converted where they are not of one type.

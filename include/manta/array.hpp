@@ -23,9 +23,9 @@
 //
 //   make_array<T>(shape) -> unsealed_array<T> --fill--> seal() -> array<T>, copied at will
 //
-// The values lie in the store of the node (config::store_bytes). An array is a handle: it goes into
-// tasks, actors, objects and other values as a reference, and the store keeps the values in memory
-// until the last handle has gone. In isolated workers they are read where they lie, too.
+// The values lie in the store of the node (config::store_bytes). A handle keeps them in memory, but
+// where it is part of a result or object that nobody reads (config::spill_folder). It goes into
+// tasks, actors and other values as a reference; isolated workers read them where they lie, too.
 
 namespace manta::inline v0 {
 
@@ -185,6 +185,10 @@ struct array_access {
   }
   template <class T>
   static node::array_block* block(const array<T>& of) noexcept {
+    return of.block_;
+  }
+  template <class T>
+  static node::array_block*& handle(array<T>& of) noexcept {
     return of.block_;
   }
 };

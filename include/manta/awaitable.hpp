@@ -101,7 +101,7 @@ class borrowed_future {
   bool remove_waiter(exec::waiter* w) noexcept { return job_->remove_waiter(w); }
   typename future<T>::reference take() {
     exec::job* const end = done_job(job_);
-    if constexpr (!std::is_void_v<T>) return value_of<T>(end);
+    if constexpr (!std::is_void_v<T>) return seen_value<T>(end);
   }
 
  private:

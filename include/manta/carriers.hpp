@@ -2,6 +2,7 @@
 #pragma once
 
 #include <manta/base/type_name.hpp>
+#include <manta/cell.hpp>
 #include <manta/codec/identity.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/future.hpp>
@@ -27,36 +28,53 @@ struct carrier_for {
     Job::self(j)->arguments.write_parameters(out);
   }
   static const error* failure(exec::job* j) noexcept { return Job::self(j)->arguments.failure(); }
+  static bool wake(exec::job* j, bool waits) { return Job::self(j)->arguments.wake(waits); }
+  static constexpr auto waker() noexcept -> bool (*)(exec::job*, bool) {
+    return decltype(Job::arguments)::has_arrays ? &wake : nullptr;
+  }
 };
 
-/// The value in the slot of a job.
-template <class T>
-struct value_carrier {
-  static void write(exec::job* j, codec::out_archive& out) { node::write(out, value_of<T>(j)); }
-  static void renew(exec::job* j, codec::in_archive& in) { node::renew(value_of<T>(j), in); }
-  static void read(exec::job* j, codec::in_archive& in) { node::read_at(&value_of<T>(j), in); }
-  static const node::carrier value;
+/// What a function that returns R has of streams: nothing, unless it is a generator (stream.hpp).
+template <class R>
+struct stream_starter;
+
+/// The stream of a job of type Job whose function returns Job::returned.
+template <class Job>
+struct stream_carrier {
+  static constexpr bool is_stream = false;
 };
-template <>
-struct value_carrier<void> {
-  static constexpr void (*write)(exec::job*, codec::out_archive&) = nullptr;
-  static constexpr void (*renew)(exec::job*, codec::in_archive&) = nullptr;
-  static constexpr void (*read)(exec::job*, codec::in_archive&) = nullptr;
+template <class Job>
+requires(stream_starter<typename Job::returned>::is_stream) struct stream_carrier<Job> {
+  using starter = stream_starter<typename Job::returned>;
+  static constexpr bool is_stream = true;
+  static exec::stream_core* core(exec::job* j) noexcept {
+    return starter::core_of(Job::self(j)->generator_seat());
+  }
 };
-template <class T>
-const node::carrier value_carrier<T>::value{
-    .write_value = write, .renew_value = renew, .read_value = read};
+
+/// The same with the stream of its jobs, if they have one.
+template <class Job>
+constexpr node::carrier with_stream(node::carrier made) noexcept {
+  using of = stream_carrier<Job>;
+  if constexpr (of::is_stream) {
+    made.stream = &of::core;
+    made.read_item = &of::starter::read_item;
+    made.fail_item = &of::starter::fail_item;
+  }
+  return made;
+}
 
 template <class Job, class T, class Described>
-const node::carrier carrier_for<Job, T, Described>::value{
-    .entry = &codec::registered<Described>::value,
-    .write_arguments = write_arguments,
-    .renew_arguments = renew_arguments,
-    .write_value = value_carrier<T>::write,
-    .renew_value = value_carrier<T>::renew,
-    .read_value = value_carrier<T>::read,
-    .write_parameters = write_parameters,
-    .failure = failure};
+const node::carrier carrier_for<Job, T, Described>::value =
+    with_stream<Job>({.entry = &codec::registered<Described>::value,
+                      .write_arguments = write_arguments,
+                      .renew_arguments = renew_arguments,
+                      .write_value = value_carrier<T>::write,
+                      .renew_value = value_carrier<T>::renew,
+                      .read_value = value_carrier<T>::read,
+                      .write_parameters = write_parameters,
+                      .failure = failure,
+                      .wake_arguments = waker()});
 
 /// How calls of F that come from another process become jobs; see inbound.hpp.
 template <auto F, codec::entry_kind Kind>

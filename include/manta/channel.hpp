@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <memory>
@@ -13,11 +14,15 @@
 #include <manta/base/export.hpp>
 #include <manta/exec/channel_core.hpp>
 #include <manta/handles.hpp>
+#include <manta/node/shared_thing.hpp>
 
 // channel<T>: a bounded queue between tasks, actors and threads. The mechanism is in
 // exec/channel_core.hpp; select over several channels in select.hpp.
 
 namespace manta::inline v0 {
+
+template <class T>
+class channel;
 
 namespace detail {
 
@@ -56,12 +61,19 @@ struct channel_access {
     if (!c.state_) raise_empty_channel();
     return *c.state_;
   }
+  template <class Channel>
+  static std::shared_ptr<void> owner(const Channel& c) noexcept {
+    return c.state_;
+  }
+  template <class T>
+  static auto make(std::shared_ptr<void> owner) {
+    channel<T> out;
+    out.state_ = std::static_pointer_cast<channel_state<T>>(std::move(owner));
+    return out;
+  }
 };
 
 }  // namespace detail
-
-template <class T>
-class channel;
 
 /// What a coroutine awaits to receive an item; made by channel::async_receive.
 template <class T>
@@ -242,9 +254,80 @@ class channel {
 
 }  // namespace manta::inline v0
 
+namespace manta::inline v0::detail {
+
+/// The items of a channel of T for who knows no T; a box is a std::optional<T>.
+template <class T>
+struct channel_items {
+  using box = std::optional<T>;
+  static void* make_box() { return new box; }
+  static void drop_box(void* at) noexcept { delete static_cast<box*>(at); }
+  static void write(const void* value, codec::out_archive& out) {
+    codec::write(out, *static_cast<const T*>(value));
+  }
+  static void write_box(const void* at, codec::out_archive& out) {
+    codec::write(out, **static_cast<const box*>(at));
+  }
+  static void read(void* at, codec::in_archive& in) {
+    static_cast<box*>(at)->emplace(codec::read<T>(in));
+  }
+  static void put(void* items, void* at) {
+    static_cast<std::deque<T>*>(items)->push_back(std::move(**static_cast<box*>(at)));
+  }
+  static constexpr node::item_ops ops{.make_box = make_box,
+                                      .drop_box = drop_box,
+                                      .write = write,
+                                      .write_box = write_box,
+                                      .read = read,
+                                      .put = put,
+                                      .put_front = channel_state<T>::put_front,
+                                      .take = channel_state<T>::take};
+  /// Null: they can't travel.
+  static constexpr const node::item_ops* known() noexcept {
+    if constexpr (node::can_travel<T>) {
+      return &ops;
+    } else {
+      return nullptr;
+    }
+  }
+};
+
+/// Stands for a channel of another process.
+template <class T>
+struct channel_mirror {
+  channel_mirror(std::shared_ptr<node::far_link> to, std::size_t capacity)
+      : link(std::move(to)), state(capacity) {
+    state.core.stand_for(link->channel);
+  }
+  std::shared_ptr<node::far_link> link;
+  channel_state<T> state;
+
+  static std::shared_ptr<void> make(const std::shared_ptr<node::far_link>& link,
+                                    std::uint64_t capacity) {
+    const auto made = std::make_shared<channel_mirror>(link, static_cast<std::size_t>(capacity));
+    return std::shared_ptr<channel_state<T>>(made, &made->state);
+  }
+};
+
+}  // namespace manta::inline v0::detail
+
 namespace manta::inline v0::codec {
 
+/// Goes as the same channel.
 template <class T>
-struct custom<channel<T>> : detail::boxed_handle<channel<T>, spec::reference_kind::channel> {};
+struct custom<channel<T>> {
+  static constexpr auto kind = spec::reference_kind::channel;
+  static void write(out_archive& out, const channel<T>& c) {
+    node::shared_thing thing{.owner = detail::channel_access::owner(c),
+                             .items = detail::channel_items<T>::known(),
+                             .kind = kind};
+    if (thing.owner != nullptr) thing.core = &detail::channel_access::state(c).core;
+    node::write_thing<channel<T>>(out, std::move(thing), c.valid() ? c.capacity() : 0);
+  }
+  static channel<T> read(in_archive& in) {
+    return detail::channel_access::make<T>(node::read_thing<channel<T>>(
+        in, kind, detail::channel_items<T>::known(), &detail::channel_mirror<T>::make));
+  }
+};
 
 }  // namespace manta::inline v0::codec

@@ -23,6 +23,7 @@ class wish_source {
   wish_source& operator=(const wish_source&) = delete;
 
   bool is_ready() {
+    if (core().stands_for() != nullptr) return false;  // asked once, when it is to wait
     want_.state = core().attempt(want_);
     return want_.state != exec::wish_state::open;
   }
@@ -108,7 +109,10 @@ class permit_source {
     if (is_owed_) of_.core_->release(request_.count);
   }
 
-  bool is_ready() noexcept { return is_owed_ = of_.core_->attempt(request_.count); }
+  bool is_ready() noexcept {
+    if (of_.core_->stands_for() != nullptr) return false;
+    return is_owed_ = of_.core_->attempt(request_.count);
+  }
   bool add_waiter(exec::waiter* w) noexcept {
     request_.tell = w;
     is_owed_ = true;  // unless it is taken back

@@ -81,6 +81,7 @@ struct frame_starter<coroutine<T>> {
         promise->take();
       } else {
         new (&value_of<T>(j)) T(promise->take());
+        rest_value<T>(j);
       }
     } catch (...) {
       new (j->slot(1))

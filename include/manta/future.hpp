@@ -10,8 +10,7 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/base/type_name.hpp>
-#include <manta/exec/block_pool.hpp>
-#include <manta/exec/call_extra.hpp>
+#include <manta/cell.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/handles.hpp>
@@ -42,96 +41,6 @@ struct flat<future<T>> : flat<T> {};
 template <class R>
 using flat_t = typename flat<R>::type;
 
-/// What a cell keeps for a value of T.
-template <class T>
-using stored_t = std::conditional_t<std::is_void_v<T>, std::byte, T>;
-
-/// A job whose slot fits a T, an error or an alias target. The slot is filled and emptied by hand.
-template <class T>
-struct cell : exec::job {
-  union {
-    stored_t<T> value;
-    void* other;
-  };
-  cell(const exec::job_ops* kind, unsigned holders) noexcept : job(kind, holders) {}
-  ~cell() {}  // the slot is emptied by job::destroy
-};
-
-template <class T>
-stored_t<T>& value_of(exec::job* j) noexcept {
-  static_assert(alignof(stored_t<T>) <= 64, "manta: values aligned to more than 64 bytes");
-  return *static_cast<stored_t<T>*>(j->slot(alignof(cell<T>)));
-}
-
-template <class T>
-void drop_value(exec::job* j) noexcept {
-  std::destroy_at(&value_of<T>(j));
-}
-
-/// Null where nothing has to be destroyed, which lets a job's block be freed at once.
-template <class T>
-constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
-  if constexpr (std::is_void_v<T> || std::is_trivially_destructible_v<T>) {
-    return nullptr;
-  } else {
-    return &drop_value<T>;
-  }
-}
-
-/// The operations of a job that is only a value, made by who has it: there is nothing to run.
-template <class T>
-constexpr exec::job_ops value_ops(std::size_t size, std::size_t front,
-                                  const void* carrier) noexcept {
-  return {
-      .execute = nullptr,
-      .run = nullptr,
-      .ready = nullptr,
-      .cancel = nullptr,
-      .drop_arguments = nullptr,
-      .drop_value = value_dropper<T>(),
-      .alias = nullptr,
-      .origin = nullptr,
-      .size = static_cast<std::uint32_t>(size),
-      .front = static_cast<std::uint32_t>(front),
-      .in_place = false,
-      .function = base::spelled_type<T>(),
-      .function_hash = base::hash_name(base::spelled_type<T>()),
-      .carrier = carrier,
-  };
-}
-
-/// A new job of type Job, constructed from `args`, with Front bytes before it. Throws
-/// std::bad_alloc, or what Job's constructor does.
-template <class Job, std::size_t Front = 0, class... Args>
-Job* make_job(Args&&... args) {
-  auto* const block = static_cast<char*>(exec::allocate_block(Front + sizeof(Job)));
-  try {
-    return new (block + Front) Job(std::forward<Args>(args)...);
-  } catch (...) {
-    exec::free_block(block, Front + sizeof(Job));
-    throw;
-  }
-}
-
-/// The same with options, which lie before all that.
-template <class Job, std::size_t Front = 0, class... Args>
-[[gnu::noinline, gnu::cold]] Job* make_job_with(const exec::extra_source& with, Args&&... args) {
-  constexpr std::size_t before = exec::job::extra_size + Front;
-  auto* const block = static_cast<char*>(exec::allocate_block(before + sizeof(Job)));
-  bool has_extra = false;
-  try {
-    exec::make_extra(block, with);
-    has_extra = true;
-    Job* const made = new (block + before) Job(std::forward<Args>(args)...);
-    made->has_extra();
-    return made;
-  } catch (...) {
-    if (has_extra) exec::drop_extra(block);
-    exec::free_block(block, before + sizeof(Job));
-    throw;
-  }
-}
-
 /// Whether these holds are the only ones once a deadline's timer, or who kills an actor, has let
 /// go: they hold what they ask to stop for a moment.
 MANTA_API bool is_sole_soon(exec::job* handle, exec::job* owner) noexcept;
@@ -149,6 +58,7 @@ struct access;
 /// where the value lives: `handle` itself or what it is an alias of.
 template <class T>
 T take_value(exec::job* handle, exec::job* owner) {
+  [[maybe_unused]] const value_lease<T> lease(owner);
   T& value = value_of<T>(owner);
   if (handle->is_unique() && owner->is_unique()) return std::move(value);
   if constexpr (std::is_copy_constructible_v<T>) {
@@ -165,7 +75,8 @@ T take_value(exec::job* handle, exec::job* owner) {
 ///
 /// Any thread may use a future and its copies; one future object is externally synchronised, like a
 /// std::shared_ptr. Copying costs one atomic increment. A default-made future is empty: it is good
-/// for assignment, and anything else throws manta::invalid_argument.
+/// for assignment, and anything else throws manta::invalid_argument. Inside of a value that goes to
+/// an isolated worker, or comes from one, it is the same future there.
 ///
 /// Errors of get: what the task failed with (see error.hpp).
 template <class T>
@@ -184,10 +95,12 @@ class [[nodiscard]] future {
 
   /// Waits and gives the value in place. The reference lives as long as any future to the value. A
   /// waiting thread may run the awaited task itself; a worker that has to sleep lends its core.
-  /// Cost: a load and a branch when ready.
+  /// Cost: a load and a branch when ready. Arrays in the value stay in memory from then on, as long
+  /// as there is a future to it; they come back from the disk first if they were spilled
+  /// (store_full, object_lost), whatever the timeout is.
   reference get() const& {
     exec::job* const j = ready_job();
-    if constexpr (!std::is_void_v<T>) return detail::value_of<T>(j);
+    if constexpr (!std::is_void_v<T>) return detail::seen_value<T>(j);
   }
   /// Waits and gives the value itself, and leaves the future empty: moved out when no other future
   /// and no pending task holds it, else copied. Throws not_unique when it would have to copy a
@@ -197,7 +110,7 @@ class [[nodiscard]] future {
   /// without waiting. An error that is there already is thrown whatever the timeout is.
   reference get(duration timeout) const& {
     exec::job* const j = ready_job(timeout);
-    if constexpr (!std::is_void_v<T>) return detail::value_of<T>(j);
+    if constexpr (!std::is_void_v<T>) return detail::seen_value<T>(j);
   }
   /// As get() &&, with that limit: what timed out or failed leaves the future as it was.
   T get(duration timeout) && { return take(ready_job(timeout)); }
@@ -226,7 +139,10 @@ class [[nodiscard]] future {
   }
 
   /// Whether the value or the error is there. Never waits.
-  bool is_ready() const { return job()->is_ready(); }
+  bool is_ready() const {
+    exec::job* const j = job();
+    return j->is_ready() || j->look_again();
+  }
   /// Whether this is a handle to something.
   bool valid() const noexcept { return static_cast<bool>(job_); }
 
@@ -272,7 +188,9 @@ class [[nodiscard]] future {
 
   /// The value that lives in `owner`; leaves the future empty.
   T take(exec::job* owner) {
+    detail::value_lease<T> lease(owner);
     const exec::job_ref keep(std::move(job_));
+    [[maybe_unused]] const detail::value_lease<T> ends_before(std::move(lease));
     if constexpr (!std::is_void_v<T>) {
       return detail::take_value<T>(keep.get(), owner);
     } else {
@@ -298,6 +216,7 @@ class [[nodiscard]] future {
     if constexpr (std::is_void_v<T>) {
       return {};
     } else {
+      if (auto why = detail::try_see<T>(j)) return *std::move(why);
       return static_cast<const T&>(detail::value_of<T>(j));
     }
   }
@@ -315,7 +234,15 @@ class [[nodiscard]] future {
           return detail::not_unique_error(base::spelled_type<T>());
         }
       }
-      return result<T>(std::in_place, take(j));
+      if constexpr (detail::holds_arrays<T>) {
+        try {
+          return result<T>(std::in_place, take(j));
+        } catch (const exception& e) {
+          return e.as_error();
+        }
+      } else {
+        return result<T>(std::in_place, take(j));
+      }
     }
   }
 
@@ -345,22 +272,34 @@ struct access {
 
 namespace manta::inline v0::codec {
 
-/// A future goes as a hold of its job, named by the job's id.
+/// A future goes as a hold of its job; between processes as a name of it.
 template <class T>
 struct custom<future<T>> {
   static void write(out_archive& out, const future<T>& f) {
     exec::job* const j = detail::access::job(f);
-    if (j != nullptr) j->hold();
-    detail::write_handle<future<T>>(out, spec::reference_kind::future,
-                                    j != nullptr ? exec::id_of(*j) : base::id{}, j,
-                                    [](const spec::reference& lent) noexcept {
-                                      reinterpret_cast<exec::job*>(lent.local)->drop();
-                                    });
+    out.raw(static_cast<std::uint8_t>(j != nullptr));
+    if (j == nullptr) return;
+    j->hold();
+    out.refer({{.what = exec::id_of(*j),
+                .owner = {},
+                .type = type_hash<future<T>>,
+                .local = reinterpret_cast<std::uint64_t>(j),
+                .kind = spec::reference_kind::future,
+                .values = reinterpret_cast<std::uint64_t>(detail::carrier_of_values<T>())},
+               [](const spec::reference& lent) noexcept {
+                 reinterpret_cast<exec::job*>(lent.local)->drop();
+               }});
   }
   static future<T> read(in_archive& in) {
-    auto* const j = detail::read_handle<future<T>, exec::job>(in, spec::reference_kind::future);
-    if (j == nullptr) return {};
-    j->hold();
+    constexpr const char* type = name_of<future<T>>();
+    if (!in.flag(type)) return {};
+    const spec::reference& found =
+        in.reference(spec::reference_kind::future, type_hash<future<T>>, type);
+    auto* const here = reinterpret_cast<exec::job*>(found.local);
+    if (here != nullptr) here->hold();
+    exec::job* const j =
+        here != nullptr ? here : node::borrow_future(found.what, found.type, detail::make_far<T>);
+    if (j == nullptr) in.refuse("nobody here knows that future", type);
     return detail::access::make<T>(j);
   }
 };

@@ -57,8 +57,7 @@ template <auto F>
 constexpr bool is_inbound() {
   using sig = signature<std::remove_cv_t<decltype(F)>>;
   if constexpr (sig::is_known) {
-    return !stream_starter<typename sig::result>::is_stream &&
-           are_read_by_value(typename sig::parameters{});
+    return are_read_by_value(typename sig::parameters{});
   } else {
     return false;
   }
@@ -73,9 +72,17 @@ template <auto F>
 struct inbound_call<F, codec::entry_kind::task> {
   static exec::job* make(const exec::extra_source& with, codec::in_archive& in) {
     using sig = signature<std::remove_cv_t<decltype(F)>>;
+    using R = typename sig::result;
     using pack = typename inbound_pack<typename sig::parameters>::type;
-    using job = task<constant_callee<F>, typename sig::result, pack, false>;
-    return make_job_with<job>(with, constant_callee<F>{}, typename pack::arrived{in});
+    if constexpr (stream_starter<R>::is_stream) {
+      using starter = stream_starter<R>;
+      using callee = typename starter::template callee<F>;
+      using job = task<callee, R, pack, false>;
+      return make_job_with<job>(with, callee{starter::make_seat()}, typename pack::arrived{in});
+    } else {
+      using job = task<constant_callee<F>, R, pack, false>;
+      return make_job_with<job>(with, constant_callee<F>{}, typename pack::arrived{in});
+    }
   }
   static constexpr node::inbound value{&make};
 

@@ -23,10 +23,11 @@ struct inbound_method {
     using call = method_call<F, R, T, pack>;
     call* const made =
         make_job_with<call, front_of_call<flat_t<R>>>(with, to, typename pack::arrived{in});
+    if constexpr (stream_starter<R>::is_stream) made->seat = stream_starter<R>::make_seat();
     made->caller |= group << exec::actor_core::group_shift;
     return made;
   }
-  static constexpr node::inbound value{.make_call = &make};
+  static constexpr node::inbound value{.make_call = &make, .of = &actor_block<T>::ops};
 
   static constexpr const void* ops() noexcept {
     if constexpr (is_inbound<F>()) {
@@ -39,21 +40,17 @@ struct inbound_method {
 
 template <class T, class... P>
 struct inbound_constructor {
-  static node::made_actor make(std::unique_ptr<exec::resource_claim> given, codec::in_archive& in) {
-    using pack = typename inbound_pack<type_list<P...>>::type;
-    using job = construction<T, pack, P...>;
-    job* const made = make_job<job>(nullptr, typename pack::arrived{in});
-    try {
-      made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
-    } catch (...) {
-      made->arguments.drop();
-      exec::free_block(made, sizeof(job));
-      throw;
-    }
-    actor_block<T>::claim_of(made->core) = std::move(given);
-    return {made->core, made};
+  static exec::actor_core* make_core(std::unique_ptr<exec::resource_claim> given) {
+    exec::actor_core* const made = make_job<actor_block<T>>(&actor_block<T>::ops);
+    actor_block<T>::claim_of(made) = std::move(given);
+    return made;
   }
-  static constexpr node::inbound value{.make_actor = &make};
+  static exec::job* make(exec::actor_core* of, codec::in_archive& in) {
+    using pack = typename inbound_pack<type_list<P...>>::type;
+    return make_job<construction<T, pack, P...>>(of, typename pack::arrived{in});
+  }
+  static constexpr node::inbound value{
+      .make_core = &make_core, .make_construction = &make, .of = &actor_block<T>::ops};
 
   static constexpr const void* ops() noexcept {
     if constexpr (are_read_by_value(type_list<P...>{})) {

@@ -24,6 +24,7 @@ struct put_object : cell<T> {
   template <class U>
   explicit put_object(U&& from) : cell<T>(&ops, 1) {
     new (&value_of<T>(this)) T(std::forward<U>(from));
+    rest_value<T>(this);
     this->finish(exec::job_bits::claimed | exec::job_bits::ready, 0);
   }
   static const exec::job_ops ops;

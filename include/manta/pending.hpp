@@ -64,6 +64,7 @@ class promise {
   void set(U&& from) noexcept {
     try {
       new (&value_of<T>(job_)) T(std::forward<U>(from));
+      rest_value<T>(job_);
     } catch (...) {
       fail(describe_current_exception("the value's constructor"));
       return;

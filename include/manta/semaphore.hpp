@@ -90,6 +90,7 @@ class MANTA_API semaphore {
 
  private:
   friend class detail::permit_source;
+  friend struct codec::custom<semaphore>;
   exec::semaphore_core& checked(std::size_t count) const;
 
   std::shared_ptr<exec::semaphore_core> core_;
@@ -107,8 +108,12 @@ inline permit_wait semaphore::async_acquire(std::size_t count) const { return {*
 
 namespace manta::inline v0::codec {
 
+/// Goes as the same semaphore.
 template <>
-struct custom<semaphore> : detail::boxed_handle<semaphore, spec::reference_kind::semaphore> {};
+struct custom<semaphore> {
+  static MANTA_API void write(out_archive& out, const semaphore& s);
+  static MANTA_API semaphore read(in_archive& in);
+};
 
 /// Moves: who reads it has the permits.
 template <>

@@ -94,7 +94,12 @@ struct splitter {
       return;
     }
     exec::job* const owner = handle->outcome();
-    parts.fill(value_of<Value>(owner), handle->is_unique() && owner->is_unique());
+    try {
+      [[maybe_unused]] const value_lease<Value> lease(owner);
+      parts.fill(value_of<Value>(owner), handle->is_unique() && owner->is_unique());
+    } catch (const exception& e) {
+      parts.fail(e.as_error());
+    }
   }
 };
 

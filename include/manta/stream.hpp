@@ -242,6 +242,20 @@ struct stream_starter<stream<T>> {
     exec::stream_ref core;
   };
   static seat make_seat() { return {exec::stream_ref::make()}; }
+  static exec::stream_core* core_of(const seat& in) noexcept { return in.core.get(); }
+  /// An item that came from another process, or could not be read.
+  static exec::job* read_item(codec::in_archive& in) {
+    using item = stream_item<T>;
+    if constexpr (node::can_travel<T>) {
+      return make_job<item, item::front>(codec::read<T>(in));
+    } else {
+      in.refuse("its type can't travel", codec::name_of<T>());
+    }
+  }
+  static exec::job* fail_item(error why) {
+    using item = stream_item<T>;
+    return make_job<item, item::front>(failed_item{}, std::move(why));
+  }
   /// Connects a generator's frame with its stream.
   static stream<T> seated(const seat& in, stream<T> made) {
     if (made.frame_ == nullptr) raise_not_a_stream();

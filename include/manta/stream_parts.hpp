@@ -17,6 +17,8 @@
 
 namespace manta::inline v0::detail {
 
+struct failed_item {};
+
 /// An item: a job that is done from the start, with room for its link in front.
 template <class T>
 struct stream_item : cell<T> {
@@ -25,7 +27,12 @@ struct stream_item : cell<T> {
   template <class U>
   explicit stream_item(U&& from) : cell<T>(&ops, 1) {
     new (&value_of<T>(this)) T(std::forward<U>(from));
+    rest_value<T>(this);
     this->finish(exec::job_bits::claimed | exec::job_bits::ready, 0);
+  }
+  stream_item(failed_item /*says so*/, error why) : cell<T>(&ops, 1) {
+    new (this->slot(1)) error(std::move(why));
+    this->finish(exec::job_bits::claimed | exec::job_bits::ready | exec::job_bits::failed, 0);
   }
   static const exec::job_ops ops;
 };
@@ -57,14 +64,12 @@ class yield_awaiter : exec::await_node {
   bool await_ready() const noexcept { return core_.has_credit() && !core_.is_abandoned(); }
   template <engine_promise Promise>
   bool await_suspend(std::coroutine_handle<Promise> self) {
-    if (core_.is_abandoned()) {
-      exec::doom_turn(self.promise());
-      return true;
-    }
+    if (core_.is_abandoned()) return end(self.promise());
     begin(self.promise());
     if (!core_.add_producer(this, entry())) {
       withdraw();
-      return false;
+      // Abandoned in between: to go on would be an item for which there is no credit.
+      return core_.is_abandoned() && end(self.promise());
     }
     return commit([this] { return core_.remove_producer(this); });
   }
@@ -73,6 +78,13 @@ class yield_awaiter : exec::await_node {
   }
 
  private:
+  // The generator stays suspended, and ends.
+  template <engine_promise Promise>
+  static bool end(Promise& of) {
+    exec::doom_turn(of);
+    return true;
+  }
+
   exec::stream_core& core_;
 };
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <manta/argument.hpp>
+#include <manta/argument_pack.hpp>
 #include <manta/base/type_name.hpp>
 #include <manta/carriers.hpp>
 #include <manta/exec/cancellation.hpp>
@@ -22,96 +22,6 @@
 // and putting its outcome into the slot.
 
 namespace manta::inline v0::detail {
-
-/// A last parameter of type std::stop_token that the caller did not fill: the task's own token.
-struct stop_argument {
-  static constexpr bool is_linked = false;
-  static constexpr bool is_kept = true;
-  static constexpr bool is_copyable = true;
-  void write(codec::out_archive& /*out*/) const {}
-  void write_parameter(codec::out_archive& /*out*/) const {}
-  void renew(codec::in_archive& /*in*/) {}
-  void link(exec::job* /*job*/) {}
-  const error* failure() noexcept { return nullptr; }
-  std::stop_token pass() { return exec::stop_token_of(*exec::this_thread.current); }
-};
-
-/// A parameter that came from another process.
-template <class Holder>
-Holder read_holder([[maybe_unused]] codec::in_archive& in) {
-  if constexpr (std::is_same_v<Holder, stop_argument>) {
-    return {};
-  } else {
-    return Holder(codec::read<typename Holder::stored>(in));
-  }
-}
-
-/// The arguments of a job, in its block until it has run.
-template <class... Holders>
-class argument_pack {
- public:
-  /// What came from another process, read in order.
-  struct arrived {
-    codec::in_archive& in;
-  };
-  explicit argument_pack([[maybe_unused]] arrived from) {
-    new (&holders_) std::tuple<Holders...>{read_holder<Holders>(from.in)...};
-  }
-  template <class... A>
-  explicit argument_pack(A&&... args) {
-    if constexpr (sizeof...(A) < sizeof...(Holders)) {
-      new (&holders_) std::tuple<Holders...>(std::forward<A>(args)..., stop_argument{});
-    } else {
-      new (&holders_) std::tuple<Holders...>(std::forward<A>(args)...);
-    }
-  }
-  ~argument_pack() {}  // dropped by hand, when the job has run
-
-  static constexpr bool is_linked = (Holders::is_linked || ... || false);
-
-  void link(exec::job* j) {
-    std::apply([j](auto&... h) { (h.link(j), ...); }, holders_);
-  }
-  void write(codec::out_archive& out) {
-    std::apply([&out](auto&... h) { (h.write(out), ...); }, holders_);
-  }
-  void renew(codec::in_archive& in) {
-    std::apply([&in](auto&... h) { (h.renew(in), ...); }, holders_);
-  }
-  void write_parameters(codec::out_archive& out) {
-    std::apply([&out](auto&... h) { (h.write_parameter(out), ...); }, holders_);
-  }
-  const error* failure() noexcept {
-    const error* found = nullptr;
-    std::apply([&found](auto&... h) { ((found == nullptr ? found = h.failure() : found), ...); },
-               holders_);
-    return found;
-  }
-  template <class F>
-  decltype(auto) call(F&& f) {
-    return std::apply([&f](auto&... h) -> decltype(auto) { return f(h.pass()...); }, holders_);
-  }
-  /// The same with copies of what the function would take out of the arguments.
-  template <class F>
-  decltype(auto) call_copied(F&& f) {
-    if constexpr (is_kept) {
-      return call(std::forward<F>(f));
-    } else {
-      std::tuple<Holders...> copies(holders_);
-      return std::apply([&f](auto&... h) -> decltype(auto) { return f(h.pass()...); }, copies);
-    }
-  }
-  void drop() noexcept { std::destroy_at(&holders_); }
-
-  /// No parameter takes its argument away.
-  static constexpr bool is_kept = (Holders::is_kept && ... && true);
-  static constexpr bool can_repeat = is_kept || (Holders::is_copyable && ... && true);
-
- private:
-  union {
-    std::tuple<Holders...> holders_;
-  };
-};
 
 template <class... P>
 inline constexpr bool ends_with_stop = false;
@@ -178,6 +88,7 @@ std::uint64_t store_outcome(exec::job* j, const char* function, Call&& call) noe
       return bits::aliased;
     } else {
       new (&value_of<T>(j)) T(call());
+      rest_value<T>(j);
     }
     return bits::ready;
   } catch (...) {
@@ -243,7 +154,11 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
       : cell<flat_t<R>>(&ops, 2), callee(std::move(c)), arguments(std::forward<A>(args)...) {}
   ~task() {}
 
+  using returned = R;
+
   static task* self(exec::job* j) noexcept { return static_cast<task*>(j); }
+  /// Of a generator.
+  Callee& generator_seat() noexcept { return callee; }
 
   void drop_inputs() noexcept {
     arguments.drop();

@@ -65,10 +65,15 @@ bool leave_queue(rare_state& r, rare_state::place_waiter& me) noexcept {
 
 void actor_core::apply(const actor_options& asked) {
   const bool has_lanes = asked.max_concurrency > 1 || !asked.groups.empty();
-  const bool is_rare = asked.name || has_lanes || asked.mailbox_cap != 0;
+  const bool is_isolated = asked.isolation || asked.enforce_memory;
+  const bool is_rare = asked.name || has_lanes || asked.mailbox_cap != 0 || is_isolated;
   if (!is_rare && asked.max_restarts == 0) return;
   rare_state& r = make_rare();
   r.restarts = static_cast<std::uint32_t>(asked.max_restarts);
+  r.isolation = asked.isolation;
+  if (asked.enforce_memory) {
+    r.memory_limit = static_cast<std::int64_t>(asked.memory_bytes.value_or(0));
+  }
   if (asked.name) r.name = *asked.name;
   r.name_space = asked.name_space;
   r.cap = static_cast<std::uint32_t>(asked.mailbox_cap);

@@ -229,7 +229,9 @@ void actor_core::end_call(job* call, const error& reason) noexcept {
 
 // Why a call that finds its cancel bit does not run: who kills the actor sets it, too.
 const error& actor_core::withdrawn_error() const noexcept {
-  return is_stopping() ? *lost_.load(std::memory_order_acquire) : cancelled_error();
+  // Acquire: lost_ is there when the stop is seen (lose).
+  const bool was_lost = stop_.load(std::memory_order_acquire);
+  return was_lost ? *lost_.load(std::memory_order_acquire) : cancelled_error();
 }
 
 // No claim: a call is run by its actor alone, and only one thread runs that. It counts as claimed

@@ -154,6 +154,16 @@ std::uint32_t actor_core::mailbox_cap() const noexcept {
   return r != nullptr ? r->cap : 0;
 }
 
+std::optional<isolation_mode> actor_core::isolation() const noexcept {
+  const rare_state* const r = rare();
+  return r != nullptr ? r->isolation : std::nullopt;
+}
+
+std::int64_t actor_core::memory_limit() const noexcept {
+  const rare_state* const r = rare();
+  return r != nullptr ? r->memory_limit : 0;
+}
+
 bool actor_core::refuses_when_full() const noexcept {
   const rare_state* const r = rare();
   return r != nullptr && r->on_full == full_policy::refuse;

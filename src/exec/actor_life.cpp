@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/exec/actor_core.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -72,15 +73,15 @@ std::string in_space(const std::string& name, const std::string& name_space) {
 // A worker's actor may be known by the first 1,024 bytes of its type's name (wire/views.hpp).
 bool is_same_type(const char* a, const char* b) noexcept {
   constexpr std::size_t most_known = 1024;
-  return std::strncmp(a, b, most_known) == 0;
+  const bool may_be_cut =
+      std::min(strnlen(a, most_known + 1), strnlen(b, most_known + 1)) == most_known;
+  return may_be_cut ? std::strncmp(a, b, most_known) == 0 : std::strcmp(a, b) == 0;
 }
 
 }  // namespace
 
 actor_core::actor_core(const actor_ops* kind)
-    : job(&activation_ops, 1),
-      kind_(kind),
-      is_elsewhere_(elsewhere.load(std::memory_order_relaxed) != nullptr) {
+    : job(&activation_ops, 1), kind_(kind), is_elsewhere_(sends_all()) {
   registry::global().add(this);
 }
 

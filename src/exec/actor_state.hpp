@@ -117,6 +117,8 @@ struct rare_state {
   std::unique_ptr<actor_lanes> lanes;
 
   std::uint32_t restarts = 0;
+  std::optional<isolation_mode> isolation;
+  std::int64_t memory_limit = 0;
   std::atomic<std::uint32_t> sent_on{0};  // calls to an object elsewhere that have not ended
 
   // The mailbox's places that are taken, and who waits for one. See actor_cap.cpp.

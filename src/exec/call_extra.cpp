@@ -40,6 +40,8 @@ void fill(call_extra& with, const options& asked) {
   with.retries_left = static_cast<std::uint32_t>(asked.max_retries);
   with.level = asked.priority;
   with.losable = asked.losable;
+  with.isolation = asked.isolation;
+  with.enforces_memory = asked.enforce_memory;
 }
 
 void fill(call_extra& with, const call_options& asked) {
@@ -122,6 +124,7 @@ void ready_task(job* j) noexcept {
       return;
     }
     if (away != nullptr && executor::is_running()) return away->take(j);
+    if (with->is_outside) return j->ops->cancel(j, ended_error());  // nobody is there to run it
   }
   executor::resume(j);
 }

@@ -13,6 +13,7 @@
 
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/named_jobs.hpp>
 #include <manta/exec/observer.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/exec/suspension.hpp>
@@ -289,7 +290,8 @@ bool cancel_job(job* j, bool with_children) noexcept {
   for (;;) {
     const job_ref end(j->awaited());
     // Nobody runs what somebody fills by hand: the part of a split future, a monitor.
-    if (end->is_ready() || end->ops->run == nullptr) return false;
+    if (end->is_ready()) return false;
+    if (end->ops->run == nullptr) return cancel_far(end.get(), {.with_children = with_children});
     if (withdraw(end.get(), cancelled_error())) return true;
     // A call was asked to stop by that already, and may have obeyed.
     if (end->ops->origin == nullptr && end->is_ready()) return false;

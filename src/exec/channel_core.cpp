@@ -55,6 +55,8 @@ void channel_core::settle() noexcept {
 }
 
 wish_state channel_core::attempt(const wish& w) {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->attempt(w);
   const std::lock_guard lock(mutex_);
   if (is_possible(w)) {
     act(w);
@@ -65,7 +67,9 @@ wish_state channel_core::attempt(const wish& w) {
 }
 
 wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
-  const wish_state now = attempt(w);
+  // One that is elsewhere is asked once: now, or to wait.
+  const bool is_far = far_ != nullptr && !is_over(deadline);
+  const wish_state now = is_far ? wish_state::open : attempt(w);
   if (now != wish_state::open || is_over(deadline)) return now;
   thread_waiter me;
   wish_group group;
@@ -88,6 +92,8 @@ wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
 }
 
 bool channel_core::enlist(wish& w) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->enlist(w);
   const std::lock_guard lock(mutex_);
   if (is_possible(w)) {
     if (!w.group->claim()) return false;
@@ -101,6 +107,8 @@ bool channel_core::enlist(wish& w) noexcept {
 }
 
 bool channel_core::withdraw(wish& w) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->withdraw(w);
   const std::lock_guard lock(mutex_);
   if (!w.is_listed) return false;
   (w.is_send ? senders_ : receivers_).remove(&w);
@@ -108,6 +116,8 @@ bool channel_core::withdraw(wish& w) noexcept {
 }
 
 void channel_core::restore(void (*put_front)(void*, void*), void* value) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->restore(value);
   const std::lock_guard lock(mutex_);
   try {
     put_front(items_, value);
@@ -119,6 +129,8 @@ void channel_core::restore(void (*put_front)(void*, void*), void* value) noexcep
 }
 
 bool channel_core::close() noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->close();
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
   is_closed_ = true;
@@ -132,11 +144,15 @@ bool channel_core::close() noexcept {
 }
 
 std::size_t channel_core::size() const noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->look().first;
   const std::lock_guard lock(mutex_);
   return size_;
 }
 
 bool channel_core::is_closed() const noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->look().second;
   const std::lock_guard lock(mutex_);
   return is_closed_;
 }

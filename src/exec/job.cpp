@@ -13,12 +13,14 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/named_jobs.hpp>
 #include <manta/exec/observer.hpp>
 
 namespace manta::inline v0::exec {
 
 constinit std::atomic<const run_observer*> observer{nullptr};
 constinit std::atomic<bool> watches_runs{false};
+constinit std::atomic<const named_jobs*> knows_names{nullptr};
 
 namespace {
 
@@ -187,9 +189,22 @@ bool job::add_waiter(waiter* w) noexcept {
   }
   w->next = waiters_;
   waiters_ = w;
-  word_.fetch_or(job_bits::waiters, std::memory_order_relaxed);
+  const std::uint64_t before = word_.fetch_or(job_bits::waiters, std::memory_order_relaxed);
   unlock();
+  if ((before & job_bits::unasked) != 0) [[unlikely]]
+    ask();
   return true;
+}
+
+void job::ask() noexcept {
+  const std::uint64_t before = word_.fetch_and(~job_bits::unasked, std::memory_order_acq_rel);
+  if ((before & job_bits::unasked) != 0) knows_names.load()->wanted(this);
+}
+
+bool job::look_elsewhere() {
+  if ((word() & job_bits::unasked) != 0) ask();
+  knows_names.load()->looked_at();
+  return is_ready();
 }
 
 bool job::remove_waiter(waiter* w) noexcept {
@@ -218,7 +233,8 @@ job* job::awaited() noexcept {
 }
 
 void job::destroy() noexcept {
-  constexpr std::uint64_t has_more = job_bits::failed | job_bits::aliased | job_bits::extra;
+  constexpr std::uint64_t has_more =
+      job_bits::failed | job_bits::aliased | job_bits::extra | job_bits::named;
   if (ops->drop_value == nullptr && (word() & has_more) == 0) {
     const std::size_t size = ops->size;
     void* const block = reinterpret_cast<char*>(this) - ops->front;
@@ -239,9 +255,12 @@ void job::destroy() noexcept {
   while (next != nullptr) {
     job* const dying = next;
     const std::uint64_t bits = dying->word();
-    MANTA_CHECK_VALUE((bits & job_bits::ready) != 0, bits);
-    if ((bits & job_bits::late) != 0) {
-      // The error goes with the extra; its runner has discarded what it made.
+    const bool is_named = (bits & job_bits::named) != 0;
+    MANTA_CHECK_VALUE(is_named || (bits & job_bits::ready) != 0, bits);
+    if (is_named) knows_names.load()->gone(dying);
+    if ((bits & job_bits::ready) == 0 || (bits & job_bits::late) != 0) {
+      // Nobody wanted the value, so it never came. Or the error goes with the extra; its runner has
+      // discarded what it made.
     } else if ((bits & job_bits::failed) != 0) {
       dying->failure().~error();
     } else if ((bits & job_bits::aliased) != 0) {

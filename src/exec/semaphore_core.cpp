@@ -9,6 +9,8 @@
 namespace manta::inline v0::exec {
 
 bool semaphore_core::attempt(std::size_t count) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->attempt(count);
   const std::lock_guard lock(mutex_);
   if (waiting_.front() != nullptr || free_ < count) return false;
   free_ -= count;
@@ -16,7 +18,9 @@ bool semaphore_core::attempt(std::size_t count) noexcept {
 }
 
 bool semaphore_core::perform(std::size_t count, const base::deadline& deadline) {
-  if (attempt(count)) return true;
+  // One that is elsewhere is asked once: now, or to wait.
+  const bool is_far = far_ != nullptr && !is_over(deadline);
+  if (!is_far && attempt(count)) return true;
   if (is_over(deadline)) return false;
   thread_waiter me;
   permit_request request;
@@ -35,6 +39,8 @@ bool semaphore_core::perform(std::size_t count, const base::deadline& deadline) 
 }
 
 bool semaphore_core::enlist(permit_request& r) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->enlist(r);
   const std::lock_guard lock(mutex_);
   if (waiting_.front() == nullptr && free_ >= r.count) {
     free_ -= r.count;
@@ -45,6 +51,8 @@ bool semaphore_core::enlist(permit_request& r) noexcept {
 }
 
 bool semaphore_core::withdraw(permit_request& r) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->withdraw(r);
   const std::lock_guard lock(mutex_);
   if (!r.is_listed) return false;
   waiting_.remove(&r);
@@ -53,6 +61,8 @@ bool semaphore_core::withdraw(permit_request& r) noexcept {
 }
 
 void semaphore_core::release(std::size_t count) noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->release(count);
   const std::lock_guard lock(mutex_);
   free_ += count;
   MANTA_CHECK_VALUE(free_ <= total_, free_);
@@ -60,6 +70,8 @@ void semaphore_core::release(std::size_t count) noexcept {
 }
 
 std::size_t semaphore_core::available() const noexcept {
+  if (far_ != nullptr) [[unlikely]]
+    return far_->available();
   const std::lock_guard lock(mutex_);
   return free_;
 }

@@ -3,13 +3,16 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 
 #include <manta/base/pause.hpp>
 #include <manta/exec/block_pool.hpp>
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/outside.hpp>
 
 #include "await_telling.hpp"
 
@@ -20,7 +23,7 @@ namespace {
 // Marks of the inbox; never dereferenced.
 alignas(job) char marks[2];
 job* const someone_waits = reinterpret_cast<job*>(&marks[0]);
-job* const end_mark = reinterpret_cast<job*>(&marks[1]);
+job* const the_end = reinterpret_cast<job*>(&marks[1]);
 
 constexpr std::uint32_t enough_items = 8;
 constexpr std::chrono::nanoseconds quick_item{250};
@@ -57,16 +60,18 @@ class sleeping_consumer : public thread_waiter {
 
 }  // namespace
 
+job* stream_core::end_mark() noexcept { return the_end; }
+
 void* stream_ref::allocate() { return allocate_block(sizeof(stream_core)); }
 
 job*& stream_core::link_of(job* item) noexcept {
-  return item == end_mark ? end_link_ : item->link();
+  return item == the_end ? end_link_ : item->link();
 }
 
 void stream_core::drop_list(job* list) noexcept {
   while (list != nullptr && list != someone_waits) {
     job* const next = link_of(list);
-    if (list != end_mark) list->drop();
+    if (list != the_end) list->drop();
     list = next;
   }
 }
@@ -83,12 +88,17 @@ void stream_core::drop() noexcept {
 void stream_core::watch(job* generator) noexcept {
   generator->hold();
   generator_ = generator;
+  if (const call_extra* const with = generator->extra(); with != nullptr && with->is_outside) {
+    far_.core = this;
+    far_.fire = [](waiter* w) noexcept { static_cast<core_node*>(w)->core->tell_taken(); };
+    producer_.store(&far_, std::memory_order_relaxed);
+  }
   hold();  // the end's
   end_.core = this;
   end_.fire = [](waiter* w) noexcept {
-    stream_core* const core = static_cast<end_node*>(w)->core;
+    stream_core* const core = static_cast<core_node*>(w)->core;
     core->entry_.store(nullptr, std::memory_order_relaxed);
-    core->push_link(end_mark);
+    core->push_link(the_end);
     core->drop();
   };
   if (!generator->add_waiter(&end_)) end_.fire(&end_);
@@ -105,6 +115,8 @@ void stream_core::abandon() noexcept {
   } else if (!generator_->withdraw(cancelled_error())) {
     generator_->ask_to_stop();
     interrupt_coroutine(generator_, interruption::doom);
+    if (far_.core == nullptr) return;
+    if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->abandon(generator_);
   }
 }
 
@@ -192,7 +204,7 @@ bool stream_core::linger() noexcept {
 
 job* stream_core::take() noexcept {
   job* const item = ready_;
-  if (item != end_mark) {
+  if (item != the_end) {
     ready_ = item->link();
     taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     return_credits(credits_.load(std::memory_order_relaxed) / 2);
@@ -251,6 +263,86 @@ bool stream_core::add_consumer(waiter* node) noexcept {
 bool stream_core::remove_consumer(waiter* /*node*/) noexcept {
   job* expected = someone_waits;
   return inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel);
+}
+
+// ---- streams between processes
+
+// Its own, or the reader's elsewhere.
+void stream_core::set_credits(std::uint32_t n) noexcept {
+  credits_.store(n, std::memory_order_relaxed);
+  if (far_.core != nullptr && !generator_->is_ready()) {
+    tell(taken_.load(std::memory_order_relaxed), n);
+  }
+}
+
+bool stream_core::add_outlet(waiter* outlet) noexcept {
+  sleeper_ = outlet;
+  job* expected = nullptr;
+  return inbox_.compare_exchange_strong(expected, someone_waits, std::memory_order_acq_rel);
+}
+
+job* stream_core::pull() noexcept {
+  if (ready_ == nullptr) {
+    job* newest = inbox_.exchange(nullptr, std::memory_order_acq_rel);
+    while (newest != nullptr) {
+      job* const next = link_of(newest);
+      link_of(newest) = ready_;
+      ready_ = newest;
+      newest = next;
+    }
+  }
+  if (ready_ == nullptr || ready_ == the_end) return nullptr;
+  job* const item = ready_;
+  ready_ = item->link();
+  return item;
+}
+
+// By whichever thread hears of it: the producer may be suspending this moment.
+void stream_core::taken_elsewhere(std::uint64_t taken, std::uint32_t credits) noexcept {
+  credits_.store(credits, std::memory_order_relaxed);
+  std::uint64_t before = taken_.load(std::memory_order_relaxed);
+  while (before < taken &&
+         !taken_.compare_exchange_weak(before, taken, std::memory_order_seq_cst)) {
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return_credits(credits / 2);
+}
+
+std::uint32_t stream_core::grant() noexcept {
+  const std::uint32_t credits = credits_.load(std::memory_order_relaxed);
+  const std::uint64_t upto = taken_.load(std::memory_order_relaxed) + credits;
+  std::uint64_t before = allowed_.load(std::memory_order_relaxed);
+  while (before < upto &&
+         !allowed_.compare_exchange_weak(before, upto, std::memory_order_release)) {
+  }
+  return credits;
+}
+
+// Before it is said: what it allows may come at once.
+void stream_core::tell(std::uint64_t taken, std::uint32_t credits) noexcept {
+  grant();
+  if (outside* const away = elsewhere.load(std::memory_order_acquire)) {
+    away->flow(generator_, taken, credits);
+  }
+}
+
+// By who took far_ out of producer_, and nobody else until it is there again; what was taken
+// meanwhile is seen here, or far_ there. It is time when half of the credits are back: who made all
+// that it may then hears of it at the latest when all of that was taken.
+void stream_core::tell_taken() noexcept {
+  for (;;) {
+    const std::uint64_t taken = taken_.load(std::memory_order_seq_cst);
+    const std::uint32_t credits = credits_.load(std::memory_order_relaxed);
+    const std::uint64_t enough = std::max<std::uint64_t>(credits / 2, 1);
+    if (taken - told_ >= enough && !generator_->is_ready()) {
+      told_ = taken;
+      tell(taken, credits);
+    }
+    producer_.store(&far_, std::memory_order_seq_cst);
+    if (taken_.load(std::memory_order_seq_cst) == taken) return;
+    waiter* mine = &far_;
+    if (!producer_.compare_exchange_strong(mine, nullptr, std::memory_order_acq_rel)) return;
+  }
 }
 
 }  // namespace manta::inline v0::exec

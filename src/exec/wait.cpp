@@ -296,6 +296,19 @@ void executor::raise_self_wait() {
         "directly");
 }
 
+namespace {
+
+// Who runs jobs elsewhere, if who waits for `awaited` is to look after those meanwhile; where few
+// calls go there, the others' waits are what they are without.
+outside* who_brings(const job* awaited) noexcept {
+  outside* const away = elsewhere.load(std::memory_order_acquire);
+  if (away == nullptr || away->takes_all) return away;
+  const call_extra* const with = awaited != nullptr ? awaited->extra() : nullptr;
+  return with != nullptr && with->is_outside ? away : nullptr;
+}
+
+}  // namespace
+
 bool executor::wait(job* j, const base::deadline& deadline) {
   for (;;) {
     const std::uint64_t bits = j->word();
@@ -312,7 +325,7 @@ bool executor::wait(job* j, const base::deadline& deadline) {
     if (deadline && base::now() >= *deadline) return false;  // who asks only does not wait
     raise_self_wait();
   }
-  if (elsewhere.load(std::memory_order_relaxed) == nullptr && spin_for(j, deadline)) return true;
+  if (who_brings(j) == nullptr && spin_for(j, deadline)) return true;
   thread_waiter me;
   if (!j->add_waiter(&me)) return true;
   if (sleep(me.sleep, deadline, j)) return true;
@@ -356,23 +369,12 @@ bool executor::spin_for(job* j, const base::deadline& deadline) {
 bool executor::sleep(parker& p, const base::deadline& deadline, job* awaited) {
   const lent_cores lent;
   if (p.is_signalled()) return true;
-  if (outside* const away = elsewhere.load(std::memory_order_acquire)) [[unlikely]]
-    return sleep_outside(*away, p, deadline, awaited);
-  if (!this_thread.is_worker) {
-    trim_blocks();
-    return p.park_until(deadline);
-  }
-  return global().lend_until(p, deadline);
-}
-
-bool executor::sleep_outside(outside& away, parker& p, const base::deadline& deadline,
-                             job* awaited) {
-  if (!this_thread.is_worker) return away.sleep(p, deadline, awaited);
-  executor& e = global();
-  e.begin_block();
-  const bool is_signalled = away.sleep(p, deadline, awaited);
-  e.end_block();
-  return is_signalled;
+  outside* const away = who_brings(awaited);
+  if (this_thread.is_worker) return global().lend_until(away, p, deadline, awaited);
+  if (away != nullptr) [[unlikely]]
+    return away->sleep(p, deadline, awaited);
+  trim_blocks();
+  return p.park_until(deadline);
 }
 
 void executor::begin_block() noexcept {
@@ -385,7 +387,7 @@ void executor::end_block() noexcept { idle_word_.fetch_add(one_active, std::memo
 
 // The worker that finds all others blocked and work waiting watches: every millisecond it adds a
 // thread beyond the soft limit. (Any later blocked worker finds the same and takes over.)
-bool executor::lend_until(parker& p, const base::deadline& deadline) {
+bool executor::lend_until(outside* away, parker& p, const base::deadline& deadline, job* awaited) {
   begin_block();
   bool is_signalled = false;
   for (;;) {
@@ -399,7 +401,7 @@ bool executor::lend_until(parker& p, const base::deadline& deadline) {
       const base::time_point soon = base::now() + 1ms;
       until = deadline ? std::min(*deadline, soon) : soon;
     }
-    is_signalled = p.park_until(until);
+    is_signalled = away != nullptr ? away->sleep(p, until, awaited) : p.park_until(until);
     if (is_signalled || (deadline && base::now() >= *deadline)) break;
     if (watches && all_blocked()) wake_one(true);
   }

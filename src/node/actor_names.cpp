@@ -6,10 +6,13 @@
 
 #include <manta/node/carrier.hpp>
 
+#include "node/shared_names.hpp"
+
 namespace manta::inline v0::node {
 
 namespace {
 constinit thread_local arrived_handles* arrived_here = nullptr;
+constexpr base::id taken{};  // nobody's
 }  // namespace
 
 actor_names& actor_names::global() {
@@ -30,6 +33,46 @@ base::id actor_names::name(exec::actor_core* core, std::uint64_t process) {
     throw;
   }
   core->pin();
+  return id;
+}
+
+namespace {
+
+// An actor of this process that others have a name for.
+struct end_of_name : exec::end_watcher {
+  exec::actor_core* core;  // the names have a pin of it
+
+  explicit end_of_name(exec::actor_core* of) noexcept : core(of) {
+    tell = [](exec::end_watcher* w, const actor_end& /*how*/) noexcept {
+      const std::unique_ptr<end_of_name> self(static_cast<end_of_name*>(w));
+      actor_names::global().forget(self->core);
+    };
+    is_forgotten = [](exec::end_watcher* /*w*/) noexcept { return false; };
+    give_up = [](exec::end_watcher* w) noexcept { delete static_cast<end_of_name*>(w); };
+  }
+};
+
+}  // namespace
+
+void actor_names::watch_end(exec::actor_core* core) {
+  if (core->is_elsewhere()) return;  // who runs it there says so
+  auto watcher = std::make_unique<end_of_name>(core);
+  actor_end how;
+  if (core->watch(watcher.get(), how)) {
+    static_cast<void>(watcher.release());
+  } else {
+    forget(core);
+  }
+}
+
+base::id actor_names::name_here(exec::actor_core* core) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_core_.find(core);
+    if (found != by_core_.end()) return found->second;
+  }
+  const base::id id = name(core, 0);
+  watch_end(core);
   return id;
 }
 
@@ -85,6 +128,7 @@ exec::actor_core* actor_names::find(const base::id& id) {
 }
 
 void actor_names::lend(const base::id& id, std::uint32_t n) {
+  if (is_shared(id)) return shared_names::global().lend(id, n);
   const std::lock_guard lock(mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
@@ -93,6 +137,7 @@ void actor_names::lend(const base::id& id, std::uint32_t n) {
 }
 
 void actor_names::give_back(const base::id& id, std::uint32_t n) {
+  if (is_shared(id)) return shared_names::global().give_back(id, n);
   exec::actor_core* core = nullptr;
   bool is_over = false;
   {
@@ -139,8 +184,9 @@ arrived_handles::arrived_handles(std::span<const spec::reference> came, const ba
                                  void (*give_back)(void* to, const base::id& id), void* to)
     : give_back_(give_back), to_(to), outer_(std::exchange(arrived_here, this)) {
   for (const spec::reference& one : came) {
-    const bool is_counted =
-        one.kind == spec::reference_kind::actor || one.kind == spec::reference_kind::array;
+    const bool is_counted = one.kind == spec::reference_kind::actor ||
+                            one.kind == spec::reference_kind::array ||
+                            one.kind == spec::reference_kind::future || is_shared(one.what);
     if (!is_counted) continue;
     if (one.what == keeps) {
       give_back(to, one.what);
@@ -152,15 +198,20 @@ arrived_handles::arrived_handles(std::span<const spec::reference> came, const ba
 
 arrived_handles::~arrived_handles() {
   arrived_here = outer_;
-  for (const base::id& one : left_) give_back_(to_, one);
+  for (const base::id& one : left_) {
+    if (one != taken) give_back_(to_, one);
+  }
 }
 
 bool arrived_handles::take(const base::id& id) noexcept {
   if (arrived_here == nullptr) return false;
+  // They are read in the order in which they came, as a rule.
   std::vector<base::id>& left = arrived_here->left_;
-  const auto found = std::ranges::find(left, id);
+  std::size_t& first = arrived_here->first_;
+  while (first < left.size() && left[first] == taken) ++first;
+  const auto found = std::find(left.begin() + static_cast<std::ptrdiff_t>(first), left.end(), id);
   if (found == left.end()) return false;
-  left.erase(found);
+  *found = taken;
   return true;
 }
 
@@ -173,16 +224,23 @@ bool is_mirror(const exec::actor_core& core) noexcept {
 
 }  // namespace
 
+std::mutex& borrowing_actors() noexcept {
+  static std::mutex one;
+  return one;
+}
+
+// One at a time, so that an id has one core.
 exec::actor_core* borrow_actor(const base::id& what, const exec::actor_ops* kind) {
-  static std::mutex one_at_a_time;  // so that an id has one core
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(borrowing_actors());
   actor_names& names = actor_names::global();
   if (exec::actor_core* const known = names.find(what)) {
     const bool is_ours = !is_mirror(*known);
     const bool has = is_ours || known->try_add_handle();
     if (is_ours) known->add_handle_inside();
-    if (has && !is_ours && arrived_handles::take(what)) {
-      static_cast<mirror_note*>(known->seat)->came.fetch_add(1, std::memory_order_relaxed);
+    // Without a note it was ended here a moment ago: what came goes back, and its calls fail.
+    auto* const note = is_ours ? nullptr : static_cast<mirror_note*>(known->seat);
+    if (has && note != nullptr && arrived_handles::take(what)) {
+      note->came.fetch_add(1, std::memory_order_relaxed);
     }
     known->unpin();
     if (has) return known;

@@ -44,6 +44,11 @@ class actor_names {
 
   /// The id of a core, drawn for `process` when it has none yet; keeps the core's block.
   base::id name(exec::actor_core* core, std::uint64_t process);
+  /// The same for one whose object may be in this process: forgotten when that has ended. Throws
+  /// std::bad_alloc.
+  base::id name_here(exec::actor_core* core);
+  /// One that was given its id by set() is forgotten then, too. Throws std::bad_alloc.
+  void watch_end(exec::actor_core* core);
   /// The same for one that the node has not heard of yet: not known() until it was told, since what
   /// names the actor must not come there first; but to this thread, which tells.
   base::id draw(exec::actor_core* core, std::uint64_t process);
@@ -83,6 +88,10 @@ class actor_names {
   std::uint64_t last_ = 0;
 };
 
+/// Held while a handle that came becomes one of this process, and while a core's seat is taken
+/// away: its note is counted in or is gone. Before the worker's own lock.
+std::mutex& borrowing_actors() noexcept;
+
 /// What a worker knows of a core that stands for an actor of another process; its seat.
 struct mirror_note {
   explicit mirror_note(const base::id& named) noexcept : id(named) {}
@@ -106,6 +115,7 @@ class arrived_handles {
 
  private:
   std::vector<base::id> left_;
+  std::size_t first_ = 0;  // those before it were taken
   void (*give_back_)(void* to, const base::id& id);
   void* to_;
   arrived_handles* outer_;

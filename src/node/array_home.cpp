@@ -1,53 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/array_home.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <new>
+#include <optional>
+#include <string>
 #include <utility>
+
+#include <unistd.h>
 
 #include <manta/base/clock.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/resting_array.hpp"
 #include "node/worker_arrays.hpp"
 #include "store/copy.hpp"
 
 namespace manta::inline v0::node {
 
 namespace {
-
-/// An object of this process's store, pinned.
-class store_block final : public placed_block {
- public:
-  store_block(array_home::stored in, store::object_store::located at, store::reading reads) noexcept
-      : placed_block(reads.bytes()),
-        in_(std::move(in)),
-        segment_(std::move(at.in)),
-        place_{in_.key_of(at.at.segment), at.at.at, reads.bytes().size()},
-        reads_(std::move(reads)) {}
-
-  void name(spec::reference& to) override {
-    to.what = array_names::global().name(this);
-    to.place = place_;
-  }
-  spec::array_place place() const noexcept override { return place_; }
-  int file() const noexcept override { return segment_->file().number(); }
-  stored_object object() const noexcept override { return {in_.in, reads_.id()}; }
-
- private:
-  void end() noexcept override {
-    array_names::global().forget(this);
-    in_.in->erase(reads_.id());  // it goes with the pin
-    delete this;
-  }
-
-  array_home::stored in_;
-  std::shared_ptr<const store::segment> segment_;
-  spec::array_place place_;
-  store::reading reads_;  // ends before its store
-};
 
 class store_making final : public array_making {
  public:
@@ -57,54 +33,12 @@ class store_making final : public array_making {
   array_block* seal() override {
     result<store::reading> sealed = std::move(room_).seal_and_read();
     if (!sealed) sealed.error().raise();
-    const store::object_id id = sealed->id();
-    try {
-      return new store_block(in_, in_.in->locate(id), *std::move(sealed));
-    } catch (...) {
-      in_.in->erase(id);
-      throw;
-    }
+    return make_stored_block(in_, *std::move(sealed), bytes().size());
   }
 
  private:
   array_home::stored in_;
   store::making room_;
-};
-
-/// An object that a worker has made, in its segment, which stays when the worker is gone.
-class adopted_block final : public placed_block {
- public:
-  adopted_block(std::shared_ptr<store::object_store> in, store::object_id object,
-                const spec::array_place& place,
-                std::shared_ptr<const store::segment_view> view) noexcept
-      : placed_block(view->bytes().subspan(place.at, place.bytes)),
-        in_(std::move(in)),
-        object_(object),
-        place_(place),
-        view_(std::move(view)) {}
-
-  void name(spec::reference& to) override {
-    to.what = array_names::global().name(this);
-    to.place = place_;
-  }
-  spec::array_place place() const noexcept override { return place_; }
-  int file() const noexcept override { return view_->file().number(); }
-  stored_object object() const noexcept override { return {in_, object_}; }
-
- private:
-  void end() noexcept override {
-    array_names::global().forget(this);
-    const auto in = std::move(in_);
-    const store::object_id object = object_;
-    delete this;  // its memory goes before others may count on that
-    in->erase(object);
-    in->unpin_also(object, 0);
-  }
-
-  std::shared_ptr<store::object_store> in_;
-  const store::object_id object_;
-  const spec::array_place place_;
-  std::shared_ptr<const store::segment_view> view_;
 };
 
 constexpr std::align_val_t alignment{64};
@@ -147,6 +81,18 @@ bool array_block::try_hold() noexcept {
 array_block::~array_block() = default;
 array_making::~array_making() = default;
 
+namespace {
+
+// Where all programs of this user on this machine look.
+std::string usual_quota_folder() {
+  if (const char* const own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/') {
+    return std::string(own) + "/manta";
+  }
+  return "/tmp/manta-" + std::to_string(geteuid());
+}
+
+}  // namespace
+
 array_home& array_home::global() {
   static auto* const made = new array_home;
   return *made;
@@ -158,7 +104,13 @@ void array_home::open(const config& settings) {
   settings_.bytes = static_cast<std::uint64_t>(settings.store_bytes);
   settings_.wait = std::chrono::milliseconds(settings.store_wait_ms);
   if (*settings.spill_folder != "none") settings_.spill_folder = *settings.spill_folder;
-  has_workers_ = settings.isolation == isolation_mode::processes;
+  settings_.spill_bytes = static_cast<std::uint64_t>(settings.spill_bytes);
+  settings_.quota_bytes = static_cast<std::uint64_t>(settings.quota_bytes);
+  has_own_quota_folder_ = settings.quota_folder.has_value();
+  settings_.quota_folder.clear();
+  if (settings_.quota_bytes != 0) {
+    settings_.quota_folder = has_own_quota_folder_ ? *settings.quota_folder : usual_quota_folder();
+  }
   is_open_ = true;
 }
 
@@ -176,12 +128,19 @@ array_home::stored array_home::store() {
     raise(errc::no_runtime, "manta: an array needs a manta::runtime, and there is none");
   }
   stored made{nullptr, last_epoch_ + 1};
-  if (has_workers_) {
-    settings_.on_segment_gone = [made](store::segment_id segment) {
-      global().note_gone(made.key_of(segment));
-    };
-  }
+  settings_.on_segment_gone = [made](store::segment_id segment) {
+    global().note_gone(made.key_of(segment));
+  };
+  settings_.on_segment_idle = [made](store::segment_id segment, store::holder worker) {
+    return global().offer(made.key_of(segment), worker);
+  };
+  settings_.take_back_idle = [made] { return global().take_back(made.epoch); };
   auto opened = store::object_store::open(settings_);
+  if (!opened && !settings_.quota_folder.empty() && !has_own_quota_folder_) {
+    // Nobody asked for the folder that can't be used.
+    settings_.quota_folder.clear();
+    opened = store::object_store::open(settings_);
+  }
   if (!opened) opened.error().raise();
   made.in = *std::move(opened);
   ++last_epoch_;
@@ -196,6 +155,7 @@ std::shared_ptr<store::object_store> array_home::store_if_made() const {
 
 void array_home::note_gone(std::uint64_t key) noexcept {
   const std::lock_guard lock(gone_mutex_);
+  if (shelves_.empty()) return;  // there is no worker
   try {
     gone_.push_back(key);
   } catch (const std::bad_alloc&) {
@@ -208,20 +168,70 @@ std::vector<std::uint64_t> array_home::take_gone() {
   return std::exchange(gone_, {});
 }
 
+// ---- segments that workers may use again
+
+void array_home::add_shelf(store::holder worker, wire::segment_shelf& shelf) {
+  const std::lock_guard lock(gone_mutex_);
+  shelves_.push_back({worker, &shelf, 0});
+}
+
+void array_home::remove_shelf(const wire::segment_shelf& shelf) noexcept {
+  const std::lock_guard lock(gone_mutex_);
+  std::erase_if(shelves_, [&](const worker_shelf& one) { return one.on == &shelf; });
+}
+
+bool array_home::offer(std::uint64_t key, store::holder worker) noexcept {
+  const std::lock_guard lock(gone_mutex_);
+  return std::ranges::any_of(shelves_, [&](const worker_shelf& one) {
+    return one.worker == worker && (one.on->has(key) || one.on->put(key));
+  });
+}
+
+// Whose they are the store looks up: a worker may write any name there.
+void array_home::take_all(const worker_shelf& from, std::uint64_t epoch, idle_segments& into) {
+  for (std::size_t i = 0; i < wire::segment_shelf::places; ++i) {
+    const std::uint64_t key = from.on->at(i);
+    if (key == 0 || key >> 32U != epoch || !from.on->take(key)) continue;
+    into.emplace_back(static_cast<store::segment_id>(key), from.worker);
+  }
+}
+
+array_home::idle_segments array_home::take_back(std::uint64_t epoch) {
+  const std::lock_guard lock(gone_mutex_);
+  idle_segments out;
+  for (const worker_shelf& one : shelves_) take_all(one, epoch, out);
+  return out;
+}
+
+void array_home::tidy_shelves(base::time_point now) {
+  constexpr auto idle_for = std::chrono::seconds(1);
+  if (now < next_tidy_) return;
+  next_tidy_ = now + idle_for;
+  stored in;
+  {
+    const std::lock_guard lock(mutex_);
+    in = store_;
+  }
+  if (in.in == nullptr) return;
+  idle_segments gone;
+  {
+    const std::lock_guard lock(gone_mutex_);
+    for (worker_shelf& one : shelves_) {
+      const std::uint32_t uses = one.on->uses();
+      if (std::exchange(one.uses, uses) == uses) take_all(one, in.epoch, gone);
+    }
+  }
+  for (const auto& [segment, worker] : gone) in.in->segment_gone(segment, worker);
+}
+
 placed_block* adopt_block(const std::shared_ptr<store::object_store>& in, store::segment_id segment,
                           const spec::array_place& place, store::holder by,
                           std::shared_ptr<const store::segment_view> view, const base::id& id) {
   const std::uint64_t whole = store::round_up(place.bytes, store::allocator::unit);
-  const auto object = in->adopt({segment, place.at, whole}, by);
-  if (!object) return nullptr;
-  adopted_block* made = nullptr;
-  try {
-    made = new adopted_block(in, *object, place, std::move(view));
-  } catch (...) {
-    in->erase(*object);
-    in->unpin_also(*object, 0);
-    throw;
-  }
+  std::optional<store::reading> reads = in->adopt({segment, place.at, whole}, by, std::move(view));
+  if (!reads) return nullptr;
+  stored_block* const made =
+      make_stored_block({in, place.segment >> 32U}, *std::move(reads), place.bytes);
   try {
     placed_block* const known = array_names::global().set(made, id);
     if (known == nullptr) return made;

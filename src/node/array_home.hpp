@@ -4,19 +4,23 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include <manta/base/clock.hpp>
 #include <manta/node/array_block.hpp>
 #include <manta/spec/config.hpp>
 
 #include "node/array_names.hpp"
 #include "store/object_store.hpp"
+#include "wire/segment_shelf.hpp"
 
 // The arrays of this process, in its own store.
 //
 // The store is made when the first array is, with the settings of the runtime of that moment; a
 // block keeps the store it is in, so that arrays outlive the runtime. A block pins its object as
-// long as it is held: what has a handle stays in memory and where it is, and is never spilled.
+// long as it is held: what has a handle stays in memory and where it is. Values that nobody reads
+// have stand-ins instead of handles (node/rest.hpp), so that their arrays can be spilled.
 //
 // Threads: any, between open and close.
 
@@ -44,21 +48,39 @@ class array_home {
   std::shared_ptr<store::object_store> store_if_made() const;
   /// Bytes that the store may have.
   std::uint64_t limit_bytes() const;
-  /// Segments in which nothing lives any more since it was asked last, by their keys; with isolated
-  /// workers.
+  /// Segments in which nothing lives any more since it was asked last, by their keys, if there are
+  /// isolated workers.
   std::vector<std::uint64_t> take_gone();
 
+  /// Where a worker and the store leave that worker's segments for each other. It is taken away
+  /// before it ends.
+  void add_shelf(store::holder worker, wire::segment_shelf& shelf);
+  void remove_shelf(const wire::segment_shelf& shelf) noexcept;
+  /// What workers have not used for a while goes. To be called now and then; by one thread.
+  void tidy_shelves(base::time_point now);
+
  private:
+  using idle_segments = std::vector<std::pair<store::segment_id, store::holder>>;
+  struct worker_shelf {
+    store::holder worker = 0;
+    wire::segment_shelf* on = nullptr;
+    std::uint32_t uses = 0;  // when it was tidied last
+  };
   void note_gone(std::uint64_t key) noexcept;
+  bool offer(std::uint64_t key, store::holder worker) noexcept;
+  idle_segments take_back(std::uint64_t epoch);
+  static void take_all(const worker_shelf& from, std::uint64_t epoch, idle_segments& into);
 
   mutable std::mutex mutex_;
   bool is_open_ = false;
   store::object_store::settings settings_;
+  bool has_own_quota_folder_ = false;  // the user named it
   stored store_;
   std::uint64_t last_epoch_ = 0;
-  bool has_workers_ = false;
-  std::mutex gone_mutex_;  // taken with a store's lock held
+  std::mutex gone_mutex_;  // of what follows; taken with a store's lock held
   std::vector<std::uint64_t> gone_;
+  std::vector<worker_shelf> shelves_;
+  base::time_point next_tidy_{};
 };
 
 /// An array that a worker has made in a segment of its own, and the node has admitted: an object of

@@ -61,6 +61,29 @@ std::optional<duration> time_left(const exec::call_extra& with) noexcept {
   return std::max<duration>(with.deadline - base::now(), least_left);
 }
 
+namespace {
+
+wire::asked_isolation asked_of(const std::optional<isolation_mode>& isolation) noexcept {
+  if (!isolation) return wire::asked_isolation::unset;
+  return *isolation == isolation_mode::threads ? wire::asked_isolation::threads
+                                               : wire::asked_isolation::processes;
+}
+
+}  // namespace
+
+std::optional<isolation_mode> isolation_of(const wire::options_view* asked) noexcept {
+  if (asked == nullptr || asked->isolation == wire::asked_isolation::unset) return std::nullopt;
+  return asked->isolation == wire::asked_isolation::threads ? isolation_mode::threads
+                                                            : isolation_mode::processes;
+}
+
+void asked_options::add_isolation(const std::optional<isolation_mode>& isolation,
+                                  bool enforces_memory) noexcept {
+  view_.isolation = asked_of(isolation);
+  view_.enforce_memory = enforces_memory;
+  if (isolation || enforces_memory) is_default_ = false;
+}
+
 asked_options::asked_options(const exec::resource_claim* claim, std::string_view name) {
   view_.name = name;
   if (claim != nullptr) add_claim(*claim);
@@ -80,6 +103,7 @@ asked_options::asked_options(const exec::call_extra& with) {
   if (with.claim != nullptr) add_claim(*with.claim);
   is_default_ = !view_.timeout && view_.name.empty() && !view_.losable && !with.may_repeat() &&
                 !has_retries && view_.priority == priority::normal && with.claim == nullptr;
+  add_isolation(with.isolation, with.enforces_memory);
 }
 
 asked_options::asked_options(const spec::demand& asked, const placement& where,
@@ -87,6 +111,11 @@ asked_options::asked_options(const spec::demand& asked, const placement& where,
   view_.name = name;
   add_demand(asked, where);
   is_default_ = false;
+}
+
+void asked_options::add_credits(std::uint32_t credits) noexcept {
+  is_default_ = is_default_ && credits == view_.stream_credits;
+  view_.stream_credits = credits;
 }
 
 void asked_options::add_claim(const exec::resource_claim& claim) {
@@ -116,6 +145,8 @@ void take_over(exec::call_extra& with, const wire::options_view& arrived) {
   take_over_name(with, arrived.name);
   with.level = arrived.priority;
   with.losable = arrived.losable;
+  MANTA_CHECK(isolation_of(&arrived) == with.isolation);
+  MANTA_CHECK(arrived.enforce_memory == with.enforces_memory);
   if (with.claim != nullptr) check_same(*with.claim, arrived);
   MANTA_CHECK(arrived.timeout.has_value() == exec::is_limited(with.deadline));
   with.retry = {};
@@ -144,6 +175,8 @@ options to_options(const wire::options_view& asked) {
   }
   out.max_retries = static_cast<int>(asked.max_retries);
   out.losable = asked.losable;
+  out.isolation = isolation_of(&asked);
+  out.enforce_memory = asked.enforce_memory;
   if (asked.timeout) out.timeout = *asked.timeout;
   out.priority = asked.priority;
   if (!asked.name.empty()) out.name = std::string(asked.name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,10 @@ class asked_options {
   /// Of an actor: what it asked for (null: nothing) and its name.
   asked_options(const exec::resource_claim* claim, std::string_view name);
   asked_options(const spec::demand& asked, const placement& where, std::string_view name);
+  /// Of a generator.
+  void add_credits(std::uint32_t credits) noexcept;
+  /// What is no claim's; of an actor.
+  void add_isolation(const std::optional<isolation_mode>& isolation, bool enforces_memory) noexcept;
   /// Null: all defaults.
   const wire::options_view* view() const noexcept { return is_default_ ? nullptr : &view_; }
 
@@ -35,6 +40,9 @@ class asked_options {
   std::vector<wire::amount_view> amounts_;
   std::vector<wire::label_view> labels_;
 };
+
+/// Where it is asked to run; null: it says nothing.
+std::optional<isolation_mode> isolation_of(const wire::options_view* asked) noexcept;
 
 /// What is left until the call's deadline; none when it has none.
 std::optional<duration> time_left(const exec::call_extra& with) noexcept;

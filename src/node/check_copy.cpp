@@ -59,6 +59,7 @@ class arrived {
     MANTA_CHECK_VALUE(references_.size() == sent.lent().size(), references_.size());
     for (std::size_t i = 0; i < references_.size(); ++i) {
       references_[i].local = sent.lent()[i].as.local;
+      references_[i].values = sent.lent()[i].as.values;
       MANTA_CHECK(references_[i] == sent.lent()[i].as);
     }
     parcel_.references = references_;
@@ -224,10 +225,9 @@ std::uint64_t check_outcome(exec::job* j, std::uint64_t bits) noexcept {
   }
 }
 
-void check_arguments(exec::job* j) {
-  const carrier* const by = carrier_of(j);
-  if (by != nullptr && exec::elsewhere.load(std::memory_order_relaxed) != nullptr)
-    send_away(j, *by);
+namespace {
+
+void copy_arguments(exec::job* j, const carrier* by) {
   const exec::outcome_check check = exec::executor::check_of_outcomes();
   if (by == nullptr || check == nullptr) return;
   if (check == &check_outcome_slowly) delay();
@@ -239,6 +239,20 @@ void check_arguments(exec::job* j) {
   } else {
     pass_task(*on, j, *by);
   }
+}
+
+}  // namespace
+
+void check_arguments(exec::job* j) {
+  const carrier* const by = carrier_of(j);
+  if (by != nullptr) send_away(j, *by);
+  copy_arguments(j, by);
+}
+
+void check_construction(exec::job* j, bool is_away) {
+  const carrier* const by = carrier_of(j);
+  if (is_away && by != nullptr) check_leaves(*by);
+  copy_arguments(j, by);
 }
 
 void check_object(exec::job* j) {

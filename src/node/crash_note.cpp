@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <cxxabi.h>
 #include <elf.h>
@@ -199,21 +204,74 @@ bool is_libc(std::string_view file) noexcept {
          name.starts_with("libpthread") || name.starts_with("libstdc++.so");
 }
 
+// What a process has mapped of a file.
+struct mapped_part {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;
+  std::string file;
+};
+
+std::vector<mapped_part> parts_of(const std::string& process) {
+  std::vector<mapped_part> out;
+  std::ifstream from("/proc/" + process + "/maps");
+  for (std::string line; std::getline(from, line);) {
+    mapped_part one;
+    int name = 0;
+    const int found =
+        std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n", &one.begin,
+                    &one.end, &one.offset, &name);
+    if (found != 3 || name == 0 || static_cast<std::size_t>(name) >= line.size()) continue;
+    one.file = line.substr(static_cast<std::size_t>(name));
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// Where this process has what another one, of the same program, has at an address; 0: nowhere.
+class own_place {
+ public:
+  explicit own_place(pid_t image) : is_same_(image == 0) {
+    if (is_same_) return;
+    theirs_ = parts_of(std::to_string(image));
+    ours_ = parts_of("self");
+  }
+  std::uint64_t of(std::uint64_t address) const {
+    if (is_same_) return address;
+    const auto at = std::ranges::find_if(theirs_, [address](const mapped_part& one) {
+      return address >= one.begin && address < one.end;
+    });
+    if (at == theirs_.end()) return 0;
+    const auto own = std::ranges::find_if(ours_, [&at](const mapped_part& one) {
+      return one.file == at->file && one.offset == at->offset;
+    });
+    return own == ours_.end() ? 0 : address - at->begin + own->begin;
+  }
+
+ private:
+  bool is_same_;
+  std::vector<mapped_part> theirs_;
+  std::vector<mapped_part> ours_;
+};
+
 }  // namespace
 
-std::string describe_crash(const page& from) {
+std::string describe_crash(const page& from, pid_t image) {
   const std::size_t count =
       std::min<std::size_t>(from.crash_frames.load(std::memory_order_acquire), page::most_frames);
+  if (count == 0) return {};
+  const own_place here(image);
   std::string text;
   std::size_t shown = 0;
   for (std::size_t i = 0; i < count && shown < most_shown; ++i) {
     // All but the innermost are where their calls return to, which may be past a function's end.
-    const std::uint64_t address = from.crash[i].load(std::memory_order_relaxed) - (i > 0 ? 1 : 0);
+    const std::uint64_t there = from.crash[i].load(std::memory_order_relaxed) - (i > 0 ? 1 : 0);
+    const std::uint64_t address = here.of(there);
     const auto module = codec::module_at(reinterpret_cast<const void*>(address));
     if (!module) {
       // A call of nothing has no function; its caller has.
       if (i > 0) break;
-      text += fmt::format(" in {:#x}", address);
+      text += fmt::format(" in {:#x}", there);
       ++shown;
       continue;
     }

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <sys/types.h>
+
 #include "wire/worker_line.hpp"
 
 // Where an isolated worker was when a signal ended it.
@@ -23,7 +25,8 @@ namespace manta::inline v0::node {
 /// In a worker, once, by its main thread: fatal signals leave a note there.
 void note_crashes(wire::worker_page& page) noexcept;
 
-/// In the node: " in f <- g <- h", the innermost first; empty when there is no note.
-std::string describe_crash(const wire::worker_page& page);
+/// In the node: " in f <- g <- h", the innermost first; empty when there is no note. `image`: a
+/// process that has the worker's addresses; 0: this one has.
+std::string describe_crash(const wire::worker_page& page, pid_t image);
 
 }  // namespace manta::inline v0::node

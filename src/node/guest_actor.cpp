@@ -61,6 +61,8 @@ const exec::actor_ops& ops_of(const std::string& type) {
   return at->second;
 }
 
+}  // namespace
+
 actor_options options_of(const wire::spawn_view& asked) {
   actor_options out;
   out.mailbox_cap = asked.mailbox_cap;
@@ -83,10 +85,10 @@ actor_options options_of(const wire::spawn_view& asked) {
   out.gpus = of_task.gpus;
   out.memory_bytes = of_task.memory_bytes;
   out.resources = of_task.resources;
+  out.isolation = of_task.isolation;
+  out.enforce_memory = of_task.enforce_memory;
   return out;
 }
-
-}  // namespace
 
 exec::actor_core* make_guest(const wire::spawn_view& asked) {
   const actor_options with = options_of(asked);
@@ -94,6 +96,7 @@ exec::actor_core* make_guest(const wire::spawn_view& asked) {
       exec::resource_gate::claim(spec::to_demand(with), with.where, true);
   const exec::actor_ops& ops = ops_of(std::string(asked.type_name));
   auto* const made = new (exec::allocate_block(sizeof(guest_core))) guest_core(&ops);
+  made->lives_elsewhere(true);
   try {
     made->apply(with);
   } catch (...) {

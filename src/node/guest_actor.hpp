@@ -8,6 +8,8 @@
 
 namespace manta::inline v0::node {
 
+/// What such an actor was asked for.
+actor_options options_of(const wire::spawn_view& asked);
 /// The node's core of an actor that an isolated worker asked for: it knows the type by its name
 /// only. With one handle, which is the worker's. Throws infeasible, unsupported, invalid_argument,
 /// std::bad_alloc.

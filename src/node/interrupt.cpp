@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 #include <utility>
 
+#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -22,22 +24,42 @@ constexpr std::chrono::seconds time_to_end{5};
 std::atomic<pid_t> interrupted_process{0};
 std::terminate_handler terminate_before = nullptr;
 
-// As exit does it, but for the destructors of static objects: other threads may be using those.
-[[noreturn]] void leave_in_order() noexcept {
-  std::fflush(nullptr);
-  _exit(interrupted_code);
-}
-
 // Somebody who hangs may hold a stream's lock.
 [[noreturn]] void leave_at_once() noexcept {
   if (ftrylockfile(stdout) == 0) std::fflush(stdout);
   _exit(interrupted_code);
 }
 
-void say(const char* text) noexcept {
-  std::fprintf(stderr, "manta: %s\n", text);
-  std::fflush(stderr);
+// As exit does it, but for the destructors of static objects: other threads may be using those. Who
+// reads a stream holds its lock meanwhile, and who writes to one that nobody reads, so there is a
+// limit. The standard streams are flushed last; if it is stdin that is read, only that is missing.
+[[noreturn]] void leave_in_order() noexcept {
+  constexpr std::chrono::milliseconds all_but_stdin{200};
+  const bool is_read = ftrylockfile(stdin) != 0;
+  if (!is_read) funlockfile(stdin);
+  const std::chrono::milliseconds most = is_read ? all_but_stdin : time_to_end;
+  try {
+    std::thread([most] {
+      std::this_thread::sleep_for(most);
+      leave_at_once();
+    }).detach();
+  } catch (const std::exception&) {
+    leave_at_once();
+  }
+  std::fflush(nullptr);
+  _exit(interrupted_code);
 }
+
+// Not by stderr, whose lock somebody may hold; and nothing when nobody reads it.
+void say(std::string_view text) noexcept {
+  pollfd room{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&room, 1, 0) <= 0 || (room.revents & POLLOUT) == 0) return;
+  const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  static_cast<void>(written);  // there is nobody else to tell
+}
+
+// What ends the program is an interrupted wait that nobody caught, and no breach of `noexcept`.
+bool is_uncaught() noexcept { return std::current_exception() != nullptr; }
 
 }  // namespace
 
@@ -114,8 +136,6 @@ void interrupt::listen() noexcept {
   while (sem_wait(&bell_) != 0) {
   }
   if (!is_interrupted()) return;
-  say("interrupted: what runs is asked to stop, what has not begun is cancelled, and the program "
-      "ends; a second SIGINT ends it at once");
   std::thread ender;
   try {
     ender = std::thread([this] {
@@ -127,6 +147,8 @@ void interrupt::listen() noexcept {
   } catch (const std::exception&) {
     leave_at_once();
   }
+  say("manta: interrupted: what runs is asked to stop, what has not begun is cancelled, and the "
+      "program ends; a second SIGINT ends it at once\n");
   listen_to_end();
   ender.join();
 }
@@ -135,8 +157,10 @@ void interrupt::listen_to_end() noexcept {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, time_to_end, [this] { return has_ended_ && is_leaving_; })) return;
   say(has_ended_
-          ? "interrupted: main did not come to its end within 5 s, so the program ends without"
-          : "interrupted: what runs did not stop within 5 s, so the program ends without it");
+          ? "manta: interrupted: main did not come to its end within 5 s, so the program ends "
+            "without\n"
+          : "manta: interrupted: what runs did not stop within 5 s, so the program ends without "
+            "it\n");
   leave_at_once();
 }
 
@@ -150,7 +174,7 @@ void interrupt::leave() noexcept {
 
 // Nobody caught what an interrupted call threw.
 void interrupt::on_terminate() noexcept {
-  if (is_interrupted()) {
+  if (is_interrupted() && is_uncaught()) {
     global().leave();
     leave_in_order();
   }

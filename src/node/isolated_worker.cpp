@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -28,6 +29,7 @@
 #include "node/actor_names.hpp"
 #include "node/crash_note.hpp"
 #include "node/desk.hpp"
+#include "node/memory_use.hpp"
 #include "node/output_lines.hpp"
 #include "node/passed_job.hpp"
 #include "node/ring_sleep.hpp"
@@ -42,6 +44,8 @@ using page = wire::worker_page;
 using wire::slot_state;
 
 constexpr std::size_t most_kept_stops = 1024;
+// Results that a patient node hears of at once: half of what it sends ahead.
+constexpr std::uint32_t most_unheard = wire::worker_page::slots / 2;
 
 }  // namespace
 
@@ -56,8 +60,23 @@ isolated_worker::isolated_worker(wire::worker_line line, const worker_seat& seat
       settings_(*seat.settings),
       up_(line_.to_node()),
       down_(line_.to_worker()),
-      arrays_(seat.socket, seat.number, settings_, give_back_to, this, line_.page().makes_actors),
-      questions_(seat.number, send_to, this, line_.page().makes_actors) {
+      arrays_({.socket = seat.socket,
+               .worker = seat.number,
+               .page = &line_.page(),
+               .to = this,
+               .give_back = give_back_to,
+               .wake = wake_node},
+              settings_),
+      questions_(seat.number, send_to, this, line_.page().makes_actors),
+      streams_(seat.number, send_to, this),
+      things_(questions_, give_back_to, this),
+      futures_({.worker = seat.number,
+                .questions = &questions_,
+                .to = this,
+                .send = send_to,
+                .give_back = give_back_to,
+                .request_of = request_in,
+                .keeps_order = &line_.page().makes_actors}) {
   voice_.open(seat, line_.page());
   sight_.open(settings_.gpus > 0);
 }
@@ -69,6 +88,7 @@ void isolated_worker::run() {
   main_thread_ = std::this_thread::get_id();
   note_crashes(line_.page());
   asks_elsewhere = true;
+  takes_all = true;
   spin_us_ = settings_.spin_us;
   exec::elsewhere.store(this, std::memory_order_release);
   exec::executor_settings with;
@@ -84,7 +104,9 @@ void isolated_worker::run() {
         messages < most_before_turn &&
         (serve_construction() || serve_aside() || pump(doing::nothing, nullptr) == came::something);
     messages = any ? messages + 1 : 0;
-    if (!any && !serve_actor()) wait_for_message();
+    if (any || serve_actor()) continue;
+    ring_up();
+    wait_for_message();
   }
 }
 
@@ -153,7 +175,7 @@ isolated_worker::came isolated_worker::pump(doing now, exec::job* awaited) {
       const result<const wire::message_view&> taken = on->reader.read(on->frame.bytes());
       if (!taken) vanish();
       read = &*taken;
-      if (is_for_actor(*read)) {
+      if (is_ordered(*read)) {
         hear_in_order(std::move(lock), *on, *read);
         return came::something;
       }
@@ -170,16 +192,24 @@ isolated_worker::came isolated_worker::pump(doing now, exec::job* awaited) {
     }
     begun = begin(*task, number);
   }
-  // While it runs this worker does not wait, whatever lies below on the stack.
+  if (now == doing::nothing) {  // nothing lies below on the stack, so nobody takes it for waiting
+    run_task(begun);
+    return came::something;
+  }
+  // While it runs this worker does not wait, whatever lies below.
   const std::uint64_t outer = say_waits(page::awaits_nothing);
   run_task(begun);
   say_waits(outer);
   return came::something;
 }
 
-// What makes the actor, calls it and lets go of it.
-bool isolated_worker::is_for_actor(const wire::message_view& read) noexcept {
-  return std::holds_alternative<wire::call_view>(read.body) ||
+// What makes the actor, calls it and lets go of it; and what comes of a stream, with its end.
+bool isolated_worker::is_ordered(const wire::message_view& read) noexcept {
+  if (std::holds_alternative<wire::result_view>(read.body)) {
+    return (read.head.request.low & stream_mark) != 0;
+  }
+  return std::holds_alternative<wire::item_view>(read.body) ||
+         std::holds_alternative<wire::call_view>(read.body) ||
          std::holds_alternative<wire::spawn_view>(read.body) ||
          std::holds_alternative<wire::changes_view>(read.body) ||
          std::holds_alternative<wire::actor_end_view>(read.body);
@@ -222,6 +252,8 @@ bool isolated_worker::heard(const wire::message_view& read) {
   const arrived_handles handles(handles_of(read), tenant_id(), give_one_back, this);
   if (const auto* const ended = std::get_if<wire::result_view>(&read.body)) {
     on_result(read.head, *ended);
+  } else if (const auto* const item = std::get_if<wire::item_view>(&read.body)) {
+    on_item(read.head, *item);
   } else if (const auto* const call = std::get_if<wire::call_view>(&read.body)) {
     on_call(*call, read.head.request.low);
   } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&read.body)) {
@@ -287,12 +319,20 @@ isolated_worker::begun_task isolated_worker::begin(const wire::task_view& task,
   // What is there is not this task's, whom the page names next.
   if (on_top_ != nullptr) say_printed(on_top_, duration::zero());
   if (!line_.page().claim(number, slot_state::running)) return out;
+  if (task.options != nullptr && task.options->enforce_memory) {
+    line_.page().had[number % page::slots].store(memory_use_of(getpid()).own,
+                                                 std::memory_order_release);
+  }
   const neutral_caller nobody;
   try {
     out.sight = sight_.prepare(task.gpus);
     out.job = make_task(task);
+    if (const auto stream = carrier_of(out.job)->stream; stream != nullptr) {
+      streams_.open(number, out.job, stream(out.job));
+    }
     const std::lock_guard lock(mutex_);
     running_[number] = out.job;
+    out.is_stopped = early_stops_.erase(number) > 0;
   } catch (...) {
     const error failure = describe_current_exception("the message of a task");
     const borrowed_workbench on;
@@ -306,12 +346,7 @@ isolated_worker::begun_task isolated_worker::begin(const wire::task_view& task,
 void isolated_worker::run_task(const begun_task& task) noexcept {
   exec::job* const j = task.job;
   if (j == nullptr) return;
-  bool is_stopped = false;
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopped = early_stops_.erase(task.number) > 0;
-  }
-  if (is_stopped) exec::cancel_job(j, true);
+  if (task.is_stopped) exec::cancel_job(j, true);
   const exec::job* const below = std::exchange(on_top_, j);
   const char* const outer_sight = sight_.show(task.sight);
   ++depth_;
@@ -324,10 +359,7 @@ void isolated_worker::run_task(const begun_task& task) noexcept {
     return;
   }
   say_printed(j, duration::zero());
-  if (answer_when_ready(task) && line_.page().leave_stack(task.number)) {
-    const std::lock_guard lock(up_mutex_);
-    up_.bell();
-  }
+  if (answer_when_ready(task) && line_.page().leave_stack(task.number)) bell();
 }
 
 // False: it is ready, and was answered.
@@ -365,7 +397,7 @@ void isolated_worker::say_printed(const exec::job* by, duration ran) noexcept {
 // Gives up the hold of a task that has ended.
 void isolated_worker::answer(const begun_task& task) noexcept {
   exec::job* const ended = task.job;
-  const duration ran = base::now() - task.at;
+  const duration ran = time_of(task);
   say_printed(ended, ran);
   {
     const std::lock_guard lock(mutex_);
@@ -375,9 +407,12 @@ void isolated_worker::answer(const begun_task& task) noexcept {
   // may have done so long ago, when this one left the stack.
   line_.page().finish(task.number);
   const base::id request{unique_, task.number};
+  std::optional<error> lost;  // of a generator: why an item did not go
+  if (carrier_of(ended)->stream != nullptr) lost = streams_.close(task.number);
   {
     const borrowed_workbench on;
     try {
+      if (lost) lost->raise();
       write_result(*on, ended, request, ran);
     } catch (...) {
       try {
@@ -386,24 +421,43 @@ void isolated_worker::answer(const begun_task& task) noexcept {
         vanish();  // there is no memory to say so
       }
     }
-    send(*on);
+    // Behind a task or turn that ends on the main thread come others, or ring_up().
+    const bool has_more = std::this_thread::get_id() == main_thread_ &&
+                          (depth_ == 0 || (depth_ == 1 && is_giving_turn_));
+    send(*on, has_more);
   }
   ended->drop();
 }
 
 // Waits for room as long as it takes: the node reads whatever else happens.
-void isolated_worker::send(workbench& on) noexcept {
+void isolated_worker::send(workbench& on, bool has_more) noexcept {
   if (!on.references.empty()) lend_own(on);
   const std::lock_guard lock(up_mutex_);
   up_.send(on.writer.pieces(), on.writer.size_bytes());
   while (!up_.flush(1s)) {
   }
+  if (has_more && ++unheard_ % most_unheard != 0) {
+    up_.soft_bell();
+  } else {
+    up_.bell();
+  }
+}
+
+// The main thread has nothing more to do: who was patient hears what was sent.
+void isolated_worker::ring_up() noexcept {
+  if (std::exchange(unheard_, 0) > 0) bell();
+}
+
+// Wakes a thread of the node that sleeps.
+void isolated_worker::bell() noexcept {
+  const std::lock_guard lock(up_mutex_);
   up_.bell();
 }
 
 // ---- the node's orders
 
 void isolated_worker::obey(std::uint64_t number) noexcept {
+  if (streams_.cancel(number)) return;
   exec::job_ref asked;
   {
     const std::lock_guard lock(mutex_);
@@ -429,6 +483,10 @@ void isolated_worker::listen() noexcept {
     if (got == got_order::order && !arrays_.obey(said)) {
       if (order.what == worker_order::kind::kill) {
         obey_kill(order.number);
+      } else if (order.what == worker_order::kind::flow) {
+        streams_.flow(order.number, order.value, order.credits);
+      } else if (order.what == worker_order::kind::abandon) {
+        streams_.abandon(order.number);
       } else {
         obey(order.number);
       }

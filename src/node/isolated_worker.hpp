@@ -13,11 +13,14 @@
 #include <manta/exec/outside.hpp>
 #include <manta/exec/parker.hpp>
 
+#include "node/far_things.hpp"
 #include "node/gpu_sight.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_arrays.hpp"
+#include "node/worker_futures.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_questions.hpp"
+#include "node/worker_streams.hpp"
 #include "node/worker_voice.hpp"
 #include "node/zygote.hpp"
 #include "wire/frame_line.hpp"
@@ -61,6 +64,8 @@ class isolated_worker final : public exec::outside {
   void kill(exec::actor_core* of) noexcept override;
   bool gives_turn(exec::actor_core* to) noexcept override;
   void began(std::uint64_t number) noexcept override;
+  void flow(exec::job* generator, std::uint64_t taken, std::uint32_t credits) noexcept override;
+  void abandon(exec::job* generator) noexcept override;
 
  private:
   struct begun_task {
@@ -69,6 +74,7 @@ class isolated_worker final : public exec::outside {
     base::time_point at;
     exec::job* job = nullptr;     // with a hold; null: there is nothing to run
     const char* sight = nullptr;  // of gpus
+    bool is_stopped = false;      // before it began
   };
   struct late_answer;
   struct tenant;
@@ -78,8 +84,11 @@ class isolated_worker final : public exec::outside {
   begun_task begin(const wire::task_view& task, std::uint64_t number) noexcept;
   void run_task(const begun_task& task) noexcept;
   void answer(const begun_task& task) noexcept;
+  static duration time_of(const begun_task& task) noexcept;
   void say_printed(const exec::job* by, duration ran) noexcept;
-  void send(workbench& on) noexcept;
+  void send(workbench& on, bool has_more = false) noexcept;
+  void ring_up() noexcept;
+  void bell() noexcept;
   enum class came : std::uint8_t { nothing, something };
   enum class doing : std::uint8_t { nothing, waits };
   came pump(doing now, exec::job* awaited);
@@ -87,12 +96,14 @@ class isolated_worker final : public exec::outside {
   bool serve_awaited(const exec::job& awaited);
   void constructed(exec::job* construction) noexcept;
   static void give_one_back(void* to, const base::id& id);
-  static bool is_for_actor(const wire::message_view& read) noexcept;
+  static bool is_ordered(const wire::message_view& read) noexcept;
   void hear_in_order(std::unique_lock<std::mutex> lock, workbench& on,
                      const wire::message_view& first);
   bool heard(const wire::message_view& read);
   void on_result(const wire::envelope& head, const wire::result_view& arrived) noexcept;
   bool answer_when_ready(const begun_task& task) noexcept;
+  // isolated_worker_calls.cpp: generators
+  void on_item(const wire::envelope& head, const wire::item_view& item) noexcept;
   // isolated_worker_actor.cpp
   void on_spawn(const wire::spawn_view& spawn, std::uint64_t number) noexcept;
   void on_call(const wire::call_view& call, std::uint64_t number) noexcept;
@@ -103,6 +114,8 @@ class isolated_worker final : public exec::outside {
   base::id tenant_id() noexcept;
   void lend_own(const workbench& on) noexcept;
   std::uint64_t note_request(exec::job* j);
+  std::uint64_t number_request(exec::job* j);
+  std::unique_ptr<mirror_note> take_note_of(exec::actor_core* of) noexcept;
   error not_asked(exec::job* j, std::uint64_t request) noexcept;
   void give_back(const base::id& id, std::uint32_t n) noexcept;
   void say_end(const base::id& actor, end_reason reason, const std::string& message) noexcept;
@@ -121,8 +134,13 @@ class isolated_worker final : public exec::outside {
   static void send_to(void* self, workbench& on) noexcept {
     static_cast<isolated_worker*>(self)->send(on);
   }
+  static void wake_node(void* self) noexcept { static_cast<isolated_worker*>(self)->bell(); }
   static void give_back_to(void* self, const base::id& id, std::uint32_t n) noexcept {
     static_cast<isolated_worker*>(self)->give_back(id, n);
+  }
+
+  static std::uint64_t request_in(void* self, exec::job* j) noexcept {
+    return static_cast<isolated_worker*>(self)->request_of(j);
   }
 
   wire::worker_line line_;
@@ -171,9 +189,13 @@ class isolated_worker final : public exec::outside {
   const exec::job* on_top_ = nullptr;  // the task that runs
   exec::actor_core* turn_ = nullptr;   // has mails, and nobody else runs it
   bool is_giving_turn_ = false;
-  exec::parker main_sleep_;  // the main thread's, while it has no task
+  std::uint32_t unheard_ = 0;  // the main thread's: results that a patient node was not woken for
+  exec::parker main_sleep_;    // the main thread's, while it has no task
   worker_arrays arrays_;
   worker_questions questions_;
+  worker_streams streams_;
+  far_things things_;
+  worker_futures futures_;
 };
 
 }  // namespace manta::inline v0::node

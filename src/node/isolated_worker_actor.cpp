@@ -21,6 +21,7 @@
 
 #include "node/actor_names.hpp"
 #include "node/isolated_worker.hpp"
+#include "node/memory_use.hpp"
 #include "node/trip.hpp"
 
 // The actor of an isolated worker.
@@ -48,6 +49,13 @@ namespace {
 
 constexpr std::size_t most_early_kills = 64;
 
+// The call that began last on this thread.
+struct begun_call {
+  std::uint64_t number = 0;
+  base::time_point at;
+};
+constinit thread_local begun_call last_begun;
+
 // As many threads as calls may run at a time: they are the actor's own business, so the number of
 // cores is no limit; but a limit there has to be.
 int threads_for(const wire::spawn_view& spawn) noexcept {
@@ -73,6 +81,9 @@ error construction_error(const exec::actor_core& core, exec::job& construction) 
 void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t number) noexcept {
   begun_task construction{.id = spawn.actor, .number = number, .at = base::now()};
   const neutral_caller nobody;
+  if (spawn.options != nullptr && spawn.options->enforce_memory) {
+    line_.page().actor_had.store(memory_use_of(getpid()).own, std::memory_order_release);
+  }
   try {
     auto made = std::make_shared<tenant>();
     made->in = this;
@@ -106,6 +117,8 @@ void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t numb
     const borrowed_workbench on;
     write_failure(*on, spawn.actor, {unique_, number}, failure);
     send(*on);
+    // In a later life nobody waits for the construction.
+    say_end(spawn.actor, end_reason::constructor_failed, failure.message());
     return;
   }
   // Not here: calls and what cancels them come while it runs, and have to be heard.
@@ -148,6 +161,9 @@ void isolated_worker::on_call(const wire::call_view& call, std::uint64_t number)
     begun.job = make_call(call, core);
     line_.page().reading.store(0, std::memory_order_release);
     begun.job->extra()->told_number = number;
+    if (const auto stream = carrier_of(begun.job)->stream; stream != nullptr) {
+      streams_.open(number, begun.job, stream(begun.job));
+    }
     const std::lock_guard lock(mutex_);
     running_[number] = begun.job;
     is_stopped = early_stops_.erase(number) > 0;
@@ -211,7 +227,16 @@ bool isolated_worker::gives_turn(exec::actor_core* to) noexcept {
 
 // A call that has run and has no answer is not to run once more, in whose process ever: the page
 // says so before it runs.
-void isolated_worker::began(std::uint64_t number) noexcept { line_.page().begin_call(number); }
+void isolated_worker::began(std::uint64_t number) noexcept {
+  last_begun = {number, base::now()};
+  line_.page().begin_call(number);
+}
+
+// A call waits in its actor's mailbox first, which is no time of its own.
+duration isolated_worker::time_of(const begun_task& task) noexcept {
+  const bool is_here = last_begun.number == task.number;
+  return base::now() - (is_here ? last_begun.at : task.at);
+}
 
 // Runs the calls that have come; false: there are none.
 bool isolated_worker::serve_actor() noexcept {
@@ -267,9 +292,10 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
                                     std::memory_order_relaxed);  // before the first message of it
     const base::id id = actor_names::global().draw(of, unique_);
     const borrowed_workbench on;
-    if (!is_reserved) of->seat = new mirror_note(id);
+    auto note = is_reserved ? nullptr : std::make_unique<mirror_note>(id);
     {
       const std::lock_guard lock(mutex_);
+      if (note != nullptr) of->seat = note.release();
       constructions_[construction] = {of};
       of->pin();
     }
@@ -281,15 +307,14 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     actor_names::global().told(of);
     constructed(construction);
   } catch (...) {
-    const std::unique_ptr<mirror_note> note(
-        static_cast<mirror_note*>(std::exchange(of->seat, nullptr)));
+    const std::unique_ptr<mirror_note> note = take_note_of(of);
     error why = not_asked(construction, request);
     {
       const std::lock_guard lock(mutex_);
       if (constructions_.erase(construction) > 0) of->unpin();
     }
     actor_names::global().forget(of);
-    if (is_reserved) {
+    if (is_reserved && note != nullptr) {
       say_end(note->id, end_reason::constructor_failed, why.message());
       give_back(note->id, note->came.load(std::memory_order_relaxed));
     }
@@ -321,17 +346,20 @@ void isolated_worker::forward(exec::actor_core* to, exec::job* call, bool /*has_
     call->drop();
     return;
   }
-  if (to->seat == nullptr) {  // it was never made
-    call->fail(error(errc::actor_lost, "the actor was not made; the call did not run"), 1);
-    return;
-  }
-  const base::id actor = static_cast<mirror_note*>(to->seat)->id;
+  base::id actor;
   std::uint64_t request = 0;
   try {
     if ((call->word() & exec::job_bits::cancel) != 0) exec::cancelled_error().raise();
     if (const error* const inherited = carrier_of(call)->failure(call)) inherited->raise();
     const borrowed_workbench on;
-    request = note_request(call);
+    {
+      // Another thread may end the actor here, and its note, at any time.
+      const std::lock_guard lock(mutex_);
+      const auto* const note = static_cast<const mirror_note*>(to->seat);
+      if (note == nullptr) raise(errc::actor_lost, "the actor was not made; the call did not run");
+      actor = note->id;
+      request = number_request(call);
+    }
     write_call(*on, call, actor, {unique_, request});
     send(*on);
   } catch (...) {
@@ -339,10 +367,15 @@ void isolated_worker::forward(exec::actor_core* to, exec::job* call, bool /*has_
   }
 }
 
+// What the node calls that actor, which is the caller's from here on; null: another thread has it.
+std::unique_ptr<mirror_note> isolated_worker::take_note_of(exec::actor_core* of) noexcept {
+  const std::scoped_lock lock(borrowing_actors(), mutex_);
+  return std::unique_ptr<mirror_note>(static_cast<mirror_note*>(std::exchange(of->seat, nullptr)));
+}
+
 // The last handle here went, or the actor was retired here: what came goes back.
 bool isolated_worker::leave(exec::actor_core* of, exec::leaving how) noexcept {
-  const std::unique_ptr<mirror_note> note(
-      static_cast<mirror_note*>(std::exchange(of->seat, nullptr)));
+  const std::unique_ptr<mirror_note> note = take_note_of(of);
   if (note == nullptr) return false;
   if (how == exec::leaving::retired) say_end(note->id, end_reason::ended, {});
   actor_names::global().forget(of);
@@ -351,9 +384,12 @@ bool isolated_worker::leave(exec::actor_core* of, exec::leaving how) noexcept {
 }
 
 void isolated_worker::kill(exec::actor_core* of) noexcept {
-  if (const auto* const note = static_cast<mirror_note*>(of->seat)) {
-    say_end(note->id, end_reason::killed, {});
+  base::id id;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto* const note = static_cast<const mirror_note*>(of->seat)) id = note->id;
   }
+  if (id != base::id{}) say_end(id, end_reason::killed, {});
   // One that has a name and was not made yet ends without being left.
   if (of->has_ended()) leave(of, exec::leaving::stopped);
 }
@@ -368,6 +404,7 @@ base::id isolated_worker::tenant_id() noexcept {
 // A message gives handles to the actor that lives here away: the node gets one for each.
 void isolated_worker::lend_own(const workbench& on) noexcept {
   for (const spec::reference& one : on.references) {
+    if (one.kind != spec::reference_kind::actor) continue;
     exec::actor_core* const core = pinned_tenant(one.what);
     if (core == nullptr) continue;
     core->add_handle_inside();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/future_names.hpp"
 #include "node/isolated_worker.hpp"
 #include "node/ring_sleep.hpp"
 #include "node/trip.hpp"
@@ -47,7 +49,13 @@ void isolated_worker::take(exec::job* j) noexcept {
 // The number by which the node's answer finds a job.
 std::uint64_t isolated_worker::note_request(exec::job* j) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t request = ++last_request_;
+  return number_request(j);
+}
+
+// Under the mutex.
+std::uint64_t isolated_worker::number_request(exec::job* j) {
+  const bool is_stream = carrier_of(j)->stream != nullptr;
+  const std::uint64_t request = ++last_request_ | (is_stream ? stream_mark : 0);
   asked_by_job_[j] = request;
   try {
     asked_[request] = j;
@@ -62,9 +70,12 @@ std::uint64_t isolated_worker::note_request(exec::job* j) {
 error isolated_worker::not_asked(exec::job* j, std::uint64_t request) noexcept {
   error why = describe_current_exception(j->ops->function);
   if (request == 0) return why;
-  const std::lock_guard lock(mutex_);
-  asked_.erase(request);
-  asked_by_job_.erase(j);
+  {
+    const std::lock_guard lock(mutex_);
+    asked_.erase(request);
+    asked_by_job_.erase(j);
+  }
+  futures_.answered(j, false);
   return why;
 }
 
@@ -84,8 +95,45 @@ void isolated_worker::on_result(const wire::envelope& head,
   }
   const std::uint64_t bits = fill_slot(j, arrived);
   j->ops->drop_arguments(j);
+  j->hold();  // so that nobody moves the value out before it is sent
   j->finish(bits | exec::job_bits::claimed, 1);
+  if ((j->word() & exec::job_bits::named) != 0) futures_.answered(j, is_future(head.request));
+  j->drop();
   if (is_construction) constructed(j);
+}
+
+void isolated_worker::on_item(const wire::envelope& head, const wire::item_view& item) noexcept {
+  exec::stream_ref into;
+  const carrier* by = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = asked_.find(head.request.low);
+    if (found == asked_.end()) return;
+    by = carrier_of(found->second);
+    exec::stream_core* const core = by->stream(found->second);
+    core->hold();
+    into = exec::stream_ref(core);
+  }
+  try {
+    into->push(make_item(*by, item));
+  } catch (const std::bad_alloc&) {
+    vanish();  // the reader would miss one
+  }
+}
+
+// What the reader says goes behind the call's own message.
+void isolated_worker::flow(exec::job* generator, std::uint64_t taken,
+                           std::uint32_t credits) noexcept {
+  const std::uint64_t request = request_of(generator);
+  if (request == 0) return;
+  const borrowed_workbench on;
+  on->references.clear();
+  if (!on->writer.write({{unique_, request}, 1, 0}, wire::flow_view{taken, credits})) vanish();
+  send(*on);
+}
+
+void isolated_worker::abandon(exec::job* generator) noexcept {
+  send_order(generator, worker_order::kind::abandon);
 }
 
 std::uint64_t isolated_worker::request_of(exec::job* awaited) noexcept {
@@ -123,8 +171,7 @@ bool isolated_worker::sleep(exec::parker& p, const base::deadline& deadline, exe
       } else {
         say_other_waits(1);
       }
-      const std::lock_guard lock(up_mutex_);
-      up_.bell();
+      bell();
       continue;
     }
     if (now < spin_until) continue;
@@ -139,8 +186,7 @@ bool isolated_worker::sleep(exec::parker& p, const base::deadline& deadline, exe
     } else {
       say_other_waits(-1);
     }
-    const std::lock_guard lock(up_mutex_);
-    up_.bell();
+    bell();
   }
   return p.is_signalled();
 }

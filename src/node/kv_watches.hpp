@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -55,6 +56,12 @@ class kv_watches {
     std::erase_if(all_, [](const auto& known) { return known.expired(); });
     if (is_open_) all_.push_back(one);
     return is_open_;
+  }
+  /// How many are open.
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const auto& known) { return known.expired(); });
+    return all_.size();
   }
 
  private:

@@ -25,9 +25,9 @@
 
 namespace manta::inline v0::node {
 
-/// From so many bytes on arguments go through the store: its pages were mostly written before.
+/// From so many bytes on they go through the store, whose pages were mostly written before.
 inline constexpr std::size_t large_from_node = std::size_t{1} << 20U;
-/// The same from a worker, whose segment has new pages each time.
+/// The same from a worker, whose first segments have new pages.
 inline constexpr std::size_t large_from_worker = std::size_t{16} << 20U;
 
 /// Moves the large ranges of a value into the store. `on` has them, and the list of segments, until

@@ -17,6 +17,7 @@ lent_array::lent_array(lent_array&& other) noexcept
       pinned(std::exchange(other.pinned, 0)),
       granted(std::exchange(other.granted, std::nullopt)),
       granted_bytes(other.granted_bytes),
+      is_kept(other.is_kept),
       who(other.who) {}
 
 lent_array& lent_array::operator=(lent_array&& other) noexcept {
@@ -26,18 +27,33 @@ lent_array& lent_array::operator=(lent_array&& other) noexcept {
   std::swap(pinned, other.pinned);
   std::swap(granted, other.granted);
   std::swap(granted_bytes, other.granted_bytes);
+  std::swap(is_kept, other.is_kept);
   std::swap(who, other.who);
   return *this;
 }
 
 lent_array::~lent_array() {
   if (pinned != 0) in->unpin_also(pinned, who);
-  if (granted) in->segment_gone(*granted);
+  if (granted && is_kept) in->segment_kept(*granted);
+  if (granted && !is_kept) in->segment_gone(*granted);
   if (block != nullptr) block->drop();
+}
+
+lent_arrays::lent_arrays(std::uint64_t worker, wire::segment_shelf* shelf)
+    : worker_(worker), shelf_(shelf) {
+  if (shelf != nullptr) {
+    array_home::global().add_shelf(static_cast<store::holder>(worker), *shelf);
+  }
+}
+
+lent_arrays::~lent_arrays() {
+  if (shelf_ != nullptr) array_home::global().remove_shelf(*shelf_);
 }
 
 void lent_arrays::lend(const base::id& what, int socket) {
   lent_array& one = by_id_[what];
+  // First, so that who lends may take it back when what follows throws.
+  ++one.count;
   if (one.block == nullptr) {
     one.block = array_names::global().find(what);
     if (one.block == nullptr) return;  // nobody holds it: never, see above
@@ -47,24 +63,54 @@ void lent_arrays::lend(const base::id& what, int socket) {
     one.pinned = at.id;
     one.in->pin_also(one.pinned, one.who);
   }
-  ++one.count;
   const std::uint64_t segment = one.block->place().segment;
-  if (given_.insert(segment).second) {
-    say({worker_order::kind::segment, segment, 0}, one.block->file(), socket);
-  }
+  if (given_.contains(segment)) return;
+  say({worker_order::kind::segment, segment, 0}, one.block->file(), socket);
+  given_.insert(segment);
 }
 
 bool lent_arrays::give_back(const base::id& what, std::uint32_t n, std::vector<lent_array>& ended) {
-  const auto found = by_id_.find(what);
-  if (found == by_id_.end() || found->second.count < n) return false;
-  if (found->second.count == n) {
-    ended.push_back(std::move(found->second));
-    by_id_.erase(found);
-    came_.erase(what.low);  // if it was the maker's; others have no such number there
-  } else {
-    found->second.count -= n;
+  lent_array* const found = find(what);
+  if (found == nullptr || found->count < n) return false;
+  if (found->count > n) {
+    found->count -= n;
+    return true;
   }
+  // If it was the maker's; others have no such number there.
+  const auto came = came_.find(what.low);
+  if (shelf_ != nullptr && found->granted && came != came_.end()) {
+    kept_[what.low] = {found->in, *found->granted, found->granted_bytes, came->second};
+    found->is_kept = true;
+  }
+  if (found->granted && came != came_.end()) came_.erase(came);
+  ended.push_back(std::move(*found));
+  by_id_.erase(what);
   return true;
+}
+
+// A segment that the worker has taken for another array.
+std::unordered_map<std::uint64_t, lent_arrays::kept_segment>::iterator lent_arrays::taken(
+    const base::id& what) {
+  if (what.high != (array_mark | worker_)) return kept_.end();
+  const auto found = kept_.find(what.low);
+  return found != kept_.end() && !shelf_->has(what.low) ? found : kept_.end();
+}
+
+// What the worker has, by now; null: it is not there.
+lent_array* lent_arrays::find(const base::id& what) {
+  const auto found = by_id_.find(what);
+  if (found != by_id_.end()) return &found->second;
+  const auto again = taken(what);
+  if (again == kept_.end()) return nullptr;
+  kept_segment& of = again->second;
+  lent_array room;
+  room.in = std::move(of.in);
+  room.granted = of.number;
+  room.granted_bytes = of.bytes;
+  came_[what.low] = std::move(of.view);
+  kept_.erase(again);
+  grant(std::move(room), what.low);
+  return &by_id_.at(what);
 }
 
 void lent_arrays::grant(lent_array room, std::uint64_t segment) {
@@ -88,9 +134,9 @@ bool lent_arrays::has_file_of(const spec::reference& came) const {
 }
 
 placed_block* lent_arrays::receive(const spec::reference& came) {
-  const auto found = by_id_.find(came.what);
-  if (found == by_id_.end()) return nullptr;
-  lent_array& one = found->second;
+  lent_array* const found = find(came.what);
+  if (found == nullptr) return nullptr;
+  lent_array& one = *found;
   if (one.block == nullptr) one.block = adopt(one, came);
   if (one.block == nullptr || one.block->place() != came.place) return nullptr;
   one.block->hold();
@@ -107,9 +153,40 @@ placed_block* lent_arrays::adopt(lent_array& room, const spec::reference& came) 
   return adopt_block(room.in, *room.granted, place, room.who, file->second, came.what);
 }
 
-void lent_arrays::segment_gone(std::uint64_t segment, int socket) {
-  if (given_.erase(segment) == 0) return;
-  say({worker_order::kind::drop, segment, 0}, -1, socket);
+std::shared_ptr<const store::segment_view> lent_arrays::segment_gone(std::uint64_t segment,
+                                                                     int socket) {
+  std::shared_ptr<const store::segment_view> view;
+  bool is_known = given_.erase(segment) != 0;
+  if (const auto kept = kept_.find(segment); kept != kept_.end()) {
+    view = std::move(kept->second.view);
+    kept_.erase(kept);
+    is_known = true;
+  }
+  // One that never left the worker, and was taken from the shelf.
+  const auto unsent = by_id_.find(base::id{array_mark | worker_, segment});
+  if (unsent != by_id_.end() && unsent->second.granted && unsent->second.block == nullptr) {
+    unsent->second.granted.reset();
+    by_id_.erase(unsent);
+    is_known = true;
+  }
+  if (is_known) say({worker_order::kind::drop, segment, 0}, -1, socket);
+  return view;
+}
+
+void lent_arrays::let_go(std::uint64_t segment) {
+  if (shelf_ == nullptr) return;
+  const base::id what{array_mark | worker_, segment};
+  if (const auto kept = taken(what); kept != kept_.end()) {
+    kept->second.in->segment_gone(kept->second.number);
+    return;
+  }
+  const auto unsent = by_id_.find(what);
+  const bool is_there = unsent != by_id_.end() && unsent->second.granted &&
+                        unsent->second.block == nullptr && !shelf_->has(segment);
+  if (!is_there) return;
+  const lent_array gone = std::move(unsent->second);
+  by_id_.erase(unsent);
+  came_.erase(segment);
 }
 
 // Never waits: what has no room goes at the next tick, in its order.
@@ -131,9 +208,15 @@ void lent_arrays::flush(int socket) noexcept {
 
 std::vector<lent_array> lent_arrays::leave() noexcept {
   std::vector<lent_array> all;
-  all.reserve(by_id_.size());
+  all.reserve(by_id_.size() + kept_.size());
   for (auto& [id, one] : by_id_) all.push_back(std::move(one));
+  for (auto& [number, one] : kept_) {
+    lent_array& room = all.emplace_back();
+    room.in = std::move(one.in);
+    room.granted = one.number;
+  }
   by_id_.clear();
+  kept_.clear();
   came_.clear();
   given_.clear();
   late_.clear();

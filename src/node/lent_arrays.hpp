@@ -19,6 +19,7 @@
 #include "node/worker_order.hpp"
 #include "store/object_store.hpp"
 #include "store/segment.hpp"
+#include "wire/segment_shelf.hpp"
 
 // What one isolated worker has of arrays, as its node knows it.
 //
@@ -42,6 +43,9 @@
 //         <-- segment 9 (descriptor) ---          socket, before the first message with it
 //         <-- message with the array ---          ring: now it is an object of the node's store
 //
+// A segment whose maker has given it back, and in which nothing lives any more, is left on a shelf
+// for its next array (wire/segment_shelf.hpp), whose message is then all that the node hears of it.
+//
 // Invariants. A block that a worker may read has a hold here. What a message from a worker names
 // was lent or granted to it. With the worker all of this ends.
 //
@@ -64,17 +68,20 @@ class lent_array {
   store::object_id pinned = 0;                 // there; 0: it is not
   std::optional<store::segment_id> granted{};  // there
   std::uint64_t granted_bytes = 0;
+  bool is_kept = false;  // the worker may use what was granted again
   store::holder who = 0;
 };
 
 class lent_arrays {
  public:
-  explicit lent_arrays(std::uint64_t worker) noexcept : worker_(worker) {}
+  /// The shelf on the page that both see; null: nothing is used again.
+  explicit lent_arrays(std::uint64_t worker, wire::segment_shelf* shelf = nullptr);
+  ~lent_arrays();
   lent_arrays(const lent_arrays&) = delete;
   lent_arrays& operator=(const lent_arrays&) = delete;
 
   /// A message that goes to the worker has this array, which somebody holds meanwhile: one more.
-  /// Throws std::bad_alloc.
+  /// Throws std::bad_alloc; give_back() takes back what it did then, too.
   void lend(const base::id& what, int socket);
   /// The worker has n fewer. False: nonsense. What ends by that is added to `ended`.
   bool give_back(const base::id& what, std::uint32_t n, std::vector<lent_array>& ended);
@@ -86,11 +93,16 @@ class lent_arrays {
   bool has_file_of(const spec::reference& came) const;
   /// That array, with a hold; null: nonsense. Throws std::bad_alloc.
   placed_block* receive(const spec::reference& came);
-  /// Nothing lives in that segment any more: the worker may let it go.
-  void segment_gone(std::uint64_t segment, int socket);
+  /// Nothing lives in that segment any more: the worker may let it go. What was mapped here for it
+  /// is unmapped by the caller.
+  std::shared_ptr<const store::segment_view> segment_gone(std::uint64_t segment, int socket);
+  /// The worker took that segment from the shelf, and has no use for it.
+  void let_go(std::uint64_t segment);
   /// Sends an order, at once or with the next flush, in their order. `file` stays the caller's.
   void say(const worker_order& order, int file, int socket, std::string_view text = {});
-  /// Sends what had no room in the socket.
+  /// Orders that had no room in the socket.
+  std::size_t late_count() const noexcept { return late_.size(); }
+  /// Sends them.
   void flush(int socket) noexcept;
   /// All of it, when the worker is gone.
   std::vector<lent_array> leave() noexcept;
@@ -101,12 +113,23 @@ class lent_arrays {
     store::descriptor file;
     std::string text;
   };
+  /// A segment that the worker made and has given back, and may use again.
+  struct kept_segment {
+    std::shared_ptr<store::object_store> in;
+    store::segment_id number = 0;  // there
+    std::uint64_t bytes = 0;
+    std::shared_ptr<const store::segment_view> view;
+  };
   placed_block* adopt(lent_array& room, const spec::reference& came);
+  std::unordered_map<std::uint64_t, kept_segment>::iterator taken(const base::id& what);
+  lent_array* find(const base::id& what);
 
   const std::uint64_t worker_;
+  wire::segment_shelf* const shelf_;
   std::unordered_map<base::id, lent_array, array_names::hash> by_id_;
   std::unordered_set<std::uint64_t> given_;                                             // segments
   std::unordered_map<std::uint64_t, std::shared_ptr<const store::segment_view>> came_;  // likewise
+  std::unordered_map<std::uint64_t, kept_segment> kept_;                                // likewise
   std::deque<late_order> late_;
 };
 

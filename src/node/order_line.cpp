@@ -55,7 +55,8 @@ got_order receive_order(int socket, order_way way, came_order& into) {
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
+  // With its padding two would have room.
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   const int flags = MSG_CMSG_CLOEXEC | (way == order_way::at_once ? MSG_DONTWAIT : 0);
   const ssize_t got = ::recvmsg(socket, &message, flags);
   if (got == 0) return got_order::closed;

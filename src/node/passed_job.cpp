@@ -19,6 +19,7 @@
 
 #include "node/actor_names.hpp"
 #include "node/asked.hpp"
+#include "node/future_names.hpp"
 #include "node/trip.hpp"
 
 namespace manta::inline v0::node {
@@ -27,6 +28,7 @@ namespace {
 
 constexpr const char* shown_name = "a task of an isolated worker";
 constexpr const char* shown_call = "a call of an isolated worker";
+constexpr const char* shown_value = "a value of an isolated worker";
 constexpr const char* shown_spawn = "an actor of an isolated worker";
 
 // It was written by this process, or was read before: it can be read again.
@@ -68,7 +70,12 @@ std::uint64_t run_nothing(exec::job* /*j*/) noexcept { std::abort(); }
 passed_job::passed_job(const exec::job_ops* kind) noexcept : job(kind, 2) {}
 
 const exec::job_ops passed_job::ops = {
-    .execute = [](exec::job* /*j*/) noexcept { MANTA_CHECK(false); },
+    // Only one that was withdrawn while it waited for resources comes to a queue.
+    .execute =
+        [](exec::job* j) noexcept {
+          MANTA_CHECK(j->is_claimed());
+          j->drop_entry();
+        },
     .run = run_nothing,
     .ready = exec::ready_task,
     .cancel = [](exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); },
@@ -136,6 +143,30 @@ const exec::job_ops passed_job::spawn_ops = {
     .carrier = nullptr,
 };
 
+const exec::job_ops passed_job::owed_ops = {
+    .execute = nullptr,
+    .run = nullptr,
+    .ready = nullptr,
+    .cancel = nullptr,
+    .drop_arguments = nullptr,
+    .drop_value = drop_result,
+    .alias = nullptr,
+    .origin = nullptr,
+    .size = sizeof(passed_job),
+    .front = 0,
+    .in_place = false,
+    .function = shown_value,
+    .function_hash = base::hash_name(shown_value),
+    .carrier = nullptr,
+};
+
+passed_job* make_owed() {
+  auto* const made =
+      new (exec::allocate_block(sizeof(passed_job))) passed_job(&passed_job::owed_ops);
+  made->try_claim();
+  return made;
+}
+
 kept_message::kept_message(std::span<const std::byte> frame,
                            std::span<const spec::reference> handles) {
   std::memcpy(frame_.reset(frame.size()).data(), frame.data(), frame.size());
@@ -144,7 +175,7 @@ kept_message::kept_message(std::span<const std::byte> frame,
   for (const spec::reference& one : handles) {
     held_.push_back(one.what);
     if (!is_array(one.what)) {
-      actor_names::global().lend(one.what, 1);
+      lend_name(one.what, 1);
     } else if (placed_block* const block = array_names::global().find(one.what)) {
       arrays_.push_back(block);
     }
@@ -153,12 +184,15 @@ kept_message::kept_message(std::span<const std::byte> frame,
 
 kept_message::~kept_message() {
   for (const base::id& one : held_) {
-    if (!is_array(one)) actor_names::global().give_back(one, 1);
+    if (!is_array(one)) give_back_name(one, 1);
   }
   for (placed_block* const one : arrays_) one->drop();
 }
 
 std::span<const spec::reference> handles_of(const wire::message_view& read) noexcept {
+  if (const auto* const item = std::get_if<wire::item_view>(&read.body)) {
+    return item->value.references;
+  }
   if (const auto* const task = std::get_if<wire::task_view>(&read.body)) {
     return task->arguments.references;
   }
@@ -167,6 +201,9 @@ std::span<const spec::reference> handles_of(const wire::message_view& read) noex
   }
   if (const auto* const spawn = std::get_if<wire::spawn_view>(&read.body)) {
     return spawn->arguments.references;
+  }
+  if (const auto* const asked = std::get_if<wire::ask_view>(&read.body)) {
+    return asked->with.references;
   }
   const auto* const ended = std::get_if<wire::result_view>(&read.body);
   const auto* const value =
@@ -197,6 +234,9 @@ passed_job* make_passed(std::span<const std::byte> frame, const wire::message_vi
     made->drop();
     throw;
   }
+  made->allowed = call != nullptr                               ? call->stream_credits
+                  : task != nullptr && task->options != nullptr ? task->options->stream_credits
+                                                                : default_stream_credits;
   const auto name = [made](const auto& by) {
     made->parent = by.parent;
     made->index = static_cast<std::uint32_t>(by.call_index);
@@ -235,8 +275,11 @@ void write_passed(workbench& on, passed_job* j, const base::id& request) {
   const wire::message_view& kept = read_again(on, j->task->frame());
   note_handles(on, kept);
   result<void> written;
-  if (const auto* const call = std::get_if<wire::call_view>(&kept.body)) {
-    written = on.writer.write({request, 1, 0}, *call);
+  const std::uint32_t credits = j->credits.load(std::memory_order_relaxed);
+  if (const auto* const kept_call = std::get_if<wire::call_view>(&kept.body)) {
+    wire::call_view call = *kept_call;
+    if (credits != 0) call.stream_credits = credits;
+    written = on.writer.write({request, 1, 0}, call);
   } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&kept.body)) {
     wire::spawn_view made = *spawn;
     made.gpus = gpus_of(*j);
@@ -245,6 +288,11 @@ void write_passed(workbench& on, passed_job* j, const base::id& request) {
     wire::task_view task = std::get<wire::task_view>(kept.body);
     task.attempt = j->extra()->attempt;
     task.gpus = gpus_of(*j);
+    wire::options_view options = task.options != nullptr ? *task.options : wire::options_view{};
+    if (credits != 0) {
+      options.stream_credits = credits;
+      task.options = &options;
+    }
     written = on.writer.write({request, 1, task.attempt}, task);
   }
   if (!written) raise(errc::encode_failed, written.error().message());
@@ -272,8 +320,7 @@ std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
   }
 }
 
-void write_passed_result(workbench& on, passed_job* j) {
-  const base::id request{1, j->request};
+void write_passed_result(workbench& on, passed_job* j, const base::id& request) {
   if ((j->word() & exec::job_bits::failed) != 0) {
     write_failure(on, {1, 1}, request, j->failure());
     return;
@@ -281,6 +328,17 @@ void write_passed_result(workbench& on, passed_job* j) {
   const wire::message_view& kept = read_again(on, j->result->frame());
   note_handles(on, kept);
   write_again(on, request, std::get<wire::result_view>(kept.body));
+}
+
+std::uint64_t fill_from_kept(exec::job* j, passed_job* ended) noexcept {
+  if ((ended->word() & exec::job_bits::failed) != 0) return fill_slot(j, error(ended->failure()));
+  try {
+    const borrowed_workbench on;
+    const wire::message_view& kept = read_again(*on, ended->result->frame());
+    return fill_slot(j, std::get<wire::result_view>(kept.body));
+  } catch (const std::bad_alloc&) {
+    return fill_slot(j, error::out_of_memory());
+  }
 }
 
 }  // namespace manta::inline v0::node

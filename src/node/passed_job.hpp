@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,11 @@ struct passed_job : exec::job {
   base::id id;                ///< the task's own; that of the job is not its function's
   std::uint64_t worker = 0;   ///< who asked, by its unique number
   std::uint64_t request = 0;  ///< the worker's own number of the call
+  // Of a generator: items that came, and how many may; what the reader allows, 0: what the message
+  // of the call says. The rest under the pool's mutex.
+  std::uint64_t came = 0;
+  std::uint64_t allowed = 0;
+  std::atomic<std::uint32_t> credits{0};
 
   explicit passed_job(const exec::job_ops* kind) noexcept;
   ~passed_job() {}  // the slot is emptied by job::destroy
@@ -61,6 +67,8 @@ struct passed_job : exec::job {
   static const exec::job_ops ops;
   static const exec::job_ops call_ops;
   static const exec::job_ops spawn_ops;
+  /// What a worker has itself, and sends the result of.
+  static const exec::job_ops owed_ops;
   static passed_job* self(exec::job* j) noexcept { return static_cast<passed_job*>(j); }
 };
 
@@ -74,6 +82,11 @@ inline bool is_passed_call(const exec::job* j) noexcept { return j->ops == &pass
 inline bool is_passed_spawn(const exec::job* j) noexcept {
   return j->ops == &passed_job::spawn_ops;
 }
+
+/// Nobody runs it, and it is none of those.
+inline bool is_owed(const exec::job* j) noexcept { return j->ops == &passed_job::owed_ops; }
+/// Claimed, with two holds: one is for who fills it. Throws std::bad_alloc.
+passed_job* make_owed();
 
 /// The handles in a message that was read.
 std::span<const spec::reference> handles_of(const wire::message_view& read) noexcept;
@@ -91,7 +104,10 @@ std::string passed_name(const passed_job& j);
 /// Keeps the message of its result in the slot; answers the bits to finish with.
 std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
                           const wire::result_view& arrived) noexcept;
-/// The message of what it ended with, under the request of who asked.
-void write_passed_result(workbench& on, passed_job* j);
+/// The message of what it ended with, under the request of who asks.
+void write_passed_result(workbench& on, passed_job* j, const base::id& request);
+/// Fills the slot of a claimed job of the value's own type with what that one ended with; answers
+/// the bits to finish with.
+std::uint64_t fill_from_kept(exec::job* j, passed_job* ended) noexcept;
 
 }  // namespace manta::inline v0::node

@@ -32,13 +32,12 @@ futex_waitv wait_for(const std::atomic<std::uint32_t>& word, std::uint32_t value
 
 ring_sleep::ring_sleep(exec::parker& p) noexcept : parker_(p) {}
 
-void ring_sleep::add(wire::ring_reader& from) noexcept {
+void ring_sleep::add(wire::ring_reader& from, bool is_patient) noexcept {
   if (count_ == rings_.size()) {
     has_more_ = true;
     return;
   }
-  from.announce_sleep();
-  rings_[count_++] = &from;
+  rings_[count_++] = {&from, from.announce_sleep(is_patient)};
 }
 
 void ring_sleep::sleep(base::time_point until) noexcept {
@@ -46,7 +45,7 @@ void ring_sleep::sleep(base::time_point until) noexcept {
   std::array<futex_waitv, most + 1> words{};
   words[0] = wait_for(parker_.word(), exec::parker::sleeping, FUTEX_PRIVATE_FLAG);
   for (std::size_t i = 0; i < count_; ++i) {
-    words[i + 1] = wait_for(rings_[i]->sleep_word(), wire::ring_reader::asleep, 0);
+    words[i + 1] = wait_for(rings_[i].ring->sleep_word(), rings_[i].said, 0);
   }
   if (has_more_) until = std::min(until, base::now() + short_sleep);
   const timespec at = base::to_timespec(until);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include <manta/base/clock.hpp>
 #include <manta/exec/parker.hpp>
@@ -24,14 +25,19 @@ class ring_sleep {
   ring_sleep(const ring_sleep&) = delete;
   ring_sleep& operator=(const ring_sleep&) = delete;
 
-  void add(wire::ring_reader& from) noexcept;
+  /// Patient: only several messages end the sleep, or a sender that has no more.
+  void add(wire::ring_reader& from, bool is_patient = false) noexcept;
   /// Returns at `until`, when a ring's bell rang, when the parker is signalled, or for no reason.
   void sleep(base::time_point until) noexcept;
 
  private:
   static constexpr std::size_t most = 127;  // of words, with the parker's 128
   exec::parker& parker_;
-  std::array<wire::ring_reader*, most> rings_;
+  struct asleep_on {
+    wire::ring_reader* ring;
+    std::uint32_t said;
+  };
+  std::array<asleep_on, most> rings_;
   std::size_t count_ = 0;
   bool has_more_ = false;
 };

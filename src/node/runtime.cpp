@@ -83,13 +83,18 @@ void runtime::start(const config& settings) {
   if (settings.check == check_mode::slow) with.check_outcome = node::check_outcome_slowly;
   const bool is_isolated = settings.isolation == isolation_mode::processes;
   // First, since it forks: nothing of this runtime has begun, and no lock is held.
-  if (is_isolated && !exec::executor::is_running()) {
+  const bool is_early = is_isolated || settings.zygote == zygote_mode::early;
+  if (is_early && !exec::executor::is_running()) {
     if (const result<void> made = node::zygote::global().start(settings); !made) {
       made.error().raise();
     }
   }
   const auto prepare = [&settings, is_isolated] {
-    if (is_isolated) node::worker_pool::global().open(settings);
+    if (is_isolated) {
+      node::worker_pool::global().open(settings, true);
+    } else {
+      node::worker_pool::global().offer(settings);
+    }
     node::array_home::global().open(settings);
     node::desk::global().open(settings);
     node::journal::global().open(settings);
@@ -133,6 +138,7 @@ store_report runtime::store() const {
     const store::object_store::use now = made->measure();
     out.reserved_bytes = now.reserved;
     out.used_bytes = now.live;
+    out.spilled_bytes = now.spilled;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #include "node/trip.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -19,12 +20,17 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/exec/parker.hpp>
+#include <manta/exec/stream_core.hpp>
 #include <manta/node/carrier.hpp>
 
 #include "node/actor_names.hpp"
 #include "node/array_names.hpp"
 #include "node/asked.hpp"
+#include "node/far_things.hpp"
+#include "node/future_names.hpp"
 #include "node/large_ranges.hpp"
+#include "node/shared_names.hpp"
+#include "node/worker_futures.hpp"
 #include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
@@ -46,7 +52,7 @@ void check_written(const result<void>& written) {
 // constructor's arguments: until the node has heard of it no message can name it.
 base::id name_of(exec::actor_core* core) {
   actor_names& names = actor_names::global();
-  if (!core->is_elsewhere() || !exec::asks_elsewhere()) return names.name(core, 0);
+  if (!core->is_elsewhere() || !exec::asks_elsewhere()) return names.name_here(core);
   constexpr std::chrono::milliseconds look{1};  // nobody rings when it is told
   exec::parker nap;
   for (;;) {
@@ -58,8 +64,36 @@ base::id name_of(exec::actor_core* core) {
   }
 }
 
-// What was written, with its handles named by what other processes know them by. Only actors have
-// that yet.
+// The same of a channel or a semaphore. What a worker makes is nobody else's.
+base::id name_of(const shared_thing& thing, const char* function) {
+  if (!exec::asks_elsewhere()) return shared_names::global().name(thing);
+  const base::id id = id_of_far(thing);
+  if (id != base::id{}) return id;
+  raise(errc::unsupported,
+        fmt::format("{}: a channel or semaphore that was made in an isolated worker can't leave "
+                    "it; make it in the driver and pass it to the task",
+                    readable_name(function)));
+}
+
+// The same for a future.
+base::id name_of(workbench& on, const spec::reference& of, const char* function) {
+  auto* const j = reinterpret_cast<exec::job*>(of.local);
+  const auto* const values = reinterpret_cast<const carrier*>(of.values);
+  if (values == nullptr) {
+    raise(errc::unsupported,
+          fmt::format("{}: a future inside of a value can't go to another process, since its value "
+                      "can't; see docs/travel.md",
+                      readable_name(function)));
+  }
+  if (worker_futures* const here = worker_futures::here()) return here->name(j, values);
+  on.named.reserve_one();
+  const base::id id = future_names::global().name(j, of.type, values);
+  on.named.put(id);
+  return id;
+}
+
+// What was written, with its handles named by what other processes know them by. Not all have that
+// yet.
 spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();
   spec::parcel_view out = on.out.view();
@@ -72,12 +106,26 @@ spec::parcel_view with_names(workbench& on, const char* function) {
       on.references.push_back(named);
       continue;
     }
+    if (named.kind == spec::reference_kind::channel ||
+        named.kind == spec::reference_kind::semaphore) {
+      named.what = name_of(*reinterpret_cast<const shared_thing*>(named.local), function);
+      named.local = 0;
+      on.references.push_back(named);
+      continue;
+    }
+    if (named.kind == spec::reference_kind::future) {
+      named.what = name_of(on, named, function);
+      named.local = 0;
+      named.values = 0;
+      on.references.push_back(named);
+      continue;
+    }
     if (named.kind != spec::reference_kind::actor) {
       raise(errc::unsupported,
             fmt::format(
-                "{}: a future, stream or other handle but an actor's or array's inside of a "
-                "value can't go to an isolated worker or come from one yet; pass the value, or a "
-                "future as the argument itself, or run it with isolation = threads",
+                "{}: a stream or other handle but a future, an actor's, array's, channel's or "
+                "semaphore's inside of a value can't go to an isolated worker or come from one "
+                "yet; pass the value, or run it with isolation = threads",
                 readable_name(function)));
     }
     auto* const core = reinterpret_cast<exec::actor_core*>(named.local);
@@ -99,6 +147,11 @@ const codec::entry& entry_of(const spec::function_id& function, codec::entry_kin
   return **found;
 }
 
+void write_parameters(workbench& on, exec::job* j, const carrier& by) {
+  if (by.wake_arguments != nullptr) by.wake_arguments(j, true);  // they mostly are
+  by.write_parameters(j, on.out);
+}
+
 }  // namespace
 
 void raise_not_convertible(const char* from, const char* to) {
@@ -108,18 +161,23 @@ void raise_not_convertible(const char* from, const char* to) {
                     readable_name(from), readable_name(to)));
 }
 
+void check_leaves(const carrier& by) {
+  if (by.entry == nullptr || by.entry->ops() != nullptr) return;
+  raise(errc::unsupported,
+        fmt::format("{}: no parameters that can't be moved go to isolated workers; use "
+                    "isolation = threads, or .isolation = "
+                    "manta::isolation_mode::threads in its options",
+                    by.entry->name()));
+}
+
 void send_away(exec::job* j, const carrier& by) {
-  if (by.entry == nullptr) return;  // an object
-  const bool is_call = j->ops->origin != nullptr;
-  if (is_call && !j->ops->origin(j).actor->is_elsewhere()) return;
-  if (by.entry->ops() == nullptr) {
-    raise(errc::unsupported,
-          fmt::format("{}: no generators and no parameters that can't be moved go to isolated "
-                      "workers yet; use isolation = threads",
-                      by.entry->name()));
-  }
-  if (exec::call_extra* const with = j->extra())
-    with->is_outside = true;  // a construction has none
+  exec::call_extra* const with = j->extra();
+  if (by.entry == nullptr || with == nullptr) return;  // an object
+  const bool is_away = j->ops->origin != nullptr ? j->ops->origin(j).actor->is_elsewhere()
+                                                 : goes_elsewhere(with->isolation);
+  if (!is_away) return;
+  check_leaves(by);
+  with->is_outside = true;
 }
 
 namespace {
@@ -151,7 +209,7 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   const carrier& by = *carrier_of(j);
   const exec::call_extra& with = *j->extra();
   on.out.clear();
-  by.write_parameters(j, on.out);
+  write_parameters(on, j, by);
   on.out.finish();
   wire::task_view sent;
   sent.id = exec::id_of(*j);
@@ -161,19 +219,21 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   sent.arguments = with_names(on, j->ops->function);
   sent.attempt = with.attempt;
   std::optional<asked_options> options;
-  sent.options = options.emplace(with).view();
+  options.emplace(with);
+  if (by.stream != nullptr) options->add_credits(by.stream(j)->grant());
+  sent.options = options->view();
   if (with.claim != nullptr) sent.gpus = with.claim->gpus();
   check_written(on.writer.write(envelope_of(request, with.attempt), sent));
 }
 
-exec::job* make_task(const wire::task_view& arrived) {
+exec::job* make_task(const wire::task_view& arrived, const options* here) {
   const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::task);
   const auto* const by = static_cast<const inbound*>(entry.ops());
   exec::job* made = nullptr;
   const opened_parcel opened(arrived.arguments);
   codec::in_archive in(opened.view());
   try {
-    made = by->make(exec::inherited_extra, in);
+    made = by->make(exec::extra_source{.task = here}, in);
     in.finish();
   } catch (...) {
     if (made != nullptr) {
@@ -184,7 +244,16 @@ exec::job* make_task(const wire::task_view& arrived) {
   }
   made->parent = arrived.parent;
   made->index = static_cast<std::uint32_t>(arrived.call_index);
-  adopt(*made->extra(), arrived);
+  try {
+    if (here == nullptr) adopt(*made->extra(), arrived);
+  } catch (...) {
+    made->fail(error::out_of_memory(), 1);
+    made->drop();
+    throw;
+  }
+  if (const carrier& of = *carrier_of(made); of.stream != nullptr && arrived.options != nullptr) {
+    of.stream(made)->set_credits(arrived.options->stream_credits);
+  }
   return made;
 }
 
@@ -222,7 +291,7 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
                  const base::id& actor, const base::id& request) {
   const carrier& by = *carrier_of(construction);
   on.out.clear();
-  by.write_parameters(construction, on.out);
+  write_parameters(on, construction, by);
   on.out.finish();
   wire::spawn_view sent;
   sent.actor = actor;
@@ -235,7 +304,8 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
   auto& core = const_cast<exec::actor_core&>(of);  // claim() answers a pointer, and changes nothing
   const exec::resource_claim* const claim =
       of.kind().claim != nullptr ? of.kind().claim(&core) : nullptr;
-  const asked_options options(claim, std::string_view(name).substr(0, wire::limits::name_bytes));
+  asked_options options(claim, std::string_view(name).substr(0, wire::limits::name_bytes));
+  options.add_isolation(of.isolation(), of.memory_limit() > 0);
   if (claim != nullptr) sent.gpus = claim->gpus();
   sent.options = options.view();
   sent.mailbox_cap = of.mailbox_cap();
@@ -247,16 +317,19 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
   check_written(on.writer.write(envelope_of(request, 0), sent));
 }
 
-void write_reservation(workbench& on, const exec::actor_core& of, const actor_options& asked,
+void write_reservation(workbench& on, const exec::actor_core& of, const spawn_asked& what,
                        const base::id& actor, const base::id& request) {
+  const actor_options& asked = what.options;
   wire::spawn_view sent;
+  sent.function = codec::id_of(*static_cast<const carrier*>(what.construction.carrier)->entry);
   sent.reserves = true;
   sent.may_exist = asked.get_if_exists;
   sent.actor = actor;
   const std::string_view type = of.kind().type;
   sent.type_name = type.substr(0, wire::limits::name_bytes);
   const spec::demand demand = spec::to_demand(asked);
-  const asked_options options(demand, asked.where, *asked.name);
+  asked_options options(demand, asked.where, *asked.name);
+  options.add_isolation(asked.isolation, asked.enforce_memory);
   sent.options = options.view();
   sent.name_space = asked.name_space;
   sent.mailbox_cap = of.mailbox_cap();
@@ -267,8 +340,40 @@ void write_reservation(workbench& on, const exec::actor_core& of, const actor_op
   check_written(on.writer.write(envelope_of(request, 0), sent));
 }
 
-made_actor make_actor(const wire::spawn_view& arrived) {
+namespace {
+
+// Whether calls made for actors of one kind are calls of the other.
+bool is_same(const exec::actor_ops& a, const exec::actor_ops& b) noexcept {
+  return &a == &b || (a.size == b.size && std::strcmp(a.type, b.type) == 0);
+}
+
+const inbound& constructor_of(const wire::spawn_view& arrived) {
   const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::constructor);
+  return *static_cast<const inbound*>(entry.ops());
+}
+
+}  // namespace
+
+exec::actor_core* make_core(const wire::spawn_view& arrived,
+                            std::unique_ptr<exec::resource_claim> claim) {
+  return constructor_of(arrived).make_core(std::move(claim));
+}
+
+exec::job* make_construction(const wire::spawn_view& arrived, exec::actor_core* of) {
+  const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::constructor);
+  const auto* const by = static_cast<const inbound*>(entry.ops());
+  if (!is_same(*by->of, of->kind())) {
+    raise(errc::decode_failed, "a constructor of another type than the actor's");
+  }
+  exec::job* const made = made_from(arrived.arguments, entry, [&](codec::in_archive& in) {
+    return by->make_construction(of, in);
+  });
+  made->parent = arrived.parent;
+  made->index = static_cast<std::uint32_t>(arrived.call_index);
+  return made;
+}
+
+made_actor make_actor(const wire::spawn_view& arrived) {
   actor_options asked;
   if (arrived.options != nullptr && !arrived.options->name.empty()) {
     asked.name = std::string(arrived.options->name);
@@ -279,15 +384,22 @@ made_actor make_actor(const wire::spawn_view& arrived) {
       asked.groups.push_back({std::string(one.name), static_cast<int>(one.limit)});
     }
   }
-  const auto* const by = static_cast<const inbound*>(entry.ops());
-  const made_actor made = made_from(arrived.arguments, entry, [&](codec::in_archive& in) {
-    return by->make_actor(given_to(arrived.gpus), in);
-  });
-  made.core->is_here();
-  made.construction->parent = arrived.parent;
-  made.construction->index = static_cast<std::uint32_t>(arrived.call_index);
-  made.core->apply(asked);
+  made_actor made;
+  made.core = make_core(arrived, given_to(arrived.gpus));
+  try {
+    made.core->is_here();
+    made.core->apply(asked);
+    made.construction = make_construction(arrived, made.core);
+  } catch (...) {
+    drop_core(made.core);
+    throw;
+  }
   return made;
+}
+
+void drop_core(exec::actor_core* made) noexcept {
+  if (made->kind().release != nullptr) made->kind().release(made);
+  made->discard();
 }
 
 void write_call(workbench& on, exec::job* j, const base::id& actor, const base::id& request) {
@@ -295,7 +407,7 @@ void write_call(workbench& on, exec::job* j, const base::id& actor, const base::
   const exec::call_extra& with = *j->extra();
   const exec::call_origin origin = j->ops->origin(j);
   on.out.clear();
-  by.write_parameters(j, on.out);
+  write_parameters(on, j, by);
   on.out.finish();
   wire::call_view sent;
   sent.actor = actor;
@@ -308,6 +420,7 @@ void write_call(workbench& on, exec::job* j, const base::id& actor, const base::
     sent.group = groups_of(*origin.actor)[group].name;
   }
   if (with.name != nullptr) sent.name = *with.name;
+  if (by.stream != nullptr) sent.stream_credits = by.stream(j)->grant();
   sent.parent = j->parent;
   sent.call_index = j->index;
   sent.arguments = with_names(on, j->ops->function);
@@ -319,6 +432,9 @@ exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to) {
   const std::uint64_t group =
       arrived.group.empty() ? 0 : to->group_index(std::string(arrived.group));
   const auto* const by = static_cast<const inbound*>(entry.ops());
+  if (!is_same(*by->of, to->kind())) {
+    raise(errc::decode_failed, "a method of another type than the actor's");
+  }
   exec::job* const made = made_from(arrived.arguments, entry, [&](codec::in_archive& in) {
     return by->make_call(to, group, exec::inherited_extra, in);
   });
@@ -327,7 +443,36 @@ exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to) {
   exec::call_extra& with = *made->extra();
   if (!arrived.name.empty()) with.name = std::make_unique<std::string>(arrived.name);
   if (arrived.timeout) with.deadline = base::after(*arrived.timeout);
+  if (const carrier& of = *carrier_of(made); of.stream != nullptr) {
+    of.stream(made)->set_credits(arrived.stream_credits);
+  }
   return made;
+}
+
+void write_item(workbench& on, exec::job* item, const base::id& request) {
+  on.out.clear();
+  carrier_of(item)->write_value(item, on.out);
+  on.out.finish();
+  check_written(on.writer.write(envelope_of(request, 0),
+                                wire::item_view{with_names(on, item->ops->function)}));
+}
+
+exec::job* make_item(const carrier& of, const wire::item_view& arrived) {
+  try {
+    const opened_parcel opened(arrived.value);
+    codec::in_archive in(opened.view());
+    exec::job* made = nullptr;
+    try {
+      made = of.read_item(in);
+      in.finish();
+    } catch (...) {
+      if (made != nullptr) made->drop();
+      codec::raise_decode_failed(of.entry->name().c_str());
+    }
+    return made;
+  } catch (...) {
+    return of.fail_item(describe_current_exception("the item of a stream"));
+  }
 }
 
 void write_result(workbench& on, exec::job* ended, const base::id& request, duration ran) {
@@ -364,6 +509,30 @@ void write_failure(workbench& on, const base::id& task, const base::id& request,
   sent.task = task;
   sent.outcome = record.view();
   check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
+void write_question(workbench& on, const base::id& request, wire::question asked,
+                    const char* what) {
+  check_written(
+      on.writer.write(envelope_of(request, 0), wire::ask_view{asked, with_names(on, what)}));
+}
+
+void write_answer(workbench& on, const base::id& request, const char* what) {
+  write_answer(on, request, with_names(on, what));
+}
+
+void write_outcome(workbench& on, exec::job* ended, const carrier& values,
+                   const base::id& request) {
+  exec::job* const end = ended->outcome();
+  if ((end->word() & exec::job_bits::failed) != 0) {
+    return write_failure(on, {1, 1}, request, end->failure());
+  }
+  on.out.clear();
+  if (values.write_value != nullptr) {
+    values.write_value(end, on.out);
+    on.out.finish();
+  }
+  write_answer(on, request, with_names(on, ended->ops->function));
 }
 
 void write_answer(workbench& on, const base::id& request, const spec::parcel_view& value) {

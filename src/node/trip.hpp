@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include <manta/base/clock.hpp>
@@ -16,27 +17,46 @@
 
 namespace manta::inline v0::node {
 
-/// A call that is being made, where calls run in isolated workers: it is marked as one of those.
-/// Throws unsupported for what can't run there yet.
+/// A task or call that is being made: is marked when it is to run in an isolated worker. Throws
+/// what goes_elsewhere does, and check_leaves.
 void send_away(exec::job* j, const carrier& by);
+/// Throws unsupported for what can't run in another process yet.
+void check_leaves(const carrier& by);
 
 /// Writes the message of a claimed task whose arguments are ready. Throws encode_failed,
 /// unsupported (what can't leave yet), std::bad_alloc.
 void write_task(workbench& on, exec::job* j, const base::id& request);
 
 /// A job of this process for a task that arrived: unclaimed, needs nothing, two holds. Throws
-/// decode_failed, unknown_function, unsupported, std::bad_alloc.
-exec::job* make_task(const wire::task_view& arrived);
+/// decode_failed, unknown_function, unsupported, std::bad_alloc. `here`: it asks this process for
+/// what these options say; null: its sender has given it that.
+exec::job* make_task(const wire::task_view& arrived, const options* here = nullptr);
 
 /// The same for an actor that is to be made elsewhere, with the name `actor`, from its claimed
 /// construction.
 void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
                  const base::id& actor, const base::id& request);
 /// The name and the options of a new actor, before it can be made; see worker_pool_asks.cpp.
-void write_reservation(workbench& on, const exec::actor_core& of, const actor_options& asked,
+struct spawn_asked {
+  const actor_options& options;
+  const exec::job_ops& construction;
+};
+void write_reservation(workbench& on, const exec::actor_core& of, const spawn_asked& what,
                        const base::id& actor, const base::id& request);
+/// An actor with one handle and the job that constructs it, with two holds.
+struct made_actor {
+  exec::actor_core* core = nullptr;
+  exec::job* construction = nullptr;
+};
 /// The actor of such a message, which nobody knows yet: its object will be in this process.
 made_actor make_actor(const wire::spawn_view& arrived);
+/// Its core alone, also of a reservation; it holds `claim`.
+exec::actor_core* make_core(const wire::spawn_view& arrived,
+                            std::unique_ptr<exec::resource_claim> claim);
+/// What constructs its object. Throws as make_task.
+exec::job* make_construction(const wire::spawn_view& arrived, exec::actor_core* of);
+/// Ends a core that nobody knows, with what it holds.
+void drop_core(exec::actor_core* made) noexcept;
 
 /// The same for a claimed call of the actor's.
 void write_call(workbench& on, exec::job* j, const base::id& actor, const base::id& request);
@@ -48,6 +68,21 @@ void write_result(workbench& on, exec::job* ended, const base::id& request, dura
 /// The same for a failure without a job.
 void write_failure(workbench& on, const base::id& task, const base::id& request,
                    const error& failure);
+
+/// Writes the message of what a generator yielded.
+void write_item(workbench& on, exec::job* item, const base::id& request);
+/// An item of that generator's that arrived, with one hold; the error in it says why it could not
+/// be read. Throws std::bad_alloc.
+exec::job* make_item(const carrier& of, const wire::item_view& arrived);
+
+/// Writes a question whose values are in `on.out`, which may have handles, and the answer to one.
+/// `what`: who they are of, for messages.
+void write_question(workbench& on, const base::id& request, wire::question asked, const char* what);
+void write_answer(workbench& on, const base::id& request, const char* what);
+
+/// Writes what any job ended with, whose values travel so, as an answer. Throws encode_failed,
+/// unsupported, std::bad_alloc, and what writing the value throws.
+void write_outcome(workbench& on, exec::job* ended, const carrier& values, const base::id& request);
 
 /// Writes the answer to a question.
 void write_answer(workbench& on, const base::id& request, const spec::parcel_view& value);

@@ -27,6 +27,7 @@ borrowed_workbench::~borrowed_workbench() {
   bench_->out.clear();
   bench_->writer.clear();
   bench_->references.clear();
+  bench_->named.clear();
   for (array_block* const one : bench_->packed) one->drop();
   bench_->packed.clear();
   bench_->frame.trim();

@@ -6,8 +6,10 @@
 
 #include <manta/codec/codec.hpp>
 #include <manta/exec/context.hpp>
+#include <manta/exec/executor.hpp>
 #include <manta/node/array_block.hpp>
 
+#include "node/future_names.hpp"
 #include "wire/message.hpp"
 
 // What making and reading a message takes, kept for the next one: one for each thread.
@@ -20,6 +22,7 @@ struct workbench {
   wire::message_reader reader;
   wire::frame_buffer frame;
   std::vector<spec::reference> references;  ///< handles in the message that was written last
+  future_tray named;                        ///< those of futures, at the node
   // See large_ranges.hpp.
   std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
   std::vector<array_block*> packed;          ///< those, with a hold each
@@ -44,7 +47,9 @@ class borrowed_workbench {
 /// waits there, whose deadline and resources are its own.
 class neutral_caller {
  public:
-  neutral_caller() noexcept : scope_(itself_) { itself_.deadline = exec::unlimited; }
+  neutral_caller() noexcept : scope_(itself_) {
+    itself_.deadline = exec::executor::without_deadline();
+  }
 
  private:
   exec::context itself_;

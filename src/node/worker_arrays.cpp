@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/worker_arrays.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <new>
 #include <utility>
@@ -22,6 +24,12 @@ using namespace std::chrono_literals;
 constexpr auto segment_patience = 60s;
 // The node makes room meanwhile, or others give theirs back.
 constexpr auto ask_again = 10ms;
+constexpr std::uint64_t page = 4096;
+// Segments that are kept mapped, whatever lives there.
+constexpr std::size_t most_idle = wire::segment_shelf::places;
+
+// A segment that is larger than this is not for so few bytes.
+constexpr std::uint64_t most_for(std::uint64_t bytes) noexcept { return bytes + bytes / 8 + page; }
 
 std::atomic<worker_arrays*> this_process{nullptr};
 
@@ -50,8 +58,10 @@ class worker_arrays::block : public placed_block {
     const std::uint32_t n = came_.load(std::memory_order_relaxed);
     worker_arrays& in = in_;
     delete this;  // before the node may use its memory for another
-    in.give_back_(in.to_, id, n);
+    in.node_.give_back(in.node_.to, id, n);
   }
+  worker_arrays& in() const noexcept { return in_; }
+  std::uint32_t times_it_came() const noexcept { return came_.load(std::memory_order_relaxed); }
 
  private:
   worker_arrays& in_;
@@ -73,43 +83,50 @@ class worker_arrays::view_block final : public block {
 
 class worker_arrays::own_block final : public block {
  public:
-  own_block(worker_arrays& in, store::segment of, std::size_t bytes, const base::id& id) noexcept
-      : block(in, of.bytes().first(bytes), id, {id.low, 0, bytes}),
-        of_(std::move(of)),
-        socket_(in.socket_) {}
-  int file() const noexcept override { return of_.file().number(); }
+  own_block(worker_arrays& in, own_segment of, std::size_t bytes) noexcept
+      : block(in, of.of.bytes().first(bytes), in.id_of(of), {of.name, 0, bytes}),
+        of_(std::move(of)) {}
+  int file() const noexcept override { return of_.of.file().number(); }
   /// Before the first message that names it the node gets the descriptor.
   void name(spec::reference& to) override {
     block::name(to);
     const std::lock_guard lock(mutex_);
-    if (is_given_) return;
-    const worker_order order{worker_order::kind::segment, id().low, 0};
-    if (!send_order(socket_, order, order_way::waits, file())) {
+    is_sent_ = true;
+    if (of_.has_file) return;
+    const worker_order order{worker_order::kind::segment, of_.name, 0};
+    if (!send_order(in().node_.socket, order, order_way::waits, file())) {
       raise(errc::store_full,
             "an array can't leave its isolated worker: no descriptor can be passed; raise the "
             "limit of open files (ulimit -n)");
     }
-    is_given_ = true;
+    of_.has_file = true;
   }
 
  private:
-  store::segment of_;
-  const int socket_;
+  void end() noexcept override {
+    in().forget(this);
+    const std::uint32_t n = times_it_came();
+    worker_arrays& to = in();
+    own_segment of = std::move(of_);
+    const bool is_sent = is_sent_;
+    delete this;
+    to.put_away(std::move(of), n, is_sent);
+  }
+
+  own_segment of_;
   std::mutex mutex_;
-  bool is_given_ = false;
+  bool is_sent_ = false;
 };
 
 class worker_arrays::own_making final : public array_making {
  public:
-  own_making(worker_arrays& in, store::segment of, std::size_t bytes, const base::id& id) noexcept
-      : array_making(of.bytes().first(bytes)), in_(in), of_(std::move(of)), id_(id) {}
+  own_making(worker_arrays& in, own_segment of, std::size_t bytes) noexcept
+      : array_making(of.of.bytes().first(bytes)), in_(in), of_(std::move(of)) {}
   ~own_making() override {
-    if (!of_) return;
-    of_.reset();
-    in_.give_back_(in_.to_, id_, 1);
+    if (of_) in_.put_away(*std::move(of_), 1, false);
   }
   array_block* seal() override {
-    auto* const made = new own_block(in_, *std::move(of_), bytes().size(), id_);
+    auto* const made = new own_block(in_, *std::move(of_), bytes().size());
     of_.reset();
     in_.remember(made);
     return made;
@@ -117,29 +134,22 @@ class worker_arrays::own_making final : public array_making {
 
  private:
   worker_arrays& in_;
-  std::optional<store::segment> of_;
-  const base::id id_;
+  std::optional<own_segment> of_;
 };
 
 worker_arrays* worker_arrays::here() noexcept {
   return this_process.load(std::memory_order_acquire);
 }
 
-worker_arrays::worker_arrays(int socket, std::uint64_t worker, const config& settings,
-                             void (*give_back)(void*, const base::id&, std::uint32_t) noexcept,
-                             void* to, std::atomic<std::uint32_t>& is_making)
-    : socket_(socket),
-      worker_(worker),
-      wait_ms_(settings.store_wait_ms),
-      give_back_(give_back),
-      to_(to),
-      is_making_(is_making) {
+worker_arrays::worker_arrays(const way& node, const config& settings)
+    : node_(node), wait_ms_(settings.store_wait_ms) {
   this_process.store(this, std::memory_order_release);
 }
 
 bool worker_arrays::obey(came_order& came) {
   const worker_order& order = came.order;
   std::shared_ptr<const store::segment_view> gone;  // unmapped without the lock
+  std::optional<own_segment> idle;                  // likewise
   if (order.what == worker_order::kind::segment) {
     auto view = store::segment_view::map(std::move(came.file));
     if (!view) return true;  // who waits for it says so
@@ -147,6 +157,7 @@ bool worker_arrays::obey(came_order& came) {
     gone = std::exchange(views_[order.number],
                          std::make_shared<const store::segment_view>(*std::move(view)));
   } else if (order.what == worker_order::kind::drop) {
+    idle = remove_idle(order.number);
     const std::lock_guard lock(mutex_);
     const auto found = views_.find(order.number);
     if (found == views_.end()) return true;
@@ -201,7 +212,7 @@ array_block* worker_arrays::borrow(const spec::reference& came) {
     remember(made);
     return made;
   } catch (...) {
-    give_back_(to_, came.what, 1);
+    node_.give_back(node_.to, came.what, 1);
     throw;
   }
 }
@@ -230,9 +241,11 @@ worker_arrays::answer worker_arrays::ask_once(std::uint64_t bytes) {
     request = ++last_request_;
     asked_.emplace(request, answer{});
   }
-  if (!send_order(socket_, {worker_order::kind::room, request, bytes}, order_way::waits)) {
+  if (!send_order(node_.socket, {worker_order::kind::room, request, bytes}, order_way::waits)) {
     raise(errc::store_full, "an isolated worker can't ask its node for the room of an array");
   }
+  node_.page->note_order();
+  node_.wake(node_.to);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return asked_.at(request).is_there; });
   answer out = std::move(asked_.at(request));
@@ -254,26 +267,117 @@ std::uint64_t worker_arrays::ask_room(std::uint64_t bytes) {
 
 std::unique_ptr<array_making> worker_arrays::make(std::uint64_t bytes) {
   if (bytes < least_shared) return make_on_heap(bytes);
-  return make_in(ask_room(bytes), bytes);
+  if (auto again = make_again(bytes)) return again;
+  return make_in(ask_room(store::round_up(bytes, page)), bytes);
 }
 
 std::unique_ptr<array_making> worker_arrays::try_make(std::uint64_t bytes) {
-  const std::uint64_t segment = ask_once(bytes).segment;
+  if (auto again = make_again(bytes)) return again;
+  const std::uint64_t segment = ask_once(store::round_up(bytes, page)).segment;
   return segment == 0 ? nullptr : make_in(segment, bytes);
 }
 
 // In a segment of that name, which the node has granted.
 std::unique_ptr<array_making> worker_arrays::make_in(std::uint64_t segment, std::uint64_t bytes) {
-  const base::id id{array_mark | worker_, segment};
-  is_making_.store(1, std::memory_order_relaxed);
+  const base::id id{array_mark | node_.worker, segment};
+  node_.page->makes_actors.store(1, std::memory_order_relaxed);
   try {
     result<store::segment> made = store::segment::make(static_cast<std::size_t>(bytes));
     if (!made) made.error().raise();
-    return std::make_unique<own_making>(*this, *std::move(made), static_cast<std::size_t>(bytes),
-                                        id);
+    return std::make_unique<own_making>(*this, own_segment{segment, *std::move(made)},
+                                        static_cast<std::size_t>(bytes));
   } catch (...) {
-    give_back_(to_, id, 1);
+    node_.give_back(node_.to, id, 1);
     throw;
+  }
+}
+
+// ---- segments that are used again
+
+// In one that was used before; null: none of about that size is free.
+std::unique_ptr<array_making> worker_arrays::make_again(std::uint64_t bytes) {
+  std::optional<own_segment> found = take_idle(bytes);
+  if (!found) {
+    drop_unknown();
+    return nullptr;
+  }
+  node_.page->shelf.note_use();
+  return std::make_unique<own_making>(*this, *std::move(found), static_cast<std::size_t>(bytes));
+}
+
+base::id worker_arrays::id_of(const own_segment& one) const noexcept {
+  return {array_mark | node_.worker, one.name};
+}
+
+std::optional<worker_arrays::own_segment> worker_arrays::take_idle(std::uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto one = idle_.begin(); one != idle_.end(); ++one) {
+    const std::uint64_t size = one->of.bytes().size();
+    if (size < bytes || size > most_for(bytes) || !node_.page->shelf.take(one->name)) continue;
+    std::optional<own_segment> out = std::move(*one);
+    idle_.erase(one);
+    return out;
+  }
+  return std::nullopt;
+}
+
+// The last handle here is gone. What nobody else saw is free at once; else the node puts it on the
+// shelf when nothing lives there any more, if it has the descriptor.
+void worker_arrays::put_away(own_segment one, std::uint32_t n, bool is_sent) noexcept {
+  const base::id id = id_of(one);
+  std::optional<own_segment> unmapped;  // without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_free = !is_sent && node_.page->shelf.put(id.low);
+    const bool is_kept = is_free || one.has_file;
+    unmapped = is_kept ? keep(std::move(one)) : std::move(one);
+    if (is_free) return;
+  }
+  node_.give_back(node_.to, id, n);
+}
+
+// Under the mutex. What has no room any more: its name, if the shelf has it, is of no use.
+std::optional<worker_arrays::own_segment> worker_arrays::keep(own_segment one) noexcept {
+  std::optional<own_segment> out;
+  try {
+    idle_.reserve(most_idle);
+    if (idle_.size() == most_idle) {
+      out = std::move(idle_.front());
+      idle_.erase(idle_.begin());
+    }
+    idle_.push_back(std::move(one));
+  } catch (const std::bad_alloc&) {
+    out = std::move(one);
+  }
+  if (out) refuse(out->name);
+  return out;
+}
+
+// Under the mutex: the node need not leave that segment for this worker.
+void worker_arrays::refuse(std::uint64_t name) noexcept {
+  if (!node_.page->shelf.take(name)) return;
+  static_cast<void>(
+      send_order(node_.socket, {worker_order::kind::drop, name, 0}, order_way::at_once));
+}
+
+std::optional<worker_arrays::own_segment> worker_arrays::remove_idle(std::uint64_t name) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(idle_, name, &own_segment::name);
+  if (found == idle_.end()) return std::nullopt;
+  std::optional<own_segment> out = std::move(*found);
+  idle_.erase(found);
+  return out;
+}
+
+// What is on the shelf and was unmapped here is of no use to anybody.
+void worker_arrays::drop_unknown() noexcept {
+  const std::lock_guard lock(mutex_);
+  const wire::segment_shelf& shelf = node_.page->shelf;
+  for (std::size_t i = 0; i < wire::segment_shelf::places; ++i) {
+    const std::uint64_t name = shelf.at(i);
+    const bool is_known =
+        name == 0 || std::ranges::find(idle_, name, &own_segment::name) != idle_.end();
+    if (!is_known) refuse(name);
   }
 }
 

@@ -88,8 +88,8 @@ void facts_line::add(std::function<void()> what) {
   waiting_facts& w = waiting_facts::global();
   {
     const std::lock_guard lock(w.mutex);
-    w.line.push_back(std::move(what));
     if (!w.runner.joinable()) w.runner = std::thread([&w] { w.run(); });
+    w.line.push_back(std::move(what));
   }
   w.changed.notify_one();
 }
@@ -144,6 +144,16 @@ void worker_facts::answered(std::size_t bytes) noexcept {
   open_bytes_ -= bytes;
 }
 
+// What throws before it has taken the question over answers it with that: there is no memory.
+template <class T, class Ask>
+void ask_or_say(const kv_answer<T>& then, const Ask& ask) noexcept {
+  try {
+    ask();
+  } catch (...) {
+    then(describe_current_exception("a question of an isolated worker"));
+  }
+}
+
 // Holds the worker's facts, not the worker.
 template <class T>
 kv_answer<T> worker_facts::answer_to(std::uint64_t number, std::size_t bytes) {
@@ -195,20 +205,27 @@ std::function<void()> worker_facts::open_history(std::uint64_t number, const wir
                                                  std::size_t bytes) {
   switch (asked.what) {
     case wire::question::this_job:
-      return [then = answer_to<std::string>(number, bytes)] { then(history_this_job()); };
+      return [then = answer_to<std::string>(number, bytes)] {
+        ask_or_say(then, [&] { then(history_this_job()); });
+      };
     case wire::question::jobs:
-      return [then = answer_to<std::vector<job_record>>(number, bytes)] { history_jobs(then); };
+      return [then = answer_to<std::vector<job_record>>(number, bytes)] {
+        ask_or_say(then, [&] { history_jobs(then); });
+      };
     case wire::question::actors:
-      return [then = answer_to<std::vector<actor_record>>(number, bytes)] { history_actors(then); };
+      return [then = answer_to<std::vector<actor_record>>(number, bytes)] {
+        ask_or_say(then, [&] { history_actors(then); });
+      };
     case wire::question::functions:
       return [job = value_of_question<std::string>(asked),
               then = answer_to<std::vector<std::string>>(number, bytes)] {
-        history_functions(job, then);
+        ask_or_say(then, [&] { history_functions(job, then); });
       };
     case wire::question::events:
       return [with = value_of_question<events_question>(asked),
               then = answer_to<std::vector<event_record>>(number, bytes)] {
-        history_events(with.job, static_cast<std::size_t>(with.most), then);
+        ask_or_say(then,
+                   [&] { history_events(with.job, static_cast<std::size_t>(with.most), then); });
       };
     default:
       return {};
@@ -224,21 +241,23 @@ std::function<void()> worker_facts::open(std::uint64_t number, const wire::ask_v
       check_key("kv", with.key);
       check_ttl("kv", with.ttl);
       return [with = std::move(with), then = answer_to<std::uint64_t>(number, bytes)]() mutable {
-        kv_commit(std::move(with), then);
+        ask_or_say(then, [&] { kv_commit(std::move(with), then); });
       };
     }
     case wire::question::kv_read: {
       auto key = value_of_question<std::string>(asked);
       check_key("kv", key);
       return [key = std::move(key), then = answer_to<std::optional<kv_record>>(number, bytes)] {
-        kv_read(key, then);
+        ask_or_say(then, [&] { kv_read(key, then); });
       };
     }
     case wire::question::kv_list: {
       auto with = value_of_question<list_question>(asked);
       check_key("kv", with.prefix, true);
       return [with = std::move(with), then = answer_to<std::vector<kv_record>>(number, bytes)] {
-        kv_list(with.prefix, with.after, static_cast<std::size_t>(with.most), then);
+        ask_or_say(then, [&] {
+          kv_list(with.prefix, with.after, static_cast<std::size_t>(with.most), then);
+        });
       };
     }
     case wire::question::kv_watch: {
@@ -253,7 +272,7 @@ std::function<void()> worker_facts::open(std::uint64_t number, const wire::ask_v
               then = answer_to<kv_change>(number, bytes)] {
         std::optional<kv_watch> of = self->watch_of(watch);
         if (!of) return then(no_such_watch());
-        of->next(then);
+        ask_or_say(then, [&] { of->next(then); });
       };
     case wire::question::kv_unwatch:
       return [self = shared_from_this(), watch = value_of_question<std::uint64_t>(asked),

@@ -16,6 +16,7 @@
 #include "node/lent_arrays.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_pool.hpp"
+#include "node/worker_things.hpp"
 #include "sched/actor_death.hpp"
 
 // One isolated worker as its node has it, and the actor that lives there.
@@ -61,7 +62,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
         number(place),
         up(line.to_node()),
         unique(unique_number),
-        arrays(unique_number) {}
+        arrays(unique_number, &line.page().shelf) {}
   hand(const hand&) = delete;
   hand& operator=(const hand&) = delete;
   ~hand() {
@@ -90,8 +91,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
     const wire::worker_page& page = line.page();
     return page.awaits.load(std::memory_order_acquire) !=
                seen_awaits.load(std::memory_order_relaxed) ||
-           page.left_stack.load(std::memory_order_acquire) !=
-               seen_left_stack.load(std::memory_order_relaxed);
+           page.news.load(std::memory_order_acquire) != seen_news.load(std::memory_order_relaxed);
   }
 
   /// A message that was taken from the ring and has not had its effect on the flights yet: who
@@ -126,7 +126,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   const std::uint64_t unique;            // the zygote's
   int socket = -1;                       // for orders to a worker that is busy
   std::atomic<std::uint64_t> seen_awaits{wire::worker_page::awaits_nothing};
-  std::atomic<std::uint64_t> seen_left_stack{0};
+  std::atomic<std::uint64_t> seen_news{0};
   std::shared_ptr<worker_output::source> prints;  // null: straight to where this process prints
   // Under mutex_.
   std::array<flight, wire::worker_page::slots> flights{};
@@ -141,12 +141,18 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   std::uint64_t results = 0;
   duration busy{0};  // what these took
   std::uint64_t results_at_tick = 0;
-  std::unordered_set<std::uint64_t> early_stops;         // of requests that have not come yet
-  std::unordered_map<std::uint64_t, passed_job*> asked;  // by its request; no holds
-  std::unique_ptr<tenant> lives_here;                    // it has an actor, and gets no tasks
-  actor_names::counts lent;                              // handles of actors, by their ids
+  std::uint64_t results_at_look = 0;                    // when it was looked at as one that may go
+  int quiet_looks = 0;                                  // since it had results
+  std::unordered_set<std::uint64_t> early_stops;        // of requests that have not come yet
+  std::unordered_map<std::uint64_t, exec::job*> asked;  // by its request; no holds
+  std::unique_ptr<tenant> lives_here;                   // it has an actor, and gets no tasks
+  actor_names::counts lent;                             // handles of actors and futures, by id
+  // Results that it has to send, of futures that it has named; each with the hold of who fills it.
+  std::unordered_map<base::id, passed_job*, actor_names::hash> owed;
   lent_arrays arrays;
-  std::shared_ptr<worker_facts> facts;  // null: it has asked nothing yet
+  std::vector<lent_array> not_sent;       // what ends when nobody has the lock
+  std::shared_ptr<worker_facts> facts;    // null: it has asked nothing yet
+  std::shared_ptr<worker_things> things;  // likewise
   // Actors that have their name, and a construction that has not come; each with that one's pin.
   std::unordered_map<base::id, exec::actor_core*, actor_names::hash> reserved;
 };

@@ -14,12 +14,16 @@ struct worker_order {
     kill,  ///< to a worker: its actor of that number
     // Of arrays: lent_arrays.hpp.
     segment,  ///< with the descriptor of that segment
-    drop,     ///< to a worker: nothing lives in that segment any more
+    drop,     ///< to a worker: that segment is gone; to the node: it has no use for it
     room,     ///< to the node: a request's number and bytes; back: it and a segment, or 0 and why
+    // Of generators: worker_streams.hpp.
+    abandon,  ///< that generator, as `stop` names it: nobody reads it any more
+    flow,     ///< to a worker: how many of its items the reader has taken
   };
   kind what = kind::stop;
   std::uint64_t number = 0;
   std::uint64_t value = 0;
+  std::uint32_t credits = 0;  // of flow: how many may be ahead
 };
 
 }  // namespace manta::inline v0::node

@@ -26,6 +26,10 @@ using namespace std::chrono_literals;
 
 // Messages that one look at a ring takes before the others have their turn.
 constexpr int messages_a_look = 64;
+// Messages after which the places that results have freed are given to tasks that wait. Several at
+// a time cost less; a worker has more than these under way where tasks are so short that it counts.
+constexpr int messages_a_dispatch = 8;
+constexpr std::size_t long_message = 4096;
 
 // Instead of a flight's number.
 constexpr std::uint64_t no_number = ~std::uint64_t{0};
@@ -123,9 +127,12 @@ void worker_pool::take(exec::job* j) noexcept {
     dispatch();
   }
   wake_collector();
-  // All windows are full: who goes on submitting makes room, so that nobody waits for the
-  // collector.
-  if (is_crowded_.load(std::memory_order_relaxed) && !is_pumping) pump();
+  if (is_crowded_.load(std::memory_order_relaxed)) make_room();  // all windows are full
+}
+
+// Who goes on submitting takes results, so that the collector needs no core for them.
+void worker_pool::make_room() noexcept {
+  if (!is_pumping) pump();
 }
 
 // Under the mutex: a worker with room for a job that nobody claimed yet, and its slot there; null
@@ -189,7 +196,12 @@ std::uint64_t worker_pool::board(hand& to, exec::job* j) noexcept {
   std::uint64_t number = to.last_number + 1;
   while (to.flights[number % to.flights.size()].number != 0) ++number;
   to.last_number = number;
-  to.flights[number % to.flights.size()] = {.number = number, .job = j};
+  flight& f = to.flights[number % to.flights.size()];
+  f = {.number = number, .job = j, .memory_limit = memory_limit_of(*j)};
+  if (f.memory_limit > 0) {
+    to.line.page().had[number % to.flights.size()].store(0, std::memory_order_relaxed);
+    ++limited_;
+  }
   to.line.page().slot_of(number).store(wire::slot_word(number, wire::slot_state::sent),
                                        std::memory_order_relaxed);
   roster_.sent(to.number);
@@ -204,7 +216,12 @@ std::uint64_t worker_pool::board(hand& to, exec::job* j) noexcept {
 void worker_pool::leave(hand& of, flight& f) noexcept {
   --under_way_;
   const std::uint64_t number = f.number;
-  if (of.off_stack.erase(number) > 0) return;  // it has no slot and no place in the window
+  const bool was_limited = f.memory_limit > 0;
+  if (was_limited) --limited_;
+  if (of.off_stack.erase(number) > 0) {  // it has no slot and no place in the window
+    if (was_limited) note_room(of);
+    return;
+  }
   free_place(of, f);
 }
 
@@ -240,13 +257,18 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::ui
     } else {
       const carrier& by = *carrier_of(j);
       if (const error* const inherited = by.failure(j)) inherited->raise();
+      if (by.wake_arguments != nullptr && !by.wake_arguments(j, false)) {
+        bring_back(to, j, number, is_awaited);
+        return true;
+      }
       write_task(*on, j, {to->unique, number});
     }
+    const bool yields = is_generator(j);
     const std::lock_guard lock(mutex_);
     flight& f = *to->find(number);
     if (!to->is_dead) {
-      lend(*to, *on);
-      to->down.send(on->writer.pieces(), on->writer.size_bytes());
+      if (yields) begin_stream(*to, number);
+      send_naming(*to, *on);
       f.is_written = true;
       // Whoever began to wait while this was written gave all that was back (watch_block).
       const bool waits = to->seen_awaits.load() != wire::worker_page::awaits_nothing;
@@ -254,8 +276,8 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::ui
         return true;
       }
     }
-    leave(*to, f);
     put_pending({j, true}, true);
+    leave(*to, f);
     return false;
   } catch (...) {
     fail_flight(*to, number, describe_current_exception(j->ops->function));
@@ -269,6 +291,7 @@ bool worker_pool::pump() noexcept {
   const bool was_pumping = std::exchange(is_pumping, true);
   pumps_.store(pumps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const neutral_caller nobody;
+  sched::patience& patience = my_view().patience;
   bool any = false;
   // Who finishes a job may come here again and find other workers.
   for (std::size_t i = 0;; ++i) {
@@ -276,7 +299,12 @@ bool worker_pool::pump() noexcept {
     if (i >= hands.size()) break;
     if (!hands[i]->has_message() && !hands[i]->has_changed()) continue;
     const std::shared_ptr<hand> one = hands[i];
-    for (int n = 0; n < messages_a_look && drain_one(one); ++n) any = true;
+    for (int n = 0; n < messages_a_look && drain_one(one); ++n) {
+      any = true;
+      patience.had_one();
+      if (n % messages_a_dispatch == messages_a_dispatch - 1) dispatch();
+    }
+    if (is_crowded_.load(std::memory_order_relaxed)) dispatch();
     if (one->has_changed()) {
       watch_stack(*one);
       watch_block(one);
@@ -308,7 +336,7 @@ bool worker_pool::drain_one(const std::shared_ptr<hand>& from, bool waits) noexc
           is_ordered = true;
           break;
         case wire::frame_receiver::got::broken:
-          zygote::global().kill(from->unique);
+          distrust(*from, "a ring that holds nonsense");
           return false;
       }
       if (!is_ordered && from->keeps_order()) {
@@ -372,11 +400,7 @@ void worker_pool::let_others_order() noexcept {
   }
 }
 
-// Under the mutex: the worker has what the message that was written names.
-void worker_pool::lend(hand& to, const workbench& on) {
-  for (const spec::reference& one : on.references) lend(to, one.what);
-}
-
+// Under the mutex: the worker has one handle more.
 void worker_pool::lend(hand& to, const base::id& what) {
   to.has_handles.store(true, std::memory_order_relaxed);
   if (is_array(what)) {
@@ -384,7 +408,7 @@ void worker_pool::lend(hand& to, const base::id& what) {
     return;
   }
   ++to.lent[what];
-  actor_names::global().lend(what, 1);
+  lend_name(what, 1);
 }
 
 void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noexcept {
@@ -392,23 +416,27 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
   try {
     const std::span<const std::byte> frame = on.frame.bytes();
     const result<const wire::message_view&> read = on.reader.read(frame);
-    if (!read) {
-      zygote::global().kill(from->unique);  // nonsense: it is not to be trusted
-      return;
-    }
+    if (!read) return distrust(*from, "a message that is none");
     settle_text(*from, read->head.request.low);
     array_tray arrays;
-    if (!receive_arrays(*from, handles_of(*read), arrays)) {
-      zygote::global().kill(from->unique);
-      return;
+    future_tray futures;
+    if (!receive_arrays(*from, handles_of(*read), arrays) ||
+        !receive_futures(*from, handles_of(*read), futures) ||
+        !has_all_shared(*from, handles_of(*read))) {
+      return distrust(*from, "a message about arrays or channels that it was never given");
     }
     const held_actor own(from->is_house() ? on_own_handles(*from, handles_of(*read)) : nullptr);
     if (const auto* const ended = std::get_if<wire::result_view>(&read->body)) {
+      if (is_future(read->head.request)) return on_owed(*from, read->head.request, *ended, frame);
       if (from->is_house() && on_actor_result(from, read->head.request.low, *ended, frame)) return;
       exec::job* const j = end_flight(*from, read->head, *ended);
       handled.now();
       if (j != nullptr) finish(j, *ended, frame);
-      if (is_crowded_.load(std::memory_order_relaxed)) dispatch();
+      if (frame.size() > long_message) dispatch();  // to read the next ones may take long, too
+    } else if (const auto* const item = std::get_if<wire::item_view>(&read->body)) {
+      on_item(from, read->head.request.low, *item);
+    } else if (const auto* const flow = std::get_if<wire::flow_view>(&read->body)) {
+      on_flow(*from, read->head.request.low, *flow);
     } else if (const auto* const asked = std::get_if<wire::ask_view>(&read->body)) {
       on_ask(from, read->head.request.low, *asked);
     } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&read->body);
@@ -423,10 +451,11 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
     } else if (const auto* const gone = std::get_if<wire::actor_end_view>(&read->body)) {
       on_actor_end(from, *gone);
     } else {
-      zygote::global().kill(from->unique);
+      distrust(*from, "a message that no worker sends");
     }
-  } catch (const std::bad_alloc&) {
-    zygote::global().kill(from->unique);  // what it said is lost; so is who waits for an answer
+  } catch (...) {
+    // What it said is lost; so is who waits for an answer.
+    distrust(*from, "a message that makes no sense, or that its node had no memory for");
   }
 }
 
@@ -476,99 +505,6 @@ void worker_pool::finish(exec::job* j, const wire::result_view& arrived,
   }
   j->ops->drop_arguments(j);
   j->finish(bits | exec::job_bits::claimed, 1);
-}
-
-void worker_pool::on_task(const std::shared_ptr<hand>& from, std::span<const std::byte> frame,
-                          const wire::message_view& arrived) {
-  const std::uint64_t request = arrived.head.request.low;
-  passed_job* j = nullptr;
-  bool is_stopped = false;
-  bool has_run = true;
-  try {
-    j = make_passed(frame, arrived);
-    j->worker = from->unique;
-    j->request = request;
-    // First, since who knows the job may end it.
-    j->answer.of = j;
-    j->answer.fire = [](exec::waiter* w) noexcept {
-      worker_pool::global().answer(static_cast<passed_job::ending*>(w)->of);
-    };
-    j->add_waiter(&j->answer);
-    const auto* const call = std::get_if<wire::call_view>(&arrived.body);
-    if (call != nullptr) address(*j, *from, *call);
-    const auto* const spawn = std::get_if<wire::spawn_view>(&arrived.body);
-    if (spawn != nullptr) adopt(*j, *from, *spawn);
-    const std::lock_guard lock(mutex_);
-    watch_places(*from);
-    from->asked[request] = j;
-    is_stopped = from->early_stops.erase(request) > 0;
-    has_run = charge_spent(*j);
-  } catch (...) {
-    const error failure = describe_current_exception(passed_job::ops.function);
-    if (j != nullptr) {  // it answers by itself
-      if (j->actor != nullptr) j->actor->unpin();
-      j->try_claim();
-      j->fail(failure, 1);
-      return;
-    }
-    const borrowed_workbench on;
-    write_failure(*on, {1, 1}, {1, request}, failure);
-    const std::lock_guard lock(mutex_);
-    from->down.send(on->writer.pieces(), on->writer.size_bytes());
-    from->down.bell();
-    return;
-  }
-  if (is_stopped) exec::cancel_job(j, true);
-  if (!has_run) {
-    j->withdraw(
-        error(errc::worker_lost,
-              "a task that an isolated worker asked for ended its worker, and the task that asked, "
-              "in each of its runs; mend what ends it, or raise max_retries"));
-  }
-  exec::watch_deadline(j);
-  if (exec::actor_core* const of = j->actor) {
-    if (is_passed_call(j)) {
-      of->send(j, j->caller);
-    } else {
-      start_guest(j);
-    }
-    of->unpin();
-    return;
-  }
-  exec::ready_task(j);
-  // It may be awaited since before it came: whoever saw that did not know it then.
-  const std::uint64_t awaits = from->line.page().awaits.load(std::memory_order_acquire);
-  if (wire::worker_page::request_of(awaits) == request && give_awaited(from, awaits)) {
-    from->down.bell();
-  }
-}
-
-// A task that a worker asked for has ended. Takes over the hold that was the worker's.
-void worker_pool::answer(passed_job* j) noexcept {
-  std::shared_ptr<hand> to;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(all_, [j](const std::shared_ptr<hand>& one) {
-      return one->unique == j->worker && !one->is_dead;
-    });
-    if (found != all_.end()) {
-      to = *found;
-      to->asked.erase(j->request);
-    }
-  }
-  if (to != nullptr) {
-    try {
-      const borrowed_workbench on;
-      write_passed_result(*on, j);
-      const std::lock_guard lock(mutex_);
-      lend(*to, *on);
-      to->down.send(on->writer.pieces(), on->writer.size_bytes());
-      to->down.bell();
-    } catch (...) {
-      zygote::global().kill(to->unique);  // it would wait for ever
-    }
-  }
-  j->drop();
 }
 
 }  // namespace manta::inline v0::node

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -20,13 +22,17 @@
 #include <manta/spec/error.hpp>
 
 #include "node/array_names.hpp"
+#include "node/future_names.hpp"
+#include "node/memory_use.hpp"
 #include "node/order_line.hpp"
 #include "node/passed_job.hpp"
 #include "node/worker_output.hpp"
 #include "node/zygote.hpp"
 #include "sched/early_deaths.hpp"
+#include "sched/patience.hpp"
 #include "sched/roster.hpp"
 #include "sched/worker_limits.hpp"
+#include "store/lane.hpp"
 #include "wire/frame_line.hpp"
 #include "wire/worker_line.hpp"
 
@@ -61,14 +67,22 @@
 namespace manta::inline v0::node {
 
 struct actor_question;
+struct carrier;
+class worker_things;
 
 class worker_pool final : public exec::outside {
  public:
   static worker_pool& global();
 
   /// Starts with a runtime whose isolation is `processes`, after the zygote and before the
-  /// executor. Throws std::system_error: no thread can be started.
-  void open(const config& settings);
+  /// executor: takes_all; or with the first call that needs it. Throws std::system_error: no thread
+  /// can be started.
+  void open(const config& settings, bool all_calls);
+  /// A runtime begins with these settings whose calls run in threads, unless they ask for workers.
+  void offer(const config& settings);
+  /// One of them does. Throws unsupported (no zygote can be made), cancelled (the runtime ends),
+  /// std::system_error.
+  void need();
   /// Ends what has not begun, waits for what runs, and lets the workers go. Harmless when not open.
   /// asks_to_stop: what runs is cancelled, as by stop().
   void close(bool asks_to_stop) noexcept;
@@ -101,6 +115,8 @@ class worker_pool final : public exec::outside {
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;
   bool gives_turn(exec::actor_core* /*to*/) noexcept override { return false; }
+  void flow(exec::job* generator, std::uint64_t taken, std::uint32_t credits) noexcept override;
+  void abandon(exec::job* generator) noexcept override;
 
  private:
   struct flight {
@@ -108,9 +124,12 @@ class worker_pool final : public exec::outside {
     exec::job* job = nullptr;
     bool is_written = false;  // its message is in the ring, or kept for it
     base::time_point stop_asked{};
+    std::int64_t memory_limit = 0;  // of its own; 0: none
+    std::int64_t had = 0;           // what the worker had then, once its task has left the stack
   };
   struct hand;
   struct tenant;
+  struct hosted;
   struct waiting {
     exec::job* job = nullptr;
     bool is_claimed = false;  // it was sent before
@@ -119,6 +138,7 @@ class worker_pool final : public exec::outside {
   struct view {
     std::uint64_t generation = 0;
     std::vector<std::shared_ptr<hand>> hands;
+    sched::patience patience;
   };
   static view& my_view() noexcept;
   const std::vector<std::shared_ptr<hand>>& look();
@@ -138,6 +158,7 @@ class worker_pool final : public exec::outside {
   void free_place(hand& of, flight& f) noexcept;
   void fail_flight(hand& of, std::uint64_t number, error reason) noexcept;
   bool pump() noexcept;
+  void make_room() noexcept;
   bool drain_one(const std::shared_ptr<hand>& from, bool waits = false) noexcept;
   void handle_in_order(const std::shared_ptr<hand>& from, workbench& on) noexcept;
   static void let_others_order() noexcept;
@@ -169,7 +190,7 @@ class worker_pool final : public exec::outside {
 
   // worker_pool_actors.cpp: actors
   std::shared_ptr<hand> house(exec::actor_core* core, exec::job* construction) noexcept;
-  std::shared_ptr<hand> evict(hand& from) noexcept;
+  std::unique_ptr<tenant> evict(hand& from) noexcept;
   void vacate(const std::shared_ptr<hand>& one) noexcept;
   static void note_gpus(hand& at, exec::actor_core& lives_there) noexcept;
   static error lost_error(const exec::actor_core& of) noexcept;
@@ -184,13 +205,12 @@ class worker_pool final : public exec::outside {
                        const wire::result_view& arrived, std::span<const std::byte> frame) noexcept;
   void finish_call(exec::job* call, const wire::result_view& arrived,
                    std::span<const std::byte> frame) noexcept;
-  static void lend(hand& to, const workbench& on);
   static void lend(hand& to, const base::id& what);
   void on_releases(hand& from, const wire::changes_view& changes) noexcept;
   exec::actor_core* on_own_handles(hand& from, std::span<const spec::reference> handles) noexcept;
   static void address(passed_job& j, const hand& from, const wire::call_view& call);
   void adopt(passed_job& j, hand& from, const wire::spawn_view& asked);
-  static void end_from_afar(const wire::actor_end_view& asked) noexcept;
+  void end_from_afar(hand& from, const wire::actor_end_view& asked) noexcept;
   bool stop_call(exec::job* j) noexcept;
   static void order_kill(hand& at) noexcept;
   void on_actor_end(const std::shared_ptr<hand>& from, const wire::actor_end_view& said) noexcept;
@@ -217,11 +237,50 @@ class worker_pool final : public exec::outside {
   void on_reservation(hand& from, std::uint64_t number, const wire::spawn_view& asked);
   void answer_handle(hand& to, std::uint64_t number, exec::actor_core* core);
   void answer_error(hand& to, std::uint64_t number, const error& why);
+  void refuse_answer(hand& to, const base::id& request) noexcept;
   void say_answer(hand& to, std::uint64_t number, const wire::result_view& answer) noexcept;
   void welcome(exec::actor_core& made, hand& to, const base::id& id);
   exec::actor_core* take_reserved(hand& from, const base::id& id) noexcept;
+  static void abandon_core(exec::actor_core& of, const error& why) noexcept;
   bool abandon_reserved(hand& from, const base::id& id, std::string_view why) noexcept;
   void forget_questions(hand& of) noexcept;
+
+  // worker_pool_things.cpp: channels and semaphores
+  bool has_all_shared(hand& of, std::span<const spec::reference> came) noexcept;
+  void on_thing(const std::shared_ptr<hand>& from, std::uint64_t number,
+                const wire::ask_view& asked);
+  std::shared_ptr<worker_things> things_of(const std::shared_ptr<hand>& of);
+  bool say_written(hand& to, std::uint64_t number,
+                   const std::function<void(workbench& on)>& write) noexcept;
+  void stop_waiting_tasks() noexcept;
+
+  // worker_pool_streams.cpp: generators
+  static bool is_generator(const exec::job* j) noexcept;
+  static bool has_yielded(exec::job* j) noexcept;
+  std::pair<hand*, std::uint64_t> place_of(const exec::job* j) noexcept;
+  static void say_order(hand& to, const worker_order& order) noexcept;
+  void abandon_passed(passed_job& generator) noexcept;
+  void begin_stream(hand& at, std::uint64_t number) noexcept;
+  static void abandon_all(hand& at) noexcept;
+  void on_flow(hand& from, std::uint64_t request, const wire::flow_view& said) noexcept;
+  static exec::job* under_way_at(hand& at, std::uint64_t number) noexcept;
+  void on_item(const std::shared_ptr<hand>& from, std::uint64_t number,
+               const wire::item_view& item);
+  void pass_item(hand& to, std::uint64_t request, const wire::item_view& item);
+  static error lost_generator(const std::string& name, pid_t pid, const std::string& how);
+
+  // worker_pool_hosts.cpp: what workers ask for that runs in this process
+  exec::actor_core* make_asked(const wire::spawn_view& asked);
+  bool is_hosted(hand& from, const wire::message_view& arrived);
+  void host(const std::shared_ptr<hand>& from, std::span<const std::byte> frame,
+            const wire::message_view& arrived);
+  static exec::actor_core* host_call(hosted& into, const wire::call_view& call);
+  void host_actor(hosted& into, hand& from, const wire::spawn_view& asked);
+  bool note_asked(hand& from, std::uint64_t request, exec::job* j) noexcept;
+  void note_next(std::uint64_t worker, std::uint64_t request, exec::job* j) noexcept;
+  bool runs_again(hosted& h) noexcept;
+  void answer(hosted* h) noexcept;
+  std::shared_ptr<hand> take_asked(std::uint64_t worker, std::uint64_t request) noexcept;
 
   // worker_pool_arrays.cpp: arrays
   bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);
@@ -231,6 +290,32 @@ class worker_pool final : public exec::outside {
   void grant_room(const std::shared_ptr<hand>& to, const worker_order& asked);
   void share_array_news() noexcept;
   bool release_arrays(hand& from, const base::id& what, std::uint32_t n);
+
+  // worker_pool_rest.cpp: arrays that have to come back first
+  void bring_back(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number,
+                  bool is_awaited) noexcept;
+  void wake_here(hand* at, const carrier& by, exec::job* j);
+
+  // worker_pool_trust.cpp: workers that say nonsense, or do not read
+  static void end_for(hand& from, const char* what) noexcept;
+  void distrust(hand& from, const char* what) noexcept;
+  static void check_lent(hand& from, const base::id& actor);
+  static void send_naming(hand& to, const workbench& on);
+  static void unlend(hand& to, const base::id& what) noexcept;
+  bool reply(hand& to, const workbench& on);
+  void reply_error(hand& to, const workbench& on);
+
+  // worker_pool_futures.cpp: futures inside of values
+  struct value_answer;
+  static bool adopt_future(hand& from, const base::id& id, std::uint64_t type);
+  bool receive_futures(hand& from, std::span<const spec::reference> came, future_tray& into);
+  void on_owed(hand& from, const base::id& id, const wire::result_view& arrived,
+               std::span<const std::byte> frame);
+  void forget_owed(hand& of, const error& why) noexcept;
+  void on_future_ask(const std::shared_ptr<hand>& from, std::uint64_t number,
+                     const wire::ask_view& asked);
+  void say_asked(hand& to, std::uint64_t number, bool is_asked);
+  void say_value(hand& to, std::uint64_t number, const future_names::found& of) noexcept;
 
   // worker_pool_life.cpp: workers
   std::shared_ptr<hand> make_hand(std::size_t place) noexcept;
@@ -256,7 +341,7 @@ class worker_pool final : public exec::outside {
   std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
   static void order_stop(hand& at, flight& f) noexcept;
   void enforce_stops() noexcept;
-  void hear_orders() noexcept;
+  void hear_orders(const hand* only = nullptr) noexcept;
 
   // worker_pool_guard.cpp: what workers print, and what they use
   void open_output(const config& settings);
@@ -267,8 +352,15 @@ class worker_pool final : public exec::outside {
   void wear_out(hand& of, bool gives_back) noexcept;
   void let_worn_go() noexcept;
   void guard_memory() noexcept;
+  void judge_memory(hand& one, const memory_use& used,
+                    const std::vector<sched::memory_user>& users);
+  static sched::worker_limits::measure measure(hand& of, const memory_use& used);
+  static bool is_alone(const hand& of) noexcept;
+  void note_room(hand& of) noexcept;
   std::string how_it_ended(hand& of, int status);
 
+  std::mutex opening_;             // before mutex_
+  std::optional<config> offered_;  // under opening_
   std::atomic<bool> is_open_{false};
   std::atomic<bool> is_closing_{false};
   std::atomic<std::uint64_t> generation_{1};
@@ -289,6 +381,7 @@ class worker_pool final : public exec::outside {
   std::array<std::deque<waiting>, 3> pending_;
   std::atomic<std::size_t> pending_count_{0};  // written under mutex_
   std::atomic<std::size_t> under_way_{0};      // written under mutex_
+  std::atomic<std::size_t> limited_{0};        // of these, and actors; written under mutex_
   std::atomic<int> failed_starts_{0};          // in a row
   // Runs that calls have cost which ended with their caller's worker; by id. See charge_spent.
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
@@ -297,6 +390,7 @@ class worker_pool final : public exec::outside {
   sched::worker_limits limits_;      // the runtime's
   base::time_point next_measure_{};  // the collector's
   worker_output output_;
+  std::unique_ptr<store::lane> restorer_;  // between open and close
   std::thread collector_;
   exec::parker collector_sleep_;
   std::atomic<bool> collector_parked_{false};

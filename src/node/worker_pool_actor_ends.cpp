@@ -89,6 +89,7 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
   exec::actor_core* core = nullptr;
   bool was_left = false;
   std::vector<exec::job*> left;
+  std::unique_ptr<tenant> was;
   {
     const std::lock_guard lock(mutex_);
     tenant* const t = from->lives_here.get();
@@ -97,13 +98,13 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
     if (core != nullptr) {
       was_left = t->is_left;
       left = calls_of(*t);
-      evict(*from);
+      was = evict(*from);
     }
   }
   if (core == nullptr) {
     const bool was_reserved = said.reason == end_reason::constructor_failed &&
                               abandon_reserved(*from, said.actor, said.message);
-    if (!was_reserved) end_from_afar(said);
+    if (!was_reserved) end_from_afar(*from, said);
     return;
   }
   error why = error::out_of_memory();
@@ -129,10 +130,20 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
   core->unpin();
 }
 
-// What runs in a worker asks for the end of an actor that lives elsewhere.
-void worker_pool::end_from_afar(const wire::actor_end_view& asked) noexcept {
+// What runs in a worker asks for the end of an actor that lives elsewhere. One that it has let go
+// of meanwhile, or that was its own, has ended or is none of its business.
+void worker_pool::end_from_afar(hand& from, const wire::actor_end_view& asked) noexcept {
   exec::actor_core* const of = actor_names::global().find(asked.actor);
   if (of == nullptr) return;
+  bool is_lent = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_lent = from.lent.contains(asked.actor);
+    if (!is_lent && asked.reason == end_reason::killed) {
+      end_for(from, "the end of an actor that it was never given");
+    }
+  }
+  if (!is_lent) return of->unpin();
   try {
     if (asked.reason == end_reason::killed) {
       of->kill();
@@ -154,8 +165,7 @@ void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noe
       if (one.kind == wire::change_kind::release && release_arrays(from, one.object, one.count)) {
         continue;
       }
-      zygote::global().kill(from.unique);
-      return;
+      return distrust(from, "handles of an array given back that it has not");
     }
     bool is_last = false;
     {
@@ -163,8 +173,7 @@ void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noe
       const auto found = from.lent.find(one.object);
       if (found == from.lent.end() || found->second < one.count ||
           one.kind != wire::change_kind::release) {
-        zygote::global().kill(from.unique);  // nonsense: it is not to be trusted
-        return;
+        return end_for(from, "handles given back that it has not");
       }
       found->second -= one.count;
       is_last = found->second == 0;
@@ -173,7 +182,7 @@ void worker_pool::on_releases(hand& from, const wire::changes_view& changes) noe
     if (is_last) {
       abandon_reserved(from, one.object, "its isolated worker let go of it before it was made");
     }
-    actor_names::global().give_back(one.object, one.count);
+    give_back_name(one.object, one.count);
   }
 }
 
@@ -267,14 +276,18 @@ void worker_pool::close_actors() noexcept {
 
 // The runtime has ended: nobody answers any more.
 void worker_pool::forget_actors() noexcept {
-  const std::lock_guard lock(mutex_);
-  vacant_.clear();
-  for (const auto& one : all_) {
-    if (one->lives_here == nullptr) continue;
-    exec::actor_core* const core = one->lives_here->core;
-    evict(*one);
-    actor_names::global().forget(core);
-    core->unpin();  // never the last: who ends them all comes later
+  for (;;) {
+    std::unique_ptr<tenant> was;
+    {
+      const std::lock_guard lock(mutex_);
+      vacant_.clear();
+      const auto next = std::ranges::find_if(
+          all_, [](const std::shared_ptr<hand>& one) { return one->lives_here != nullptr; });
+      if (next == all_.end()) return;
+      was = evict(**next);
+    }
+    actor_names::global().forget(was->core);
+    was->core->unpin();  // never the last: who ends them all comes later
   }
 }
 

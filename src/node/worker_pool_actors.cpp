@@ -39,6 +39,15 @@
 
 namespace manta::inline v0::node {
 
+namespace {
+
+// While more calls and tasks than these are under way, who calls takes what came, each so many
+// calls.
+constexpr std::size_t calls_ahead = 64;
+constexpr std::uint64_t calls_a_look = 16;
+
+}  // namespace
+
 // ---- making one
 
 // A worker for an actor that has none; null: there is none.
@@ -65,6 +74,8 @@ std::shared_ptr<worker_pool::hand> worker_pool::house(exec::actor_core* core,
     made->first = made->construction_number + 1;
     to->lives_here = std::move(made);
     note_gpus(*to, *core);
+    to->line.page().actor_had.store(0, std::memory_order_relaxed);
+    if (core->memory_limit() > 0) ++limited_;
     core->pin();
     core->seat = to.get();
     ++under_way_;
@@ -80,9 +91,9 @@ void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexc
                     "memory, or no descriptor or process is left; raise those limits");
   try {
     if (!is_passed(construction)) {
-      if (const error* const inherited = carrier_of(construction)->failure(construction)) {
-        inherited->raise();
-      }
+      const carrier& by = *carrier_of(construction);
+      if (const error* const inherited = by.failure(construction)) inherited->raise();
+      wake_here(nullptr, by, construction);
     }
     if (const std::shared_ptr<hand> to = house(of, construction)) {
       if (send_spawn(*to, of, construction)) {
@@ -95,9 +106,13 @@ void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexc
     why = describe_current_exception(construction->ops->function);
   }
   std::shared_ptr<hand> unused;
+  std::unique_ptr<tenant> was;
   {
     const std::lock_guard lock(mutex_);
-    if (of->seat != nullptr) unused = evict(*static_cast<hand*>(of->seat));
+    if (of->seat != nullptr) {
+      unused = static_cast<hand*>(of->seat)->shared_from_this();
+      was = evict(*unused);
+    }
   }
   if (unused != nullptr) vacate(unused);
   construction->fail(std::move(why), 1);
@@ -140,21 +155,22 @@ bool worker_pool::send_spawn(hand& to, exec::actor_core* of, exec::job* construc
   tenant& t = *to.lives_here;
   t.restarts_left = of->restarts();
   t.spawn_again = std::move(again);
-  lend(to, *on);
+  send_naming(to, *on);
   t.is_sent = true;
-  to.down.send(on->writer.pieces(), on->writer.size_bytes());
   to.down.bell();
   if (of->is_stopping()) order_kill(to);  // it was killed meanwhile
   return true;
 }
 
-// Under the mutex: the hand has no actor any more, and the actor no hand. Its pin is the caller's.
-std::shared_ptr<worker_pool::hand> worker_pool::evict(hand& from) noexcept {
-  tenant& t = *from.lives_here;
+// Under the mutex: the hand has no actor any more, and the actor no hand. Its pin is the caller's,
+// and so is what is left of it, which goes without the mutex: it may hold the last handles to other
+// actors.
+std::unique_ptr<worker_pool::tenant> worker_pool::evict(hand& from) noexcept {
+  const tenant& t = *from.lives_here;
   t.core->seat = nullptr;
+  if (t.core->memory_limit() > 0) --limited_;
   under_way_ -= t.under_way + (t.construction != nullptr ? 1 : 0) + (t.is_left ? 1 : 0);
-  from.lives_here = nullptr;
-  return from.shared_from_this();
+  return std::move(from.lives_here);
 }
 
 // A worker without its actor waits for the next one, or goes.
@@ -163,7 +179,8 @@ void worker_pool::vacate(const std::shared_ptr<hand>& one) noexcept {
     const std::lock_guard lock(mutex_);
     if (one->is_dead) return;
     try {
-      if (vacant_.size() < target_ && !one->has_used_gpus) {
+      const bool stays = vacant_.size() < target_ || !one->owed.empty();
+      if (stays && !one->has_used_gpus) {
         vacant_.push_back(one);
         return;
       }
@@ -189,6 +206,7 @@ void worker_pool::forward(exec::actor_core* to, exec::job* call, bool has_more) 
   if (by != nullptr) {
     send_call(std::move(by), call, number, has_more);
     wake_collector();
+    if (number % calls_a_look == 0 && under_way_.load() > calls_ahead) make_room();
   } else if (number == 0) {
     call->fail(is_closing_.load(std::memory_order_relaxed) ? ended_error() : lost_error(*to), 1);
     to->ended_elsewhere();
@@ -275,14 +293,15 @@ bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
     if (is_passed(call)) {
       write_passed(*on, passed_job::self(call), {to.unique, number});
     } else {
-      if (const error* const inherited = carrier_of(call)->failure(call)) inherited->raise();
+      const carrier& by = *carrier_of(call);
+      if (const error* const inherited = by.failure(call)) inherited->raise();
+      wake_here(&to, by, call);
       write_call(*on, call, actor, {to.unique, number});
     }
     const std::lock_guard lock(mutex_);
     if (!is_ours()) return false;
     if (to.is_dead) return true;  // who makes the actor anew sends it
-    lend(to, *on);
-    to.down.send(on->writer.pieces(), on->writer.size_bytes());
+    send_naming(to, *on);
     if (!has_more) to.down.bell();
   } catch (...) {
     error why = describe_current_exception(call->ops->function);

@@ -14,6 +14,13 @@
 
 namespace manta::inline v0::node {
 
+namespace {
+
+// Behind what the socket holds: a worker's second thread reads that whatever its task does.
+constexpr std::size_t most_late_orders = 65'536;
+
+}  // namespace
+
 // What arrays in a message from the worker are here, held until the message has had its effect.
 // False: nonsense.
 bool worker_pool::receive_arrays(hand& from, std::span<const spec::reference> came,
@@ -64,6 +71,11 @@ void worker_pool::grant_room(const std::shared_ptr<hand>& to, const worker_order
   }
   const std::lock_guard lock(mutex_);
   if (to->is_dead) return;
+  if (to->arrays.late_count() > most_late_orders) {
+    return end_for(*to,
+                   "more unread answers than its node keeps; it asks for room and does not "
+                   "read");
+  }
   if (said.value != 0) to->arrays.grant(std::move(room), said.value);
   to->arrays.say(said, -1, to->socket, why);
 }
@@ -75,20 +87,34 @@ bool worker_pool::is_of_arrays(const std::shared_ptr<hand>& from, came_order& ca
     rooms.emplace_back(from, came.order);
     return true;
   }
+  if (came.order.what == worker_order::kind::drop) {
+    from->arrays.let_go(came.order.number);
+    return true;
+  }
   if (came.order.what != worker_order::kind::segment) return false;
   if (!from->arrays.file_came(came.order.number, std::move(came.file))) {
-    zygote::global().kill(from->unique);  // nonsense: it is not to be trusted
+    end_for(*from, "the memory of an array for which it was given no room");
   }
   return true;
 }
 
 // Tells workers which segments are empty, and what had no room in their sockets.
 void worker_pool::share_array_news() noexcept {
+  try {
+    array_home::global().tidy_shelves(base::now());
+  } catch (const std::bad_alloc&) {
+    // They stay on the shelves.
+  }
   const std::vector<std::uint64_t> gone = array_home::global().take_gone();
+  std::vector<std::shared_ptr<const store::segment_view>> unmapped;  // without the lock
+  std::vector<lent_array> not_sent;  // of one worker, ends without the lock
   const std::lock_guard lock(mutex_);
   for (const auto& one : all_) {
+    if (not_sent.empty()) not_sent.swap(one->not_sent);
     try {
-      for (const std::uint64_t segment : gone) one->arrays.segment_gone(segment, one->socket);
+      for (const std::uint64_t segment : gone) {
+        unmapped.push_back(one->arrays.segment_gone(segment, one->socket));
+      }
     } catch (const std::bad_alloc&) {
       // It keeps its mapping.
     }

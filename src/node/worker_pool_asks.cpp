@@ -41,18 +41,13 @@ void worker_pool::answer_handle(hand& to, std::uint64_t number, exec::actor_core
     on->references.clear();
     if (core != nullptr) {
       spec::reference named;
-      named.what = actor_names::global().name(core, 0);
+      named.what = actor_names::global().name_here(core);
       named.kind = spec::reference_kind::actor;
       on->references.push_back(named);
       value.references = on->references;
     }
     write_answer(*on, {1, number}, value);
-    const std::lock_guard lock(mutex_);
-    if (!to.is_dead) {
-      lend(to, *on);
-      to.down.send(on->writer.pieces(), on->writer.size_bytes());
-      to.down.bell();
-    }
+    reply(to, *on);
   } catch (...) {
     if (core != nullptr) core->drop_handle();
     throw;
@@ -63,10 +58,19 @@ void worker_pool::answer_handle(hand& to, std::uint64_t number, exec::actor_core
 void worker_pool::answer_error(hand& to, std::uint64_t number, const error& why) {
   const borrowed_workbench on;
   write_failure(*on, {1, 1}, {1, number}, why);
-  const std::lock_guard lock(mutex_);
-  if (to.is_dead) return;
-  to.down.send(on->writer.pieces(), on->writer.size_bytes());
-  to.down.bell();
+  reply_error(to, *on);
+}
+
+// In a handler of what kept an answer from going: the worker is told that, or ended, since it would
+// wait for ever.
+void worker_pool::refuse_answer(hand& to, const base::id& request) noexcept {
+  try {
+    const borrowed_workbench on;
+    write_failure(*on, {1, 1}, request, describe_current_exception("an answer to a worker"));
+    reply_error(to, *on);
+  } catch (...) {
+    distrust(to, "no memory was left for an answer that it waits for");
+  }
 }
 
 // By whichever thread has the answer.
@@ -74,16 +78,14 @@ void worker_pool::say_answer(hand& to, std::uint64_t number,
                              const wire::result_view& answer) noexcept {
   try {
     const borrowed_workbench on;
+    on->references.clear();
     const result<void> written = on->writer.write({{1, number}, 1, 0}, answer);
     if (!written) {
       return answer_error(to, number, error(errc::encode_failed, written.error().message()));
     }
-    const std::lock_guard lock(mutex_);
-    if (to.is_dead) return;
-    to.down.send(on->writer.pieces(), on->writer.size_bytes());
-    to.down.bell();
+    reply(to, *on);
   } catch (...) {
-    zygote::global().kill(to.unique);  // it would wait for ever
+    refuse_answer(to, {1, number});
   }
 }
 
@@ -92,6 +94,10 @@ void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number
   try {
     if (asked.what == wire::question::find_actor) {
       return on_find(*from, number, value_of_question<actor_question>(asked));
+    }
+    if (asked.what == wire::question::thing) return on_thing(from, number, asked);
+    if (asked.what == wire::question::future_value || asked.what == wire::question::cancel_future) {
+      return on_future_ask(from, number, asked);
     }
     std::shared_ptr<worker_facts> facts;
     {
@@ -107,7 +113,7 @@ void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number
     }
     facts->ask(number, asked);
   } catch (...) {
-    zygote::global().kill(from->unique);  // nonsense, or no memory to answer
+    distrust(*from, "a question that makes no sense, or that its node had no memory to answer");
   }
 }
 
@@ -130,12 +136,9 @@ void worker_pool::on_reservation(hand& from, std::uint64_t number, const wire::s
     const std::lock_guard lock(mutex_);
     is_nonsense = is_nonsense || from.lent.contains(asked.actor);
   }
-  if (is_nonsense) {
-    zygote::global().kill(from.unique);
-    return;
-  }
+  if (is_nonsense) return distrust(from, "the reservation of an actor that is not its own");
   try {
-    made = make_guest(asked);
+    made = make_asked(asked);
     living = made->take_name(asked.may_exist);
     if (living == nullptr) {
       {
@@ -144,12 +147,12 @@ void worker_pool::on_reservation(hand& from, std::uint64_t number, const wire::s
       }
       welcome(*made, from, asked.actor);
     } else {
-      made->discard();
+      drop_core(made);
     }
   } catch (...) {
     const error why = describe_current_exception("spawn");
     take_reserved(from, asked.actor);
-    if (made != nullptr) made->discard();
+    if (made != nullptr) drop_core(made);
     return answer_error(from, number, why);
   }
   answer_handle(from, number, living);
@@ -159,6 +162,7 @@ void worker_pool::on_reservation(hand& from, std::uint64_t number, const wire::s
 void worker_pool::welcome(exec::actor_core& made, hand& to, const base::id& id) {
   actor_names::global().set(&made, id, 1);
   try {
+    actor_names::global().watch_end(&made);
     const std::lock_guard lock(mutex_);
     to.has_handles.store(true, std::memory_order_relaxed);
     ++to.lent[id];
@@ -182,21 +186,31 @@ bool worker_pool::abandon_reserved(hand& from, const base::id& id, std::string_v
   exec::actor_core* const core = take_reserved(from, id);
   if (core == nullptr) return false;
   try {
-    core->abandon_start(error(errc::actor_lost, std::string(why)));
+    abandon_core(*core, error(errc::actor_lost, std::string(why)));
   } catch (const std::bad_alloc&) {
-    core->abandon_start(error::out_of_memory());
+    abandon_core(*core, error::out_of_memory());
   }
   return true;
+}
+
+// It will never be made.
+void worker_pool::abandon_core(exec::actor_core& of, const error& why) noexcept {
+  const auto release = of.kind().release;
+  if (!of.is_elsewhere() && release != nullptr) release(&of);
+  of.abandon_start(why);
 }
 
 // The worker is gone, or the runtime ends: what it had asked for is forgotten.
 void worker_pool::forget_questions(hand& of) noexcept {
   std::shared_ptr<worker_facts> facts;
+  std::shared_ptr<worker_things> things;
   {
     const std::lock_guard lock(mutex_);
     facts = std::move(of.facts);
+    things = std::move(of.things);
   }
   if (facts != nullptr) facts->end();
+  if (things != nullptr) things->end();
   for (;;) {
     base::id next;
     {

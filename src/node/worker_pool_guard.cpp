@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -42,6 +39,9 @@ void worker_pool::settle_text(hand& of, std::uint64_t number) noexcept {
 }
 
 namespace {
+
+// Each some 20 ms after the one before.
+constexpr int looks_before_it_goes = 10;
 
 std::string name_of(const exec::job& j) {
   const exec::call_extra& with = *j.extra();
@@ -84,17 +84,28 @@ worker_output::speaker worker_pool::speaker_of(std::uint64_t worker) {
 
 // ---- workers that go
 
-// A worker has nothing to do, and another one is busy for long with tasks behind it.
+// A worker has nothing to do, and another one is busy for long with tasks behind it. Or none has
+// nothing to do, but the others wait or have died: then there is another one first.
 void worker_pool::help_idle() noexcept {
-  const std::lock_guard lock(mutex_);
-  const std::size_t idle = roster_.idle();
-  const std::size_t loaded = roster_.most_loaded();
-  const bool has_work = idle != sched::roster::nobody && loaded != sched::roster::nobody;
-  for (const auto& one : hands_) {
-    if (one == nullptr) continue;
-    const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
-    if (has_work && one->number == loaded && is_slow && !has_pending()) take_back(*one);
+  bool is_one_missing = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::size_t idle = roster_.idle();
+    const std::size_t loaded = roster_.most_loaded();
+    for (const auto& one : hands_) {
+      if (one == nullptr) continue;
+      const bool is_slow = one->results == std::exchange(one->results_at_tick, one->results);
+      if (!is_slow || one->number != loaded || has_pending()) continue;
+      if (idle != sched::roster::nobody) take_back(*one);
+      // One that has not begun yet is about to: who takes its tasks away then gets no further.
+      const bool is_busy = std::ranges::any_of(one->flights, [&one](const flight& f) {
+        return f.number != 0 && one->line.page().is(f.number, wire::slot_state::running);
+      });
+      is_one_missing = is_busy && idle == sched::roster::nobody && roster_.wants_worker();
+    }
+    if (is_closing_.load(std::memory_order_relaxed)) return;
   }
+  if (is_one_missing) add_worker();
 }
 
 void worker_pool::let_surplus_go() noexcept {
@@ -102,7 +113,12 @@ void worker_pool::let_surplus_go() noexcept {
   const std::size_t surplus = roster_.surplus();
   if (surplus == sched::roster::nobody) return;
   const std::shared_ptr<hand> one = hands_[surplus];
-  if (one == nullptr || one->is_let_go || !one->off_stack.empty() || !one->asked.empty()) return;
+  if (one == nullptr || one->is_let_go || !one->off_stack.empty()) return;
+  if (!one->asked.empty() || !one->owed.empty()) return;
+  // What has ended may still be destroyed there: frames of generators, values.
+  const bool is_quiet = one->results == std::exchange(one->results_at_look, one->results);
+  one->quiet_looks = is_quiet ? one->quiet_looks + 1 : 0;
+  if (one->quiet_looks < looks_before_it_goes) return;
   one->is_let_go = true;
   roster_.blocked(one->number, true);  // it gets nothing more
   zygote::global().kill(one->unique);
@@ -121,7 +137,7 @@ void worker_pool::let_worn_go() noexcept {
   for (const auto& one : hands_) {
     if (one == nullptr || !one->is_worn || one->is_let_go) continue;
     const bool is_empty = roster_.under_way(one->number) == 0 && one->off_stack.empty();
-    if (!is_empty || !one->asked.empty()) continue;
+    if (!is_empty || !one->asked.empty() || !one->owed.empty()) continue;
     one->is_let_go = true;
     zygote::global().kill(one->unique);
   }
@@ -137,19 +153,6 @@ void worker_pool::set_limits(const config& settings) {
 
 namespace {
 
-// 0: it is gone, or has no pid yet.
-std::int64_t resident_bytes(std::int64_t pid) noexcept {
-  std::array<char, 64> name{};
-  std::snprintf(name.data(), name.size(), "/proc/%lld/statm", static_cast<long long>(pid));
-  std::FILE* const file = pid > 0 ? std::fopen(name.data(), "re") : nullptr;
-  if (file == nullptr) return 0;
-  long long total = 0;
-  long long resident = 0;
-  const int found = std::fscanf(file, "%lld %lld", &total, &resident);
-  std::fclose(file);
-  return found == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
-}
-
 std::string shown_user(const worker_output::speaker& one, std::uint64_t worker) {
   return one.name.empty() ? fmt::format("worker {}, pid {}", worker, one.pid)
                           : fmt::format("{} (worker {}, pid {})", one.name, worker, one.pid);
@@ -161,44 +164,74 @@ std::string shown_user(const worker_output::speaker& one, std::uint64_t worker) 
 // else begins there meanwhile, and only what runs can have cost it its life.
 void worker_pool::guard_memory() noexcept {
   constexpr auto between = std::chrono::milliseconds(250);
-  if (!limits_.measures_memory() || base::now() < next_measure_) return;
+  const bool has_limits = limits_.measures_memory() || limited_.load() > 0;
+  if (!has_limits || base::now() < next_measure_) return;
   next_measure_ = base::after(between);
   try {
     const std::vector<std::shared_ptr<hand>> all = look();
-    std::vector<std::int64_t> used;
+    std::vector<memory_use> used;
     std::vector<sched::memory_user> users;
     used.reserve(all.size());
     users.reserve(all.size());
     for (const auto& one : all) {
-      used.push_back(resident_bytes(one->line.page().pid.load(std::memory_order_relaxed)));
+      used.push_back(memory_use_of(one->line.page().pid.load(std::memory_order_relaxed)));
     }
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      users.push_back({shown_user(speaker_at(*all[i]), all[i]->unique), used[i]});
+      users.push_back({shown_user(speaker_at(*all[i]), all[i]->unique), used[i].resident});
     }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      hand& one = *all[i];
-      if (one.is_dead || one.is_let_go || !one.why.empty()) continue;
-      const bool has_actor = one.lives_here != nullptr;
-      if (one.is_house() && !has_actor) continue;  // it has no tasks to be kept from
-      const bool is_busy = has_actor || speaker_at(one).number != 0 || !one.off_stack.empty();
-      const auto todo = limits_.judge({used[i], is_busy, has_actor});
-      if (todo == sched::worker_limits::verdict::keep) continue;
-      if (!one.is_house()) wear_out(one, true);
-      if (todo != sched::worker_limits::verdict::end) continue;
-      one.why = sched::describe_overuse(used[i], limits_.memory_bytes, users);
-      zygote::global().kill(one.unique);
-    }
+    for (std::size_t i = 0; i < all.size(); ++i) judge_memory(*all[i], used[i], users);
   } catch (const std::bad_alloc&) {
     // The next look.
   }
+}
+
+// Under the mutex. Of several tasks with a limit in one worker, which all but one are suspended,
+// the one that is furthest past its own.
+sched::worker_limits::measure worker_pool::measure(hand& of, const memory_use& used) {
+  sched::worker_limits::measure out{.resident_bytes = used.resident};
+  const wire::worker_page& page = of.line.page();
+  const auto look_at = [&](std::int64_t limit, std::int64_t had) {
+    if (limit <= 0 || had <= 0) return;
+    const std::int64_t own = used.own - had;
+    if (out.own_limit > 0 && own - limit <= out.own_bytes - out.own_limit) return;
+    out.own_bytes = own;
+    out.own_limit = limit;
+  };
+  if (of.lives_here != nullptr) {
+    out.has_actor = out.is_busy = true;
+    look_at(of.lives_here->core->memory_limit(), page.actor_had.load(std::memory_order_acquire));
+    return out;
+  }
+  out.is_busy = speaker_at(of).number != 0 || !of.off_stack.empty();
+  for (std::size_t i = 0; i < of.flights.size(); ++i) {
+    const flight& f = of.flights[i];
+    if (f.number == 0 || !page.is(f.number, wire::slot_state::running)) continue;
+    look_at(f.memory_limit, page.had[i].load(std::memory_order_acquire));
+  }
+  for (const auto& [number, f] : of.off_stack) look_at(f.memory_limit, f.had);
+  return out;
+}
+
+// Under the mutex.
+void worker_pool::judge_memory(hand& one, const memory_use& used,
+                               const std::vector<sched::memory_user>& users) {
+  if (one.is_dead || one.is_let_go || !one.why.empty()) return;
+  if (one.is_house() && one.lives_here == nullptr) return;  // it has no tasks to be kept from
+  const sched::worker_limits::measure found = measure(one, used);
+  const auto todo = limits_.judge(found);
+  if (todo == sched::worker_limits::verdict::keep) return;
+  if (!one.is_house()) wear_out(one, true);
+  if (todo != sched::worker_limits::verdict::end) return;
+  one.why = limits_.describe(found, users);
+  zygote::global().kill(one.unique);
 }
 
 // What ended a worker, for people.
 std::string worker_pool::how_it_ended(hand& of, int status) {
   const std::lock_guard lock(mutex_);
   if (!of.why.empty()) return of.why;
-  return describe_end(status) + describe_crash(of.line.page());
+  return describe_end(status) + describe_crash(of.line.page(), zygote::global().image());
 }
 
 }  // namespace manta::inline v0::node

@@ -42,6 +42,8 @@ constexpr int most_failed_starts = 1000;
 // Workers that are started before anything asks for them.
 constexpr int most_early_workers = 64;
 constexpr std::size_t most_spent = 10000;
+// Looks at the end until tasks that wait are asked to stop once more.
+constexpr int rounds_a_stop = 50;
 
 // Told apart from every worker this process ever had.
 std::uint64_t next_unique() noexcept {
@@ -51,7 +53,7 @@ std::uint64_t next_unique() noexcept {
 
 }  // namespace
 
-void worker_pool::open(const config& settings) {
+void worker_pool::open(const config& settings, bool all_calls) {
   {
     const std::lock_guard lock(mutex_);
     roster_ = sched::roster({.target = static_cast<std::size_t>(settings.workers)});
@@ -68,13 +70,22 @@ void worker_pool::open(const config& settings) {
   collector_sleep_.reset();
   set_limits(settings);
   open_output(settings);
-  for (int i = 0; i < std::min(settings.workers, most_early_workers); ++i) add_worker();
+  // Where few calls need one, they come with these.
+  const int early = all_calls ? std::min(settings.workers, most_early_workers) : 0;
+  for (int i = 0; i < early; ++i) add_worker();
+  restorer_ = std::make_unique<store::lane>();
+  takes_all = all_calls;
   collector_ = std::thread([this] { collect(); });
   is_open_.store(true, std::memory_order_release);
+  exec::knows_names.store(&names_of_node());
   exec::elsewhere.store(this, std::memory_order_release);
 }
 
 void worker_pool::close(bool asks_to_stop) noexcept {
+  {
+    const std::lock_guard lock(opening_);
+    offered_.reset();
+  }
   if (!is_open()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -83,7 +94,8 @@ void worker_pool::close(bool asks_to_stop) noexcept {
       if (one != nullptr) take_back(*one);
     }
     for (const auto& one : all_) {
-      if (!asks_to_stop) break;
+      abandon_all(*one);
+      if (!asks_to_stop) continue;
       for (flight& f : one->flights) order_stop(*one, f);
       for (auto& [number, f] : one->off_stack) order_stop(*one, f);
     }
@@ -92,14 +104,16 @@ void worker_pool::close(bool asks_to_stop) noexcept {
   close_actors();
   wake_collector();
   exec::parker nap;
-  for (;;) {
+  for (int round = 0;; ++round) {
     {
       const std::lock_guard lock(mutex_);
       if (under_way_ == 0 && !has_pending()) break;
     }
     cancel_pending();
+    if (round % rounds_a_stop == 0) stop_waiting_tasks();
     if (!pump()) nap.park_until(base::after(100us));
   }
+  restorer_ = nullptr;
   collector_ends_.store(true);
   collector_sleep_.signal();
   collector_.join();
@@ -115,7 +129,8 @@ void worker_pool::close(bool asks_to_stop) noexcept {
   for (const auto& one : left) {
     zygote::global().kill(one->unique);
     forget_questions(*one);
-    for (const auto& [id, n] : one->lent) actor_names::global().give_back(id, n);
+    forget_owed(*one, ended_error());
+    for (const auto& [id, n] : one->lent) give_back_name(id, n);
     static_cast<void>(one->arrays.leave());
   }
   // Until the last of them is gone: nothing is left behind.
@@ -279,6 +294,26 @@ std::uint64_t worker_pool::collect_lost(hand& dead, std::vector<flight>& lost) n
   return culprit;
 }
 
+namespace {
+
+// A future of it left the worker that asked for it.
+bool is_wanted_by_others(const exec::job& j) noexcept {
+  return (j.word() & exec::job_bits::named) != 0;
+}
+
+error lost_value_error(const std::string& how) noexcept {
+  try {
+    return error(errc::worker_lost,
+                 fmt::format("a future inside of a value: the isolated worker that was to make its "
+                             "value ended with {}; let a task make it, which is run again",
+                             how));
+  } catch (const std::bad_alloc&) {
+    return error::out_of_memory();
+  }
+}
+
+}  // namespace
+
 // Everything it said is heard first; then what it had is given to others.
 void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
                            const std::string& how) noexcept {
@@ -300,6 +335,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
     const std::uint64_t culprit = collect_lost(*dead, lost);
     for (const auto& [request, j] : dead->asked) {
       if (is_passed_spawn(j)) continue;  // it ends with the handles that the worker had
+      if (is_wanted_by_others(*j)) continue;
       j->hold();
       orphans.emplace_back(j);
     }
@@ -320,9 +356,14 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
   if (dead->is_house()) on_tenant_death(*dead, how);
   for (const flight& f : lost) fail_lost(f, dead->pid, how);
   // Nobody wants what it asked for and did not live to get: a run of its task asks anew.
-  for (const exec::job_ref& one : orphans) one->withdraw(exec::cancelled_error());
+  for (const exec::job_ref& one : orphans) {
+    const bool is_stream = is_passed(one.get()) && is_generator(one.get());
+    if (one->withdraw(exec::cancelled_error()) || !is_stream) continue;
+    abandon_passed(*passed_job::self(one.get()));
+  }
   forget_questions(*dead);
-  for (const auto& [id, n] : had) actor_names::global().give_back(id, n);
+  forget_owed(*dead, lost_value_error(how));
+  for (const auto& [id, n] : had) give_back_name(id, n);
   had_arrays.clear();
   if (is_hopeless) {
     give_up_pending(
@@ -338,12 +379,13 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
   std::erase_if(lost, [&](flight& f) {
     const bool is_own = is_passed(f.job) && passed_job::self(f.job)->worker == dead.unique;
     try {
+      if (has_yielded(f.job)) return false;
       if (is_own) {
         // It ran on its caller's stack, who asks anew when it runs again: what that costs is noted.
         const passed_job& child = *passed_job::self(f.job);
         if (spent_.size() >= most_spent) spent_.clear();
         if (f.number == culprit) spent_[child.id.low] = f.job->extra()->attempt + 1;
-        return false;
+        if (!is_wanted_by_others(child)) return false;
       }
       if (f.number == culprit && !dead.is_let_go && !takes_retry(f)) return false;
       put_pending({f.job, true}, true);
@@ -387,6 +429,10 @@ void worker_pool::fail_lost(const flight& f, pid_t pid, const std::string& how) 
                                     "(pid {}) was ended",
                                     name, pid)),
                   1);
+      return;
+    }
+    if (has_yielded(f.job)) {
+      f.job->fail(lost_generator(name, pid, how), 1);
       return;
     }
     f.job->fail(

@@ -22,6 +22,15 @@ namespace {
 // A worker that was asked to stop a task and has not is killed.
 constexpr std::chrono::milliseconds time_to_stop{900};
 constexpr std::size_t most_early_stops = 4096;
+// Of one worker at a time: the others have their turn, and the lock is free meanwhile. A socket
+// holds fewer, so one look hears all that went before a message.
+constexpr int orders_a_look = 1024;
+
+bool is_for_node(worker_order::kind what) noexcept {
+  using kind = worker_order::kind;
+  return what == kind::stop || what == kind::end || what == kind::abandon ||
+         what == kind::segment || what == kind::room;
+}
 
 }  // namespace
 
@@ -83,16 +92,22 @@ std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
   return {nullptr, nullptr};
 }
 
-// Workers ask that what they called is stopped.
-void worker_pool::hear_orders() noexcept {
-  std::vector<std::pair<exec::job_ref, bool>> asked;
+// Workers ask that what they called is stopped, and for room. Null: any of them.
+void worker_pool::hear_orders(const hand* only) noexcept {
+  std::vector<std::pair<exec::job_ref, worker_order::kind>> asked;
   room_requests rooms;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& one : all_) {
+      if (only != nullptr && one.get() != only) continue;
       came_order came;
       const worker_order& order = came.order;
-      while (receive_order(one->socket, order_way::at_once, came) == got_order::order) {
+      for (int n = 0; n < orders_a_look; ++n) {
+        if (receive_order(one->socket, order_way::at_once, came) != got_order::order) break;
+        if (!is_for_node(order.what)) {
+          end_for(*one, "an order that no worker gives");
+          break;
+        }
         if (is_of_arrays(one, came, rooms)) continue;
         const auto found = one->asked.find(order.number);
         if (found == one->asked.end()) {
@@ -101,13 +116,18 @@ void worker_pool::hear_orders() noexcept {
           continue;
         }
         found->second->hold();
-        asked.emplace_back(exec::job_ref(found->second), order.what == worker_order::kind::end);
+        asked.emplace_back(exec::job_ref(found->second), order.what);
       }
     }
   }
   for (const auto& [one, order] : rooms) grant_room(one, order);
-  for (const auto& [one, at_once] : asked) {
-    if (exec::cancel_job(one.get(), true) && at_once) end(one.get());
+  for (const auto& [one, what] : asked) {
+    const bool is_stream = is_passed(one.get()) && is_generator(one.get());
+    if (what == worker_order::kind::abandon && is_stream) {
+      abandon_passed(*passed_job::self(one.get()));
+    } else if (exec::cancel_job(one.get(), true) && what == worker_order::kind::end) {
+      end(one.get());
+    }
   }
 }
 
@@ -123,7 +143,12 @@ void worker_pool::enforce_stops() noexcept {
     }
     for (const flight& f : one->flights) {
       if (f.number == 0 || f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
-      if (!one->line.page().is(f.number, wire::slot_state::running)) continue;
+      const std::uint64_t word = one->line.page().slot_of(f.number).load(std::memory_order_acquire);
+      if (word >> 2U != f.number) {
+        end_for(*one, "a page that holds nonsense");
+        break;
+      }
+      if (word != wire::slot_word(f.number, wire::slot_state::running)) continue;
       zygote::global().kill(one->unique);
       break;
     }

@@ -84,6 +84,17 @@ error death_error(const exec::actor_core& of, bool was_killed, pid_t pid,
   }
 }
 
+// Why an actor that should have had a next life is lost.
+std::string without_next_life(const std::string& how) noexcept {
+  try {
+    return how +
+           "; no isolated worker could be made for its next life: raise the limits of open "
+           "files (ulimit -n), of processes or of memory";
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 // Its worker has died, and what that said last was heard.
@@ -99,7 +110,8 @@ void worker_pool::on_tenant_death(hand& dead, const std::string& how) noexcept {
     if (dead.lives_here->construction != nullptr && !dead.lives_here->is_sent) return;
     comes_back = dead.lives_here->is_restarting;
   }
-  if (!comes_back || !restart(dead, how)) lose_tenant(dead, how);
+  if (!comes_back) return lose_tenant(dead, how);
+  if (!restart(dead, how)) lose_tenant(dead, without_next_life(how));
 }
 
 // False: it is not made anew, and is where it was.
@@ -144,8 +156,10 @@ bool worker_pool::move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) n
     const std::span<const std::byte> frame = was.spawn_again->frame().bytes();
     for (const base::id& one : was.spawn_again->handles()) lend(to, one);
     to.down.send({&frame, 1}, frame.size());
+    to.down.bell();
     // From here on nothing fails.
     note_gpus(to, *was.core);
+    to.line.page().actor_had.store(0, std::memory_order_relaxed);
     made->core = was.core;
     made->id = was.id;
     made->construction_number = was.construction_number;
@@ -173,6 +187,7 @@ bool worker_pool::move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) n
 
 // Sends the calls that wait at a new life until there are no more.
 void worker_pool::replay(hand& to, const exec::actor_core* core) noexcept {
+  constexpr std::uint64_t calls_a_bell = 64;
   std::uint64_t next = 0;
   for (;;) {
     exec::job* call = nullptr;
@@ -191,7 +206,9 @@ void worker_pool::replay(hand& to, const exec::actor_core* core) noexcept {
       t->last_replayed = next;
       if (t->has(next)) call = t->at(next);
     }
-    if (call != nullptr) send_call(to.shared_from_this(), call, next, true);
+    // It may have gone to sleep meanwhile, as it takes long to write some.
+    const bool is_rung = next % calls_a_bell == 0;
+    if (call != nullptr) send_call(to.shared_from_this(), call, next, !is_rung);
   }
 }
 

@@ -33,8 +33,11 @@ bool worker_pool::has_news(const std::vector<std::shared_ptr<hand>>& hands) noex
 // Returns when something came, `p` was signalled, or at `until`; or sooner.
 void worker_pool::sleep_on_rings(exec::parker& p, base::time_point until) noexcept {
   const std::vector<std::shared_ptr<hand>> hands = look();
+  const base::time_point now = base::now();
+  const bool is_patient = my_view().patience.decide(now);
+  if (is_patient) until = std::min<base::time_point>(until, now + sched::patience::longest);
   ring_sleep nap(p);
-  for (const auto& one : hands) nap.add(one->up.ring());
+  for (const auto& one : hands) nap.add(one->up.ring(), is_patient);
   if (!has_news(hands)) nap.sleep(until);
 }
 
@@ -82,18 +85,24 @@ void worker_pool::take_back(hand& from) noexcept {
   std::array<flight*, wire::worker_page::slots> back{};
   std::size_t count = 0;
   for (flight& f : from.flights) {
-    if (f.number == 0 || !f.is_written) continue;
-    if (from.line.page().claim(f.number, wire::slot_state::free)) back[count++] = &f;
+    const bool may_come =
+        f.number != 0 && f.is_written && from.line.page().is(f.number, wire::slot_state::sent);
+    if (may_come) back[count++] = &f;
   }
   std::sort(back.begin(), back.begin() + static_cast<std::ptrdiff_t>(count),
             [](const flight* a, const flight* b) { return a->number > b->number; });
   for (std::size_t i = 0; i < count; ++i) {
+    exec::job* const j = back[i]->job;
     try {
-      put_pending({back[i]->job, true}, true);
+      put_pending({j, true}, true);
     } catch (const std::bad_alloc&) {
-      continue;  // it stays where it is
+      return;  // they stay where they are
     }
-    leave(from, *back[i]);
+    if (from.line.page().claim(back[i]->number, wire::slot_state::free)) {
+      leave(from, *back[i]);
+    } else {
+      unqueue(j);  // it has begun
+    }
   }
 }
 
@@ -103,22 +112,47 @@ void worker_pool::watch_places(hand& of) noexcept {
   roster_.stacked(of.number, of.line.page().stacked.load(std::memory_order_acquire));
 }
 
-// Tasks that left the worker's stack give their places to others.
+// Tasks that left the worker's stack give their places to others; and somebody there may wait for
+// the answer to an order.
 void worker_pool::watch_stack(hand& of) noexcept {
-  const std::uint64_t left = of.line.page().left_stack.load(std::memory_order_acquire);
-  if (left == of.seen_left_stack.load(std::memory_order_relaxed)) return;
+  const std::uint64_t news = of.line.page().news.load(std::memory_order_acquire);
+  const std::uint64_t seen = of.seen_news.load(std::memory_order_relaxed);
+  if (news == seen) return;
+  if (news / wire::worker_page::one_order != seen / wire::worker_page::one_order) hear_orders(&of);
   const std::lock_guard lock(mutex_);
   if (of.is_dead) return;
-  of.seen_left_stack.store(left, std::memory_order_relaxed);
+  of.seen_news.store(news, std::memory_order_relaxed);
   for (flight& f : of.flights) {
     if (f.number == 0 || !of.line.page().is(f.number, wire::slot_state::done)) continue;
     try {
-      of.off_stack.emplace(f.number, f);
+      flight& left_one = of.off_stack.emplace(f.number, f).first->second;
+      // What was sent behind it may have begun by now, and what it uses could not be told apart.
+      const bool was_last = of.last_number == f.number;
+      const auto& had = of.line.page().had[f.number % of.flights.size()];
+      left_one.had = was_last ? had.load(std::memory_order_acquire) : 0;
     } catch (const std::bad_alloc&) {
       continue;  // it keeps its place
     }
+    const bool is_limited = f.memory_limit > 0;
     free_place(of, f);
+    if (!is_limited) continue;
+    note_room(of);
+    take_back(of);
   }
+}
+
+// What others use must not be a suspended task's fault.
+bool worker_pool::is_alone(const hand& of) noexcept {
+  return std::ranges::any_of(of.off_stack,
+                             [](const auto& one) { return one.second.memory_limit > 0; });
+}
+
+// Under the mutex: whether it gets tasks may have changed.
+void worker_pool::note_room(hand& of) noexcept {
+  if (of.is_dead || of.is_house()) return;
+  const bool waits =
+      of.seen_awaits.load(std::memory_order_relaxed) != wire::worker_page::awaits_nothing;
+  roster_.blocked(of.number, of.is_worn || waits || is_alone(of));
 }
 
 // A worker began to wait, or went on.
@@ -130,7 +164,7 @@ void worker_pool::watch_block(const std::shared_ptr<hand>& of) noexcept {
     of->seen_awaits.store(awaits, std::memory_order_relaxed);
     if (of->is_house()) return;  // what it calls is run by others: a crash is its own alone
     watch_places(*of);
-    roster_.blocked(of->number, of->is_worn || awaits != wire::worker_page::awaits_nothing);
+    note_room(*of);
     if (awaits != wire::worker_page::awaits_nothing) take_back(*of);
   }
   if (give_awaited(of, awaits)) of->down.bell();

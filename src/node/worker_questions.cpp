@@ -47,13 +47,22 @@ void worker_questions::write_question(workbench& on, const base::id& request, wi
   if (!written) raise(errc::encode_failed, written.error().message());
 }
 
-void worker_questions::send(const writer& write, taker then) {
+void worker_questions::tell(const writer& write) {
+  const borrowed_workbench on;
+  write(*on, {worker_, question_mark});
+  send_(to_, *on);
+}
+
+void worker_questions::begin(const writer& write, taker then, std::uint64_t* told) {
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     number = ++last_ | question_mark;
     asked_.emplace(number, std::move(then));
   }
+  // Or two threads of the node could handle two questions of one task in the wrong order.
+  is_making_.store(1, std::memory_order_relaxed);
+  if (told != nullptr) *told = number;
   try {
     const borrowed_workbench on;
     write(*on, {worker_, number});
@@ -93,7 +102,7 @@ exec::actor_core* worker_questions::ask_actor(const writer& write, const exec::a
     std::optional<error> why;
   };
   const auto until = std::make_shared<waiting>();
-  send(write, [until, kind](const wire::result_view& came) {
+  begin(write, [until, kind](const wire::result_view& came) {
     try {
       if (const auto* const failure = std::get_if<wire::error_view>(&came.outcome)) {
         until->why = wire::to_error(*failure);
@@ -125,9 +134,9 @@ exec::actor_core* worker_questions::find_actor(const std::string& name,
       kind);
 }
 
-exec::actor_core* worker_questions::reserve(exec::actor_core* made, const actor_options& asked,
+exec::actor_core* worker_questions::reserve(exec::actor_core* made, const spawn_asked& asked,
                                             const exec::actor_ops* kind) {
-  check_name_space(asked.name_space);
+  check_name_space(asked.options.name_space);
   is_making_.store(1, std::memory_order_relaxed);  // before the first message of it
   actor_names& names = actor_names::global();
   const base::id id = names.reserve(made, worker_);

@@ -19,6 +19,7 @@
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 
+#include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
 #include "wire/error_record.hpp"
@@ -50,6 +51,9 @@ class worker_questions {
   /// Asks, and answers later, or at once why that can't be asked.
   template <class Answer, class Question>
   void ask(wire::question what, const Question& with, kv_answer<Answer> then);
+  /// The same for an answer that is read in another way. Throws encode_failed, std::bad_alloc.
+  template <class Question>
+  void ask_raw(wire::question what, const Question& with, taker&& then);
   /// Asks and waits for the answer. Throws what the node says.
   template <class Answer, class Question>
   Answer ask_now(wire::question what, const Question& with);
@@ -61,17 +65,23 @@ class worker_questions {
   /// Takes the name of a new actor, to which its options were applied: others find it from here on,
   /// and its calls wait at the node until it is made. Or answers the living one of that name, with
   /// a handle, where that will do. Throws name_taken, invalid_argument, infeasible.
-  exec::actor_core* reserve(exec::actor_core* made, const actor_options& asked,
+  exec::actor_core* reserve(exec::actor_core* made, const spawn_asked& asked,
                             const exec::actor_ops* kind);
 
   /// Gives an answer to who asked. False: it is a call's.
   bool answer(std::uint64_t number, const wire::result_view& came) noexcept;
 
- private:
-  // Writes and sends the message of a question with that number.
+  // Writes the message of a question under that request.
   using writer = std::function<void(workbench& on, const base::id& request)>;
-  void send(const writer& write, taker then);
+  /// Sends a question; `number`, when it is there, has its number before it goes. Throws what
+  /// `write` does.
+  void begin(const writer& write, taker then, std::uint64_t* number = nullptr);
+  /// The same for what has no answer.
+  void tell(const writer& write);
+  /// Waits as who waits for an answer does.
   static void wait(exec::parker& until);
+
+ private:
   exec::actor_core* ask_actor(const writer& write, const exec::actor_ops* kind);
 
   static void write_question(workbench& on, const base::id& request, wire::question what,
@@ -102,15 +112,20 @@ result<Answer> worker_questions::read(const wire::result_view& came) {
   }
 }
 
+template <class Question>
+void worker_questions::ask_raw(wire::question what, const Question& with, taker&& then) {
+  begin(
+      [&](workbench& on, const base::id& request) {
+        on.out.clear();
+        write_question(on, request, what, codec::encode(on.out, with));
+      },
+      std::move(then));
+}
+
 template <class Answer, class Question>
 void worker_questions::ask(wire::question what, const Question& with, kv_answer<Answer> then) {
   try {
-    send(
-        [&](workbench& on, const base::id& request) {
-          on.out.clear();
-          write_question(on, request, what, codec::encode(on.out, with));
-        },
-        [then](const wire::result_view& came) { then(read<Answer>(came)); });
+    ask_raw(what, with, [then](const wire::result_view& came) { then(read<Answer>(came)); });
   } catch (...) {
     then(describe_current_exception("a question to the node"));
   }

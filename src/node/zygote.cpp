@@ -4,16 +4,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <dirent.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <spawn.h>
 #include <stdio_ext.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -23,15 +28,20 @@
 #include <unistd.h>
 
 #include <manta/base/sanitizers.hpp>
+#include <manta/codec/codec.hpp>
+
+#include "node/early_main.hpp"
 
 namespace manta::inline v0::node {
 
 namespace {
 
 struct order {
-  enum class kind : std::uint32_t { spawn, kill } what = kind::spawn;
+  enum class kind : std::uint32_t { spawn, kill, settings } what = kind::spawn;
   std::uint64_t number = 0;
 };
+// What comes behind an order: the bytes of settings.
+constexpr std::size_t most_text = std::size_t{64} << 10U;
 constexpr std::size_t fewest_files = wire::worker_line::file_count + 1;
 constexpr std::size_t most_files = fewest_files + std::tuple_size_v<decltype(worker_seat::output)>;
 
@@ -40,12 +50,14 @@ union file_space {
   char bytes[CMSG_SPACE(most_files * sizeof(int))];
 };
 
-bool send_order(int to, const order& what, const int* files, std::size_t count) noexcept {
-  iovec piece{const_cast<order*>(&what), sizeof what};
+bool send_order(int to, const order& what, const int* files, std::size_t count,
+                std::span<const std::byte> text = {}) noexcept {
+  iovec pieces[2] = {{const_cast<order*>(&what), sizeof what},
+                     {const_cast<std::byte*>(text.data()), text.size()}};
   file_space space{};
   msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
+  message.msg_iov = pieces;
+  message.msg_iovlen = text.empty() ? 1 : 2;
   if (count > 0) {
     message.msg_control = space.bytes;
     message.msg_controllen = CMSG_SPACE(count * sizeof(int));
@@ -59,16 +71,24 @@ bool send_order(int to, const order& what, const int* files, std::size_t count) 
   do {
     sent = sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(sizeof what);
+  return sent == static_cast<ssize_t>(sizeof what + text.size());
 }
 
+struct whole_order {
+  order what;
+  std::vector<int> files;
+  std::vector<std::byte> text = std::vector<std::byte>(most_text);
+  std::size_t text_bytes = 0;
+};
+
 // False: the other side is gone.
-bool receive_order(int from, order& what, std::vector<int>& files) noexcept {
-  iovec piece{&what, sizeof what};
+bool receive_order(int from, whole_order& came) noexcept {
+  std::vector<int>& files = came.files;
+  iovec pieces[2] = {{&came.what, sizeof came.what}, {came.text.data(), came.text.size()}};
   file_space space{};
   msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
+  message.msg_iov = pieces;
+  message.msg_iovlen = 2;
   message.msg_control = space.bytes;
   message.msg_controllen = sizeof space.bytes;
   ssize_t got = -1;
@@ -86,7 +106,16 @@ bool receive_order(int from, order& what, std::vector<int>& files) noexcept {
       files.push_back(file);
     }
   }
-  return got == static_cast<ssize_t>(sizeof what);
+  if (got < static_cast<ssize_t>(sizeof came.what)) return false;
+  came.text_bytes = static_cast<std::size_t>(got) - sizeof came.what;
+  return true;
+}
+
+// The settings that a driver has sent.
+config settings_in(const whole_order& came) {
+  spec::parcel_view bytes;
+  bytes.head = std::span(came.text).first(came.text_bytes);
+  return codec::decode<config>(bytes);
 }
 
 // Entries of a folder of /proc that are numbers.
@@ -127,8 +156,8 @@ pid_t parent_of(pid_t pid) {
 /// The zygote's own life: one thread.
 class nursery {
  public:
-  nursery(int socket, pid_t driver, const config& settings) noexcept
-      : socket_(socket), driver_(driver), settings_(settings) {}
+  nursery(int socket, pid_t driver, config settings) noexcept
+      : socket_(socket), driver_(driver), settings_(std::move(settings)) {}
 
   [[noreturn]] void run() noexcept {
     prepare();
@@ -173,20 +202,25 @@ class nursery {
   static void pthread_setname() noexcept { prctl(PR_SET_NAME, "manta-zygote", 0, 0, 0); }
 
   bool obey() noexcept {
-    order what;
-    if (!receive_order(socket_, what, files_)) return false;
+    if (!receive_order(socket_, came_)) return false;
+    const order& what = came_.what;
+    std::vector<int>& files = came_.files;
+    if (what.what == order::kind::settings) {
+      settings_ = settings_in(came_);
+      return true;
+    }
     if (what.what == order::kind::kill) {
       for (const child& one : children_alive_) {
         if (one.number == what.number) ::kill(one.pid, SIGKILL);
       }
       return true;
     }
-    const bool is_whole = files_.size() == fewest_files || files_.size() == most_files;
+    const bool is_whole = files.size() == fewest_files || files.size() == most_files;
     const pid_t zygote_pid = getpid();
     const pid_t pid = is_whole ? fork() : -1;
     const int why = is_whole ? errno : EBADMSG;
     if (pid == 0) become_worker(what.number, zygote_pid);
-    for (const int file : files_) close(file);
+    for (const int file : files) close(file);
     if (pid > 0) children_alive_.push_back({what.number, pid});
     say({zygote::report::kind::spawned, what.number, std::max(pid, 0), pid > 0 ? 0 : why});
     return true;
@@ -198,13 +232,14 @@ class nursery {
     close(socket_);
     prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
     sigprocmask(SIG_SETMASK, &before_, nullptr);
+    const std::vector<int>& files = came_.files;
     worker_seat seat;
     seat.number = number;
     seat.settings = &settings_;
-    std::copy_n(files_.begin(), seat.line.size(), seat.line.begin());
-    seat.socket = files_[seat.line.size()];
-    if (files_.size() == most_files) {
-      std::copy_n(files_.begin() + fewest_files, seat.output.size(), seat.output.begin());
+    std::copy_n(files.begin(), seat.line.size(), seat.line.begin());
+    seat.socket = files[seat.line.size()];
+    if (files.size() == most_files) {
+      std::copy_n(files.begin() + fewest_files, seat.output.size(), seat.output.begin());
     }
     run_isolated_worker(seat);
   }
@@ -236,8 +271,12 @@ class nursery {
     return std::ranges::any_of(children_alive_, [pid](const child& c) { return c.pid == pid; });
   }
 
-  // Children that it did not make: those of workers that are gone. Each that dies, by this or by
-  // itself meanwhile, may leave others behind: so again with each until none is found.
+  // Children that it did not make: those of workers that are gone, and daemons of workers that
+  // live, which have left their parents and have no trace of the worker that they came from. Those
+  // end with the next worker, too: what a task starts to outlive a moment is to stay its child. If
+  // workers adopted them, they would keep every daemon that has ended until their own end, since a
+  // worker can't wait for children that may be the user's. Each that dies, by this or by itself
+  // meanwhile, may leave others behind: so again with each until none is found.
   void kill_adopted() noexcept {
     const pid_t self = getpid();
     has_orphans_ = false;
@@ -262,12 +301,12 @@ class nursery {
 
   const int socket_;
   const pid_t driver_;
-  const config& settings_;
+  config settings_;
   sigset_t children_{};
   sigset_t before_{};
   std::vector<child> children_alive_;
   bool has_orphans_ = false;
-  std::vector<int> files_;
+  whole_order came_;
 };
 
 error refused(std::string why) {
@@ -290,16 +329,23 @@ void zygote::forget() noexcept {
   pid_ = 0;
 }
 
+void zygote::take(int socket, pid_t pid, pid_t image) noexcept {
+  const std::lock_guard lock(mutex_);
+  socket_ = socket;
+  pid_ = pid;
+  image_.store(image, std::memory_order_relaxed);
+  is_dead_ = false;
+}
+
 // The fork comes without the lock, which the child would hold for ever.
 result<void> zygote::start(const config& settings) {
-  const std::size_t threads = threads_of_process();
-  if (threads > threads_before_any) {
-    const std::lock_guard lock(mutex_);
-    if (socket_ >= 0 && !is_dead_) return {};
-    return refused(fmt::format(
-        "{} threads run already, and a process with threads can't be forked safely; construct the "
-        "first runtime before anything that starts a thread",
-        threads));
+  if (threads_of_process() > threads_before_any) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (socket_ >= 0 && !is_dead_ && say_settings(socket_, settings)) return {};
+    }
+    forget();
+    return start_again(settings);
   }
   forget();
   int ends[2];
@@ -319,11 +365,150 @@ result<void> zygote::start(const config& settings) {
     return refused(fmt::format("no process could be made: {}; raise the limit on processes",
                                std::strerror(why)));
   }
-  const std::lock_guard lock(mutex_);
-  socket_ = ends[0];
-  pid_ = pid;
-  is_dead_ = false;
+  take(ends[0], pid, 0);
   return {};
+}
+
+bool zygote::say_settings(int to, const config& settings) noexcept {
+  try {
+    codec::out_archive out;
+    const spec::parcel_view bytes = codec::encode(out, settings);
+    if (bytes.head.size() > most_text || !bytes.segments.empty()) return false;
+    return send_order(to, {order::kind::settings, 0}, nullptr, 0, bytes.head);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+namespace {
+
+// What its file was started with, to be started with once more.
+std::vector<std::string> own_arguments() {
+  std::vector<std::string> out;
+  std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
+  if (file == nullptr) return out;
+  std::string one;
+  for (int c = 0; (c = std::fgetc(file)) != EOF;) {
+    if (c != 0) {
+      one += static_cast<char>(c);
+    } else {
+      out.push_back(std::exchange(one, {}));
+    }
+  }
+  std::fclose(file);
+  return out;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  out.reserve(texts.size() + 1);
+  for (std::string& one : texts) out.push_back(one.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+// The program's file as a new process that has `socket` beside what every program is started with;
+// an errno instead: it could not be. No fork: posix_spawn runs nothing of this process there.
+int start_file(int socket, pid_t& pid) {
+  std::vector<std::string> arguments = own_arguments();
+  if (arguments.empty()) return ENOENT;
+  std::vector<std::string> variables;
+  const std::string own = fmt::format("{}=", early_main::variable);
+  for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
+    if (!std::string_view(*one).starts_with(own)) variables.emplace_back(*one);
+  }
+  variables.push_back(fmt::format("{}{}:{}", own, socket, getpid()));
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
+  if (posix_spawnattr_init(&attributes) != 0) {
+    posix_spawn_file_actions_destroy(&actions);
+    return ENOMEM;
+  }
+  posix_spawn_file_actions_adddup2(&actions, socket, socket);  // it stays open there
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const int failed = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes,
+                                 pointers_to(arguments).data(), pointers_to(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return failed;
+}
+
+// The first word of a zygote; none: it has ended, or says nothing.
+std::optional<zygote::report> first_word(int from) noexcept {
+  pollfd looked{from, POLLIN, 0};
+  constexpr int most_ms = 30'000;
+  int got = -1;
+  do {
+    got = poll(&looked, 1, most_ms);
+  } while (got < 0 && errno == EINTR);
+  zygote::report said;
+  if (got != 1 || recv(from, &said, sizeof said, 0) != static_cast<ssize_t>(sizeof said)) {
+    return std::nullopt;
+  }
+  return said;
+}
+
+constexpr const char* make_it_early =
+    "construct the first runtime before anything that starts a thread, with isolation = processes "
+    "or zygote = early";
+
+}  // namespace
+
+// Where it is too late to fork.
+result<void> zygote::start_again(const config& settings) {
+  if (!early_main::is_in_front()) {
+    return refused(fmt::format(
+        "{} threads run already, so that this process can't be forked, and its file can't be "
+        "started once more, since libmanta was not there when it was, or {} was set: {}",
+        threads_of_process(), early_main::variable, make_it_early));
+  }
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return refused(fmt::format("no socket could be made: {}", std::strerror(errno)));
+  }
+  pid_t pid = 0;
+  const int failed = start_file(ends[1], pid);
+  close(ends[1]);
+  if (failed != 0) {
+    close(ends[0]);
+    return refused(fmt::format("the program's file could not be started once more: {}; {}",
+                               std::strerror(failed), make_it_early));
+  }
+  const bool is_told = say_settings(ends[0], settings);
+  const auto said = is_told ? first_word(ends[0]) : std::nullopt;
+  if (said && said->what == report::kind::ready && said->status == 0) {
+    take(ends[0], pid, pid);
+    return {};
+  }
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  close(ends[0]);
+  if (said && said->status > 0) {
+    return refused(
+        fmt::format("the program has {} threads before its main begins, so that it can "
+                    "be forked nowhere; start them in main",
+                    said->status));
+  }
+  return refused(
+      fmt::format("the program's file was started once more, and ended before its main "
+                  "with {}; {}",
+                  describe_end(status), make_it_early));
+}
+
+void run_zygote(int socket, pid_t driver) noexcept {
+  const std::size_t threads = threads_of_process();
+  const bool is_alone = threads <= threads_before_any;
+  const zygote::report ready{zygote::report::kind::ready, 0, 0,
+                             is_alone ? 0 : static_cast<int>(threads)};
+  whole_order first;
+  if (!receive_order(socket, first) || first.what.what != order::kind::settings) _exit(1);
+  if (send(socket, &ready, sizeof ready, MSG_NOSIGNAL) < 0 || !is_alone) _exit(1);
+  nursery(socket, driver, settings_in(first)).run();
 }
 
 bool zygote::spawn(const worker_seat& seat) noexcept {

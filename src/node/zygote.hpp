@@ -28,13 +28,17 @@
 // they ended. It adopts what workers leave behind and kills it. It ends, and all of its children
 // with it, when its socket closes or its parent dies.
 //
+// Where threads run already the program's own file is started once more instead, and becomes the
+// zygote before its main begins (early_main.cpp): what main set up is not in such workers. Nothing
+// else is different: functions are known by their place in the file.
+//
 //   driver --- socket: spawn n (descriptors), kill n ---> zygote --fork--> worker n --fork--> ...
 //          <-- spawned n pid, ended n status ------------    ^---- orphans are adopted ----'
 //
-// Limits. The image is that of the process when it was made: libraries that are loaded later are
-// not in the workers. One for the process: a later runtime makes a new one when there are no
-// threads but the caller's, and uses the old one when there are. Threads: any, after start; start
-// by one.
+// Limits. The image is that of the process when it was made, or of the file: libraries that are
+// loaded later are not in the workers. One for the process: a later runtime makes a new one when
+// there are no threads but the caller's, and uses the old one when there are. Threads: any, after
+// start; start by one.
 
 namespace manta::inline v0::node {
 
@@ -53,7 +57,11 @@ class zygote {
  public:
   /// What it says: pid 0 is a worker that could not be made, with an errno as its status.
   struct report {
-    enum class kind : std::uint32_t { spawned, ended } what = kind::spawned;
+    enum class kind : std::uint32_t {
+      spawned,
+      ended,
+      ready,  ///< of the zygote, first: 0, or threads that keep it from being one, as status
+    } what = kind::spawned;
     std::uint64_t number = 0;
     pid_t pid = 0;
     int status = 0;  ///< as waitpid gives it
@@ -61,9 +69,11 @@ class zygote {
 
   static zygote& global();
 
-  /// Makes it where it can be made. unsupported: there are threads already, or no process can be
-  /// made.
+  /// Makes it, or tells the one that is there of the settings. unsupported: no process can be made,
+  /// or there are threads and the program's file can't be started once more.
   result<void> start(const config& settings);
+  /// The process whose addresses its workers have; 0: they have this one's.
+  pid_t image() const noexcept { return image_.load(std::memory_order_relaxed); }
   /// Asks for a worker; its number is the caller's. The files stay the caller's. False: the zygote
   /// has died, or has too many orders before it just now.
   bool spawn(const worker_seat& seat) noexcept;
@@ -76,12 +86,19 @@ class zygote {
 
  private:
   void forget() noexcept;
+  result<void> start_again(const config& settings);
+  void take(int socket, pid_t pid, pid_t image) noexcept;
+  bool say_settings(int to, const config& settings) noexcept;
 
   std::mutex mutex_;
   int socket_ = -1;
   pid_t pid_ = 0;
+  std::atomic<pid_t> image_{0};
   std::atomic<bool> is_dead_{false};
 };
+
+/// The life of a process that was started again to be the zygote of `driver`, at `socket`.
+[[noreturn]] void run_zygote(int socket, pid_t driver) noexcept;
 
 /// How a worker that has ended died, for people: "signal 11 (Segmentation fault)", "exit code 3".
 std::string describe_end(int status);

@@ -24,9 +24,16 @@ worker_limits::verdict worker_limits::judge(const measure& of) const noexcept {
   if (memory_bytes > 0 && of.resident_bytes > memory_bytes) {
     return of.is_busy ? verdict::end : verdict::replace;
   }
+  if (of.own_limit > 0 && of.own_bytes > of.own_limit) return verdict::end;
   // An actor's object is what its process is for.
   const bool has_grown = grown_bytes > 0 && of.resident_bytes > grown_bytes;
   return has_grown && !of.has_actor ? verdict::replace : verdict::keep;
+}
+
+std::string worker_limits::describe(const measure& of, std::vector<memory_user> all) const {
+  const bool is_own = memory_bytes == 0 || of.resident_bytes <= memory_bytes;
+  return is_own ? describe_overuse(of.own_bytes, of.own_limit, std::move(all))
+                : describe_overuse(of.resident_bytes, memory_bytes, std::move(all));
 }
 
 std::string describe_overuse(std::int64_t used_bytes, std::int64_t limit_bytes,

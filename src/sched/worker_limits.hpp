@@ -16,6 +16,12 @@
 
 namespace manta::inline v0::sched {
 
+/// One who uses memory, for people.
+struct memory_user {
+  std::string name;
+  std::int64_t resident_bytes = 0;
+};
+
 struct worker_limits {
   std::size_t tasks = 0;          ///< that one worker is given; 0: as many as come
   std::int64_t grown_bytes = 0;   ///< resident, past which it is replaced; 0: never
@@ -26,6 +32,10 @@ struct worker_limits {
     std::int64_t resident_bytes = 0;
     bool is_busy = false;  ///< a task runs there, or an actor lives there
     bool has_actor = false;
+    /// Of a task or an actor with a limit of its own: what its worker has had since it began, and
+    /// that limit; 0: none.
+    std::int64_t own_bytes = 0;
+    std::int64_t own_limit = 0;
   };
   enum class verdict : std::uint8_t {
     keep,
@@ -37,12 +47,8 @@ struct worker_limits {
   /// Whether that was the last task for a worker which was given so many.
   bool is_last(std::size_t given) const noexcept { return tasks > 0 && given >= tasks; }
   verdict judge(const measure& of) const noexcept;
-};
-
-/// One who uses memory, for people.
-struct memory_user {
-  std::string name;
-  std::int64_t resident_bytes = 0;
+  /// Why one was ended, with who uses most.
+  std::string describe(const measure& of, std::vector<memory_user> all) const;
 };
 
 /// "too much memory: used 812 MiB of 512 MiB; largest workers: ..., ...".

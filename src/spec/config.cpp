@@ -35,6 +35,7 @@ constexpr number_key numbers[] = {
 constexpr std::int64_t most_memory = (std::int64_t{1} << 53) - 1;
 constexpr std::int64_t least_store = std::int64_t{1} << 20;
 constexpr std::int64_t store_percent = 30;
+constexpr std::int64_t usual_spill = std::int64_t{1} << 40;
 
 // A setting whose text is more than a number: how it is read, and how a config takes it from
 // another when it has none of its own.
@@ -82,6 +83,12 @@ result<isolation_mode> parse_isolation(std::string_view text) {
                fmt::format("found \"{}\", allowed are threads and processes", text));
 }
 
+result<zygote_mode> parse_zygote(std::string_view text) {
+  if (text == "late") return zygote_mode::late;
+  if (text == "early") return zygote_mode::early;
+  return error(errc::invalid_config, fmt::format("found \"{}\", allowed are late and early", text));
+}
+
 result<output_mode> parse_output(std::string_view text) {
   if (text == "prefixed") return output_mode::prefixed;
   if (text == "plain") return output_mode::plain;
@@ -103,6 +110,11 @@ result<std::string> parse_control(std::string_view text) {
 result<std::string> parse_spill(std::string_view text) {
   if (!text.empty()) return std::string(text);
   return error(errc::invalid_config, "found \"\", allowed are none and the path of a folder");
+}
+
+result<std::string> parse_quota(std::string_view text) {
+  if (!text.empty()) return std::string(text);
+  return error(errc::invalid_config, "found \"\", allowed is the path of a folder");
 }
 
 result<std::int64_t> parse_store(std::string_view text) {
@@ -152,6 +164,11 @@ constexpr text_key texts[] = {
      [](config& into, config& from) {
        if (!into.isolation) into.isolation = from.isolation;
      }},
+    {"zygote", "MANTA_ZYGOTE",
+     [](config& into, std::string_view text) { return keep(into.zygote, parse_zygote(text)); },
+     [](config& into, config& from) {
+       if (!into.zygote) into.zygote = from.zygote;
+     }},
     {"worker-output", "MANTA_WORKER_OUTPUT",
      [](config& into, std::string_view text) {
        return keep(into.worker_output, parse_output(text));
@@ -168,6 +185,21 @@ constexpr text_key texts[] = {
      [](config& into, std::string_view text) { return keep(into.spill_folder, parse_spill(text)); },
      [](config& into, config& from) {
        if (!into.spill_folder) into.spill_folder = std::move(from.spill_folder);
+     }},
+    {"spill-bytes", "MANTA_SPILL_BYTES",
+     [](config& into, std::string_view text) { return keep(into.spill_bytes, parse_bytes(text)); },
+     [](config& into, config& from) {
+       if (into.spill_bytes == -1) into.spill_bytes = from.spill_bytes;
+     }},
+    {"quota-bytes", "MANTA_QUOTA_BYTES",
+     [](config& into, std::string_view text) { return keep(into.quota_bytes, parse_bytes(text)); },
+     [](config& into, config& from) {
+       if (into.quota_bytes == -1) into.quota_bytes = from.quota_bytes;
+     }},
+    {"quota-folder", "MANTA_QUOTA_FOLDER",
+     [](config& into, std::string_view text) { return keep(into.quota_folder, parse_quota(text)); },
+     [](config& into, config& from) {
+       if (!into.quota_folder) into.quota_folder = std::move(from.quota_folder);
      }},
     {"worker-recycle", "MANTA_WORKER_RECYCLE",
      [](config& into, std::string_view text) {
@@ -266,6 +298,8 @@ std::optional<error> fault(const config& given) {
     return bad(fmt::format("config {}: found {}, allowed are 0 to 2^53 - 1", name, value));
   };
   if (auto wrong = check_bytes("memory_bytes", given.memory_bytes)) return wrong;
+  if (auto wrong = check_bytes("spill_bytes", given.spill_bytes)) return wrong;
+  if (auto wrong = check_bytes("quota_bytes", given.quota_bytes)) return wrong;
   if (auto wrong = check_bytes("worker_recycle_bytes", given.worker_recycle_bytes)) return wrong;
   if (auto wrong = check_bytes("worker_memory_bytes", given.worker_memory_bytes)) return wrong;
   if (given.store_bytes != -1 &&
@@ -281,6 +315,9 @@ std::optional<error> fault(const config& given) {
     }
     if (given.spill_folder && given.spill_folder->empty()) {
       return bad("config spill_folder: found \"\", allowed are none and the path of a folder");
+    }
+    if (given.quota_folder && given.quota_folder->empty()) {
+      return bad("config quota_folder: found \"\", allowed is the path of a folder");
     }
   } catch (const exception& wrong) {
     return bad(wrong.as_error().message());
@@ -329,9 +366,10 @@ result<config> complete(config base, const std::vector<setting>& arguments,
     base.*(key.field) = key.fallback == nullptr ? key.otherwise : machine.*(key.fallback);
   }
   if (base.memory_bytes == -1) base.memory_bytes = machine.memory_bytes;
-  if (base.store_bytes == -1) {
-    base.store_bytes = std::max(least_store, machine.memory_bytes / 100 * store_percent);
-  }
+  const std::int64_t share = std::max(least_store, machine.memory_bytes / 100 * store_percent);
+  if (base.store_bytes == -1) base.store_bytes = share;
+  if (base.quota_bytes == -1) base.quota_bytes = std::max(share, base.store_bytes);
+  if (base.spill_bytes == -1) base.spill_bytes = usual_spill;
   if (!base.spill_folder) base.spill_folder = "none";
   if (!base.resources) base.resources.emplace();
   if (!base.labels) base.labels.emplace();
@@ -339,6 +377,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.control) base.control = "memory";
   if (!base.events) base.events = event_mode::rare;
   if (!base.isolation) base.isolation = isolation_mode::threads;
+  if (!base.zygote) base.zygote = zygote_mode::late;
   if (base.worker_recycle_bytes == -1) base.worker_recycle_bytes = 0;
   if (base.worker_memory_bytes == -1) base.worker_memory_bytes = 0;
   if (!base.interrupt) base.interrupt = interrupt_mode::end;

@@ -16,18 +16,29 @@ constexpr std::size_t longest_name = 1024;  // of a call, an actor or a group
 
 // What tasks and actors share: the fields, and what they say together.
 template <class Options>
-void check_resource_fields(const Options& asked) {
+void check_resource_fields(const Options& asked, isolation_mode by_default) {
   if (asked.cpus) check_cpus("option cpus", *asked.cpus);
   check_gpus("option gpus", asked.gpus);
   if (asked.memory_bytes) check_memory("option memory_bytes", *asked.memory_bytes);
   if (!asked.resources.empty()) check_resources("option resources", asked.resources);
   if (asked.where.by != placement::rule::anywhere) check(asked.where);
+  const isolation_mode where = asked.isolation.value_or(by_default);
+  if (where > isolation_mode::processes) {
+    raise(errc::invalid_argument,
+          fmt::format("option isolation: asked {}, allowed threads and processes",
+                      static_cast<int>(where)));
+  }
   if (!asked.enforce_memory) return;
+  if (where == isolation_mode::processes) {
+    if (asked.memory_bytes && *asked.memory_bytes > 0) return;
+    raise(errc::invalid_argument,
+          "option enforce_memory: asked without memory_bytes, which is what it enforces; give it");
+  }
   raise(errc::unsupported,
-        "option enforce_memory: asked to enforce memory_bytes, but a task is a thread of this "
-        "process here and threads share their memory; leave it unset to have memory accounted, or "
-        "run it in an isolated worker (isolation = processes), which has a limit of its "
-        "own: the setting worker-memory");
+        "option enforce_memory: asked to enforce memory_bytes, but it runs in threads of this "
+        "process, which share their memory; leave it unset to have memory accounted, or run it in "
+        "an isolated worker: .isolation = manta::isolation_mode::processes beside it, or for all "
+        "calls the setting isolation = processes");
 }
 
 template <class Options>
@@ -130,8 +141,8 @@ void check_stream_credits(std::size_t asked) {
         fmt::format("stream credits: asked {}, allowed 1 to {} items", asked, largest_credits));
 }
 
-void check(const options& asked) {
-  check_resource_fields(asked);
+void check(const options& asked, isolation_mode by_default) {
+  check_resource_fields(asked, by_default);
   check_count("max_retries", asked.max_retries);
   check_timeout(asked.timeout);
   check_priority(asked.priority);
@@ -146,8 +157,8 @@ void check(const call_options& asked) {
   check_name("group", asked.group);
 }
 
-void check(const actor_options& asked) {
-  check_resource_fields(asked);
+void check(const actor_options& asked, isolation_mode by_default) {
+  check_resource_fields(asked, by_default);
   check_count("max_restarts", asked.max_restarts);
   check_name("name", asked.name);
   check_naming(asked);

@@ -10,6 +10,10 @@ namespace manta::inline v0::store {
 
 namespace {
 
+// At most this part of the budget is written before anybody needs its room.
+constexpr std::uint64_t ahead_part = 8;
+// The part of what was dropped in front of older ones that is written of those.
+constexpr std::uint64_t owed_part = 8;
 constexpr std::uint64_t compact_step = std::uint64_t{4} << 20U;
 
 }  // namespace
@@ -42,20 +46,19 @@ object_table::outcome object_table::take_place(std::uint64_t bytes, object_id id
 
 object_table::outcome object_table::make_room(std::uint64_t bytes) {
   if (drop_longest_empty()) return outcome::progress;
+  if (is_asking_back_) return outcome::waiting;
+  if (!has_asked_back_ && others_ != 0) {
+    has_asked_back_ = is_asking_back_ = true;
+    actions_.emplace_back(act::ask_back{});
+    return outcome::waiting;
+  }
   if (closed_ != 0 || reserving_ != 0) return outcome::waiting;
   if (const outcome got = compact(); got != outcome::stuck) return got;
-  // Room for a large object comes from large ones, if it can. What a worker's segment loses is room
-  // only when the worker gives all of it back.
-  static constexpr kind for_large[kinds] = {in_own, in_shared, in_workers};
-  static constexpr kind for_small[kinds] = {in_shared, in_own, in_workers};
-  const auto& order = bytes > ours_.most_shared() ? for_large : for_small;
-  if (evict(order)) return outcome::progress;
-  if (const outcome got = spill_some(bytes, order); got != outcome::stuck) return got;
-  if (!has_asked_back_ && others_ != 0) {
-    has_asked_back_ = true;
-    actions_.emplace_back(act::ask_back{});
-  }
-  return outcome::stuck;
+  const bool is_large = bytes > ours_.most_shared();
+  if (evict(is_large)) return outcome::progress;
+  const outcome got = spill_some(bytes, is_large);
+  if (is_large && got != outcome::stuck) spill_ahead();
+  return got;
 }
 
 bool object_table::drop_longest_empty() {
@@ -120,11 +123,23 @@ void object_table::end_compaction() {
   }
 }
 
-bool object_table::evict(const kind (&order)[kinds]) {
-  for (const kind where : order) {
-    const line& from = idle_[0][where];
-    if (from.empty()) continue;
-    const object_id id = from.begin()->second;
+// Room for a large object comes from what has a segment of its own, if it can, the node's or a
+// worker's; for a small one from those that share theirs. Of these the one that was used longest
+// ago; null: there is none.
+const object_table::line* object_table::oldest(const line (&of)[kinds], bool is_shared) {
+  if (is_shared) return of[in_shared].empty() ? nullptr : &of[in_shared];
+  const line& own = of[in_own];
+  const line& workers = of[in_workers];
+  if (own.empty() && workers.empty()) return nullptr;
+  if (own.empty() || workers.empty()) return own.empty() ? &workers : &own;
+  return own.begin()->first < workers.begin()->first ? &own : &workers;
+}
+
+bool object_table::evict(bool is_large) {
+  for (const bool is_shared : {!is_large, is_large}) {
+    const line* const from = oldest(idle_[cached], is_shared);
+    if (from == nullptr) continue;
+    const object_id id = from->begin()->second;
     end(id);
     actions_.emplace_back(act::evicted{id});
     return true;
@@ -132,35 +147,62 @@ bool object_table::evict(const kind (&order)[kinds]) {
   return false;
 }
 
-object_table::outcome object_table::spill_some(std::uint64_t bytes, const kind (&order)[kinds]) {
-  if (spilling_ >= bytes) return outcome::waiting;
+// What is on the disk already costs no write, so it leaves before what is not, whoever was used
+// longest ago. But what nobody uses must not stay for ever: each time it owes a part of a write.
+bool object_table::drop_written(bool is_shared) {
+  const line* const from = oldest(idle_[written], is_shared);
+  if (from == nullptr) return false;
+  const auto [turn, id] = *from->begin();
+  entry& of = objects_.at(id);
+  const line* const older = oldest(idle_[unwritten], is_shared);
+  if (older != nullptr && older->begin()->first < turn) {
+    owed_ = std::min(owed_ + of.at.bytes / owed_part, budget_ / ahead_part);
+  }
+  disturb(of);
+  drop_from_memory(of);
+  return true;
+}
+
+object_table::outcome object_table::spill_some(std::uint64_t bytes, bool is_large) {
   const std::uint64_t most = std::max(bytes, spill_batch);
-  for (const kind where : order) {
-    if (begin_spill(idle_[1][where], most)) return outcome::progress;
+  for (const bool is_shared : {!is_large, is_large}) {
+    const bool is_other = is_shared == is_large;
+    if (is_other && spilling_ >= bytes) return outcome::waiting;
+    if (drop_written(is_shared)) return outcome::progress;
+    if (spilling_ >= bytes) return outcome::waiting;
+    while (spilling_ < most && spill_one(is_shared)) {
+    }
   }
   return spilling_ != 0 ? outcome::waiting : outcome::stuck;
 }
 
-// True: something was on the disk already, and is in memory no more.
-bool object_table::begin_spill(line& from, std::uint64_t bytes) {
-  bool is_dropped = false;
-  while (spilling_ < bytes && !from.empty() && !is_dropped) {
-    const object_id id = from.begin()->second;
-    entry& of = objects_.at(id);
-    if (of.on_disk) {
-      disturb(of);
-      drop_from_memory(of);
-      is_dropped = true;
-    } else if (is_disk_full_) {
-      break;
-    } else {
-      disturb(of);
-      of.is = doing::spilling;
-      spilling_ += of.at.bytes;
-      actions_.emplace_back(act::spill{id, of.at});
-    }
+// Who asked for room for a large object once mostly asks again: the next ones to leave are written
+// meanwhile, and stay in memory until then.
+void object_table::spill_ahead() {
+  const std::uint64_t most = budget_ / ahead_part;
+  while (spilling_ < most) {
+    const line* const from = oldest(idle_[unwritten], false);
+    if (from == nullptr) return;
+    const std::uint64_t bytes = objects_.at(from->begin()->second).at.bytes;
+    const bool has_enough = written_ + spilling_ >= most;
+    if (has_enough && owed_ < bytes) return;
+    if (!spill_one(false)) return;
+    if (has_enough) owed_ -= bytes;
   }
-  return is_dropped;
+}
+
+// The first that is not on the disk. False: there is none, or the disk is full. It keeps its turn:
+// nobody has used it.
+bool object_table::spill_one(bool is_shared) {
+  const line* const from = oldest(idle_[unwritten], is_shared);
+  if (from == nullptr || is_disk_full_) return false;
+  const object_id id = from->begin()->second;
+  entry& of = objects_.at(id);
+  disturb(of);
+  of.is = doing::spilling;
+  spilling_ += of.at.bytes;
+  actions_.emplace_back(act::spill{id, of.at});
+  return true;
 }
 
 void object_table::spilled_to(object_id id, const std::optional<spilled>& at) {
@@ -171,8 +213,7 @@ void object_table::spilled_to(object_id id, const std::optional<spilled>& at) {
   of.on_disk = at;
   has_spill_failed_ = !at;
   if (!at) is_disk_full_ = true;
-  if (at && of.pins.empty() && !of.is_erased) drop_from_memory(of);
-  settle(id, of);
+  settle(id, of, of.used);
   step();
 }
 
@@ -193,6 +234,7 @@ void object_table::reserved(segment_id number, bool is_there) {
 
 void object_table::retry() {
   is_disk_full_ = false;
+  has_asked_back_ = false;  // workers may have put others away since
   limit_ = budget_;
   step();
 }

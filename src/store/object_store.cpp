@@ -75,7 +75,8 @@ result<std::unique_ptr<object_store>> object_store::open(settings with) {
   }
   std::optional<quota> shared;
   if (!with.quota_folder.empty()) {
-    auto opened = quota::open(with.quota_folder, with.bytes);
+    const std::uint64_t most = with.quota_bytes != 0 ? with.quota_bytes : with.bytes;
+    auto opened = quota::open(with.quota_folder, most);
     if (!opened) return opened.error();
     shared.emplace(*std::move(opened));
   }
@@ -152,16 +153,33 @@ result<making> object_store::make(std::uint64_t bytes, holder who, std::chrono::
   return making(this, id, span_of(one.at[0], bytes));
 }
 
-result<std::vector<reading>> object_store::read(std::vector<object_id> objects, holder who) {
+result<std::vector<reading>> object_store::read(const std::vector<object_id>& objects, holder who) {
   locked lock(mutex_);
   waiter one;
   const request_id asked = begin(one);
   table_.pin(asked, objects, who);
   if (auto why = wait_for(lock, asked, one, with_.wait)) return *std::move(why);
+  return readings(objects, one.at, who);
+}
+
+std::optional<std::vector<reading>> object_store::try_read(const std::vector<object_id>& objects,
+                                                           holder who) {
+  const locked lock(mutex_);
+  if (!table_.are_here(objects)) return std::nullopt;
+  waiter one;
+  const request_id asked = begin(one);
+  table_.pin(asked, objects, who);
+  perform();
+  waiters_.erase(asked);
+  return readings(objects, one.at, who);
+}
+
+std::vector<reading> object_store::readings(const std::vector<object_id>& objects,
+                                            const std::vector<place>& at, holder who) {
   std::vector<reading> out;
   out.reserve(objects.size());
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    out.push_back({this, objects[i], who, span_of(one.at[i], table_.bytes_of(objects[i]))});
+    out.push_back({this, objects[i], who, seen(at[i], table_.bytes_of(objects[i]))});
   }
   return out;
 }
@@ -289,6 +307,10 @@ void object_store::perform(const act::reserve& is) {
 
 void object_store::perform(const act::drop& is) {
   if (with_.on_segment_gone) with_.on_segment_gone(is.segment);
+  if (const auto guest = guests_.find(is.segment); guest != guests_.end()) {
+    if (shared_) shared_->give(guest->second.bytes);
+    guests_.erase(guest);
+  }
   const auto found = segments_.find(is.segment);
   if (found == segments_.end()) return;
   unpoison(found->second->bytes());
@@ -311,21 +333,36 @@ void object_store::perform(const act::move& is) {
   });
 }
 
-// All of one decision in one write.
+// Small objects of one decision in one write; a large one has its own, so that who waits for the
+// first does not wait for the others.
 void object_store::begin_spill() {
-  if (to_spill_.empty()) return;
   const std::vector<act::spill> all = std::exchange(to_spill_, {});
+  std::uint64_t bytes = 0;
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    bytes += all[i].from.bytes;
+    if (bytes < object_table::spill_batch && i + 1 < all.size()) continue;
+    spill_together({all.begin() + static_cast<std::ptrdiff_t>(from),
+                    all.begin() + static_cast<std::ptrdiff_t>(i + 1)});
+    from = i + 1;
+    bytes = 0;
+  }
+}
+
+void object_store::spill_together(std::vector<act::spill> all) {
   if (!disk_) {
     for (const act::spill& one : all) table_.spilled_to(one.object, std::nullopt);
     return;
   }
-  std::vector<std::shared_ptr<const segment>> in;
+  std::vector<std::shared_ptr<const void>> in;
+  std::vector<std::span<const std::byte>> parts;
   in.reserve(all.size());
-  for (const act::spill& one : all) in.push_back(segments_.at(one.from.segment));
-  spills_.push([this, all, in = std::move(in)] {
-    std::vector<std::span<const std::byte>> parts;
-    parts.reserve(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) parts.push_back(part_of(*in[i], all[i].from));
+  parts.reserve(all.size());
+  for (const act::spill& one : all) {
+    in.push_back(memory_of(one.from.segment));
+    parts.push_back(seen(one.from, one.from.bytes));
+  }
+  spills_.push([this, all = std::move(all), in = std::move(in), parts = std::move(parts)] {
     const auto written = disk_->write(parts);
     const locked lock(mutex_);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -338,9 +375,9 @@ void object_store::begin_spill() {
 void object_store::perform(const act::restore& is) {
   unpoison(part_of(*segments_.at(is.to.segment), is.to));
   restores_.push([this, is, to = segments_.at(is.to.segment)] {
-    const bool is_right = disk_->read(is.from, part_of(*to, is.to)).has_value();
+    const result<void> read = disk_->read(is.from, part_of(*to, is.to));
     const locked lock(mutex_);
-    table_.restored(is.object, is_right);
+    table_.restored(is.object, read.has_value(), read ? std::string() : read.error().message());
     perform();
   });
 }

@@ -100,8 +100,10 @@ class object_store {
     std::uint64_t bytes = std::uint64_t{1} << 30U;  ///< of memory; at least a MiB
     std::string spill_folder{};                     ///< empty: nothing is spilled
     std::uint64_t spill_bytes = std::uint64_t{1} << 40U;
-    /// Where the stores of this user on this machine share `bytes`; empty: this one shares nothing.
+    /// Where the stores of this user on this machine count what they have; empty: this one shares
+    /// nothing.
     std::string quota_folder{};
+    std::uint64_t quota_bytes = 0;                       ///< of all of them together; 0: `bytes`
     std::chrono::milliseconds wait{10'000};              ///< for room, at most
     std::uint64_t warm_bytes = std::uint64_t{8} << 20U;  ///< populated ahead
     /// Of an object that left without erase(): evicted (a cache), or object_lost. By any thread,
@@ -110,6 +112,12 @@ class object_store {
     /// Of a segment, the store's or a worker's, in which nothing lives any more, before its memory
     /// goes. As on_gone.
     std::function<void(segment_id)> on_segment_gone{};
+    /// Of a segment that its worker keeps: nothing lives there any more, so it may use it again.
+    /// False: it can't be told, and the segment goes. As on_gone.
+    std::function<bool(segment_id, holder)> on_segment_idle{};
+    /// There is no room: those of such segments, by their workers, that these do not use now and
+    /// will not use again. As on_gone.
+    std::function<std::vector<std::pair<segment_id, holder>>()> take_back_idle{};
   };
   /// Of what is there now.
   struct use {
@@ -134,7 +142,10 @@ class object_store {
   result<making> make(std::uint64_t bytes, holder who, std::chrono::milliseconds wait);
   /// All of these, in their order, or none; those that are on the disk come back. object_lost: one
   /// is not here, or the disk lost it. store_full: there was no room in time.
-  result<std::vector<reading>> read(std::vector<object_id> objects, holder who = 0);
+  result<std::vector<reading>> read(const std::vector<object_id>& objects, holder who = 0);
+  /// The same when all of them are in memory; nothing: that would take time, or fail.
+  std::optional<std::vector<reading>> try_read(const std::vector<object_id>& objects,
+                                               holder who = 0);
   /// Nobody needs it any more; it may be evicted.
   void keep_as_cache(object_id object);
   /// False: it has gone meanwhile.
@@ -144,19 +155,26 @@ class object_store {
   /// A process died: what it read and had not finished is given back.
   void holder_gone(holder who);
 
-  /// Where an object of the store's own lies as long as it is read. Null: it is none.
+  /// Where an object lies as long as it is read: in a segment of the store, or of a worker. Both
+  /// null: it is none.
   struct located {
     place at;
     std::shared_ptr<const segment> in;
+    std::shared_ptr<const segment_view> view;
   };
   located locate(object_id object) const;
   /// Room for a segment that a worker makes, at once or not at all: store_full. It counts until
   /// segment_gone, or the worker's end, and while something lives in it.
   result<segment_id> admit_segment(std::uint64_t bytes, holder worker);
   void segment_gone(segment_id number);
-  /// An object that a worker has made there, which the node reads from now on until erase().
-  /// Nothing: there is no such room.
-  std::optional<object_id> adopt(const place& at, holder worker);
+  /// The same, if it is that worker's.
+  void segment_gone(segment_id number, holder worker);
+  /// The same, but its worker may have it again, as long as there is room.
+  void segment_kept(segment_id number);
+  /// An object that a worker has made there, which the node has mapped as `view`, and reads from
+  /// now on. It lives until erase(). Nothing: there is no such room.
+  std::optional<reading> adopt(const place& at, holder worker,
+                               std::shared_ptr<const segment_view> view);
   /// One that somebody reads is read by a worker, too; and is not any more.
   void pin_also(object_id object, holder who);
   void unpin_also(object_id object, holder who) { unpin(object, who); }
@@ -184,6 +202,9 @@ class object_store {
   std::optional<error> wait_for(locked& lock, request_id asked, waiter& who,
                                 std::chrono::milliseconds wait);
   std::span<std::byte> span_of(const place& at, std::uint64_t bytes) const;
+  std::span<const std::byte> seen(const place& at, std::uint64_t bytes) const;
+  std::vector<reading> readings(const std::vector<object_id>& objects, const std::vector<place>& at,
+                                holder who);
   void seal(object_id id);
   result<reading> seal_and_read(const making& of, holder who);
   void abandon(object_id id);
@@ -200,9 +221,12 @@ class object_store {
   void perform(const act::freed& is);
   void perform(const act::evicted& is);
   void perform(const act::lost& is);
-  void perform(const act::ask_back&) {}
+  void perform(const act::ask_back& is);
+  void perform(const act::offer& is);
   void perform(const act::spill& is) { to_spill_.push_back(is); }
   void begin_spill();
+  void spill_together(std::vector<act::spill> all);
+  std::shared_ptr<const void> memory_of(segment_id number) const;
   void warm_up();
 
   const settings with_;
@@ -210,7 +234,13 @@ class object_store {
   const std::optional<quota> shared_;
   mutable std::mutex mutex_;  // of all that follows but the lanes
   object_table table_;
+  // Of a worker: counted from when it was granted, mapped when it came.
+  struct guest_segment {
+    std::uint64_t bytes = 0;
+    std::shared_ptr<const segment_view> view;
+  };
   std::unordered_map<segment_id, std::shared_ptr<const segment>> segments_;
+  std::unordered_map<segment_id, guest_segment> guests_;
   std::unordered_map<request_id, waiter*> waiters_;
   std::vector<act::spill> to_spill_;
   request_id next_request_ = 0;

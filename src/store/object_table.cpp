@@ -12,18 +12,13 @@ namespace manta::inline v0::store {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+// Workers keep at most this part of the budget for what they make next.
+constexpr std::uint64_t most_kept_part = 4;
 
 error more_than_all(std::uint64_t bytes, std::uint64_t budget) {
   return {errc::store_full, fmt::format("store: asked {} bytes, the whole store has {}; raise "
                                         "store_bytes or make smaller objects",
                                         bytes, budget)};
-}
-
-error unknown(object_id id) {
-  return {errc::object_lost,
-          fmt::format("store: asked to read object {}, which is not here, or could not be "
-                      "read back from the disk",
-                      id)};
 }
 
 }  // namespace
@@ -135,6 +130,22 @@ void object_table::answer_readers() {
   });
 }
 
+error object_table::unknown(object_id id) const {
+  const auto found = objects_.find(id);
+  if (found != objects_.end() && !found->second.lost.empty()) {
+    return {errc::object_lost, found->second.lost};
+  }
+  return {errc::object_lost,
+          fmt::format("store: asked to read object {}, which is not here, or could not be "
+                      "read back from the disk",
+                      id)};
+}
+
+bool object_table::are_here(const std::vector<object_id>& all) const {
+  return std::ranges::all_of(
+      all, [this](object_id id) { return is_readable(id) && objects_.at(id).is_here; });
+}
+
 bool object_table::is_readable(object_id id) const {
   const auto found = objects_.find(id);
   return found != objects_.end() && !found->second.is_erased && found->second.is != doing::making;
@@ -159,7 +170,7 @@ object_table::outcome object_table::serve_maker() {
   if (of.is_segment) {
     if (of.bytes > room()) return make_room(of.bytes);
     const segment_id made = next_segment_++;
-    segments_.emplace(made, foreign{of.bytes, 0, of.who, false});
+    segments_.emplace(made, foreign{of.bytes, 0, of.who, false, false});
     others_ += of.bytes;
     has_asked_back_ = false;
     actions_.emplace_back(act::granted{of.id, {{made, 0, of.bytes}}});
@@ -179,7 +190,7 @@ object_table::outcome object_table::serve_maker() {
   return outcome::served;
 }
 
-void object_table::restored(object_id id, bool is_right) {
+void object_table::restored(object_id id, bool is_right, std::string why) {
   entry& of = objects_.at(id);
   MANTA_CHECK_VALUE(of.is == doing::restoring, id);
   of.is = doing::nothing;
@@ -188,6 +199,7 @@ void object_table::restored(object_id id, bool is_right) {
     // Who waits for it is refused by the next step, and with the last of them it ends.
     if (!of.is_erased) actions_.emplace_back(act::lost{id});
     of.is_erased = true;
+    of.lost = std::move(why);
   }
   settle(id, of);
   step();
@@ -239,6 +251,7 @@ bool object_table::add_foreign(object_id id, const place& at, holder worker) {
     return false;
   }
   MANTA_CHECK_VALUE(!objects_.contains(id), id);
+  keep(in->second, false);
   in->second.live += at.bytes;
   live_ += at.bytes;
   entry& of = objects_[id];
@@ -313,16 +326,46 @@ void object_table::segment_gone(segment_id number) {
   step();
 }
 
+void object_table::segment_kept(segment_id number) {
+  const auto found = segments_.find(number);
+  if (found == segments_.end() || found->second.is_orphan) return;
+  keep(found->second, true);
+  drop_foreign(number);
+  step();
+}
+
+void object_table::keep(foreign& one, bool is_kept) {
+  if (std::exchange(one.is_kept, is_kept) == is_kept) return;
+  if (is_kept) {
+    kept_ += one.bytes;
+  } else {
+    kept_ -= one.bytes;
+  }
+}
+
+// Or lets its worker use it again: unless somebody waits for room, or much is kept already.
 void object_table::drop_foreign(segment_id number) {
   const auto found = segments_.find(number);
-  if (!found->second.is_orphan || found->second.live != 0) return;
-  others_ -= found->second.bytes;
+  foreign& one = found->second;
+  if (one.live != 0 || (!one.is_orphan && !one.is_kept)) return;
+  if (!one.is_orphan && waiting() == 0 && kept_ <= budget_ / most_kept_part) {
+    actions_.emplace_back(act::offer{number, one.of});
+    return;
+  }
+  keep(one, false);
+  others_ -= one.bytes;
   segments_.erase(found);
   actions_.emplace_back(act::drop{number});
 }
 
+void object_table::asked_back() {
+  is_asking_back_ = false;
+  step();
+}
+
 void object_table::pin_one(entry& of, holder who) {
   disturb(of);
+  if (of.is == doing::spilling) of.used = ++turn_;
   ++of.pins[who];
 }
 
@@ -341,21 +384,30 @@ object_table::kind object_table::kind_of(const entry& of) const {
   return of.at.bytes > ours_.most_shared() ? in_own : in_shared;
 }
 
-// Where it may leave memory, or move, from now on; or ends.
-void object_table::settle(object_id id, entry& of) {
+object_table::value object_table::value_of(const entry& of) noexcept {
+  if (!of.is_needed) return cached;
+  return of.on_disk ? written : unwritten;
+}
+
+// Where it may leave memory, or move, from now on; or ends. `turn`: when it was used, if not now.
+void object_table::settle(object_id id, entry& of, std::uint64_t turn) {
   if (of.is_idle || !of.pins.empty() || of.is != doing::nothing) return;
   if (of.is_erased) return end(id);
   if (!of.is_here) return;
-  of.used = ++turn_;
+  of.used = turn != 0 ? turn : ++turn_;
   of.is_idle = true;
-  idle_[of.is_needed ? 1 : 0][kind_of(of)].emplace(of.used, id);
+  const kind where = kind_of(of);
+  idle_[value_of(of)][where].emplace(of.used, id);
+  if (value_of(of) == written && where != in_shared) written_ += of.at.bytes;
   ours_.unpin(of.at.segment);
 }
 
 void object_table::disturb(entry& of) {
   if (!of.is_idle) return;
   of.is_idle = false;
-  idle_[of.is_needed ? 1 : 0][kind_of(of)].erase(of.used);
+  const kind where = kind_of(of);
+  idle_[value_of(of)][where].erase(of.used);
+  if (value_of(of) == written && where != in_shared) written_ -= of.at.bytes;
   ours_.pin(of.at.segment);
 }
 
@@ -427,6 +479,7 @@ bool object_table::is_sound() const {
   std::uint64_t live = 0;
   std::uint64_t others = 0;
   std::uint64_t spilling = 0;
+  std::uint64_t ahead = 0;
   std::size_t idle = 0;
   std::size_t moving = 0;
   std::map<segment_id, std::uint64_t> live_in;
@@ -439,7 +492,8 @@ bool object_table::is_sound() const {
     const bool may_leave = of.is_here && of.pins.empty() && of.is == doing::nothing;
     if (of.is_idle != may_leave || (may_leave && of.is_erased)) return false;
     if (of.is_idle) {
-      const line& in = idle_[of.is_needed ? 1 : 0][kind_of(of)];
+      if (value_of(of) == written && kind_of(of) != in_shared) ahead += of.at.bytes;
+      const line& in = idle_[value_of(of)][kind_of(of)];
       const auto found = in.find(of.used);
       if (found == in.end() || found->second != id) return false;
       ++idle;
@@ -449,16 +503,19 @@ bool object_table::is_sound() const {
     if (of.is == doing::spilling) spilling += of.at.bytes;
     if (of.is == doing::moving) ++moving;
   }
+  std::uint64_t kept = 0;
   for (const auto& [number, of] : segments_) {
     others += of.bytes;
+    if (of.is_kept) kept += of.bytes;
     if (live_in[number] != of.live || (of.is_orphan && of.live == 0)) return false;
   }
   std::size_t listed = 0;
-  for (const auto& needed : idle_) {
-    for (const line& one : needed) listed += one.size();
+  for (const auto& each : idle_) {
+    for (const line& one : each) listed += one.size();
   }
-  return live == live_ && others == others_ && spilling == spilling_ && idle == listed &&
-         moving == moving_ && reserved_bytes() <= budget_ && ours_.is_sound();
+  return live == live_ && others == others_ && kept == kept_ && ahead == written_ &&
+         spilling == spilling_ && idle == listed && moving == moving_ &&
+         reserved_bytes() <= budget_ && ours_.is_sound();
 }
 
 }  // namespace manta::inline v0::store

@@ -28,14 +28,16 @@
 // holder's death takes back all that it had:
 //
 //     making --seal--> here --spill--> here, and on the disk --drop--> on the disk --+
-//        |               ^ \--- cached or on the disk already: dropped               |
+//        |               ^ \--- cached: dropped                                      |
 //     abandoned          +--------------------------- restore -----------------------+
 //
 // Requests (room for an object, room for a worker's segment, a set of objects to be here) stand in
 // two lines. The first of each is served when it can be; otherwise room is made for it, cheapest
-// first: empty segments are dropped, sparse ones moved together, objects that are only a cache
-// evicted, others spilled, each time the ones that were used least recently. A set of objects whose
-// members are all here never waits.
+// first: empty segments are dropped, the workers' too, sparse ones moved together, objects that are
+// only a cache evicted, those dropped that are on the disk as well, others spilled, each time the
+// ones that were used least recently. While large objects make room for others, the next ones are
+// spilled ahead: so a disk works while its readers and makers do. A set of objects whose members
+// are all here never waits.
 //
 // Invariants. What is pinned stays where it is. An object that is needed is here or on the disk.
 // Segments reserve at most `budget` bytes, ours and the workers'. Every request is answered once:
@@ -99,8 +101,13 @@ struct freed {
   holder of;
   place at;
 };
-/// Workers should give empty segments back.
+/// Workers should give empty segments back. Answer: segment_gone() of each, then asked_back().
 struct ask_back {};
+/// Nothing lives in a segment that its worker may use again. Answer, if it can't: segment_gone().
+struct offer {
+  segment_id segment;
+  holder of;
+};
 /// A cached object made room for others.
 struct evicted {
   object_id object;
@@ -111,7 +118,7 @@ struct lost {
 };
 
 using any = std::variant<granted, refused, reserve, drop, move, spill, restore, forget, freed,
-                         ask_back, evicted, lost>;
+                         ask_back, offer, evicted, lost>;
 
 }  // namespace act
 
@@ -153,12 +160,17 @@ class object_table {
   void holder_gone(holder who);
   /// A worker gave a segment of its own back.
   void segment_gone(segment_id number);
+  /// It has no use for it now, and may have it again when nothing lives there.
+  void segment_kept(segment_id number);
+  /// All that workers could give back at once is.
+  void asked_back();
 
   void reserved(segment_id number, bool is_there);
   void moved(object_id id);
   /// Nothing: it could not be written.
   void spilled_to(object_id id, const std::optional<spilled>& at);
-  void restored(object_id id, bool is_right);
+  /// Not right: `why`, for who asks for it.
+  void restored(object_id id, bool is_right, std::string why = {});
   /// The disk or the machine may have room again.
   void retry();
   /// Nothing is urgent: empty segments are dropped, sparse ones moved together.
@@ -168,6 +180,13 @@ class object_table {
   std::vector<act::any> take() { return std::exchange(actions_, {}); }
 
   bool is_known(object_id id) const { return objects_.contains(id); }
+  /// Whether a pin() of them would be granted at once.
+  bool are_here(const std::vector<object_id>& all) const;
+  /// Whether a worker has that segment.
+  bool is_of(segment_id number, holder worker) const {
+    const auto found = segments_.find(number);
+    return found != segments_.end() && found->second.of == worker;
+  }
   /// As asked; a place has whole units. Of an object that is known.
   std::uint64_t bytes_of(object_id id) const { return objects_.at(id).bytes; }
   /// Of one that is read. Of an object that is known.
@@ -204,6 +223,7 @@ class object_table {
     holder made_by = 0;
     std::map<holder, std::uint32_t> pins;
     std::uint64_t used = 0;
+    std::string lost;  // why it could not be read from the disk
   };
   // Of a worker.
   struct foreign {
@@ -211,6 +231,7 @@ class object_table {
     std::uint64_t live = 0;
     holder of = 0;
     bool is_orphan = false;
+    bool is_kept = false;  // by the worker, which has nothing there
   };
   struct asking {
     request_id id = 0;
@@ -223,6 +244,7 @@ class object_table {
   };
   enum class outcome { served, progress, waiting, stuck };
   enum kind : std::uint8_t { in_shared, in_own, in_workers, kinds };
+  enum value : std::uint8_t { cached, written, unwritten, values };
   using line = std::map<std::uint64_t, object_id>;  // by use
 
   void step();
@@ -234,21 +256,27 @@ class object_table {
   outcome make_room(std::uint64_t bytes);
   bool drop_longest_empty();
   outcome compact();
-  bool evict(const kind (&order)[kinds]);
-  outcome spill_some(std::uint64_t bytes, const kind (&order)[kinds]);
-  bool begin_spill(line& from, std::uint64_t bytes);
+  static const line* oldest(const line (&of)[kinds], bool is_shared);
+  bool evict(bool is_large);
+  outcome spill_some(std::uint64_t bytes, bool is_large);
+  bool drop_written(bool is_shared);
+  bool spill_one(bool is_shared);
+  void spill_ahead();
+  error unknown(object_id id) const;
   void end_compaction();
   std::uint64_t room() const noexcept;
   outcome take_place(std::uint64_t bytes, object_id id, bool is_maker, place& at);
   void give_back(const place& at);
   bool add_foreign(object_id id, const place& at, holder worker);
   void drop_foreign(segment_id id);
+  void keep(foreign& one, bool is_kept);
   void pin_one(entry& of, holder who);
   void unpin_one(object_id id, holder who);
   void value_is(object_id id, bool is_needed);
-  void settle(object_id id, entry& of);
+  void settle(object_id id, entry& of, std::uint64_t turn = 0);
   void disturb(entry& of);
   kind kind_of(const entry& of) const;
+  static value value_of(const entry& of) noexcept;
   void drop_from_memory(entry& of);
   void end(object_id id);
   void leave(const asking& of);
@@ -258,6 +286,7 @@ class object_table {
   std::uint64_t limit_;  // the budget, or what the machine had when it had no more
   allocator ours_;
   std::uint64_t others_ = 0;  // bytes of workers' segments
+  std::uint64_t kept_ = 0;    // of those that they keep
   std::uint64_t live_ = 0;    // bytes of objects in memory
   segment_id next_segment_ = 1;
   // A segment on its way, one at a time.
@@ -270,8 +299,10 @@ class object_table {
   std::deque<asking> makers_;
   std::deque<asking> readers_;
   bool is_makers_turn_ = false;
-  // Objects that could leave memory: needed or not, and where they are.
-  line idle_[2][kinds];
+  // Objects that could leave memory: what that costs, and where they are.
+  line idle_[values][kinds];
+  std::uint64_t written_ = 0;  // bytes of large ones that are on the disk as well
+  std::uint64_t owed_ = 0;     // bytes that are to be written although there is room without them
   std::uint64_t turn_ = 0;
   segment_id closed_ = 0;                         // its objects are moved
   std::size_t moving_ = 0;                        // so many
@@ -282,6 +313,7 @@ class object_table {
   bool has_spill_failed_ = false;
   bool has_reserve_failed_ = false;
   bool has_asked_back_ = false;
+  bool is_asking_back_ = false;
   std::vector<act::any> actions_;
 };
 

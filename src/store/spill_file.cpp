@@ -85,6 +85,9 @@ int write_all(int file, std::uint64_t at, pieces all) {
   return 0;
 }
 
+// What is read is summed while it is in the caches.
+constexpr std::size_t read_piece = std::size_t{256} << 10U;
+
 // 0, or why not; a file that ends before is an error.
 int read_all(int file, std::uint64_t at, std::span<std::byte> to) {
   while (!to.empty()) {
@@ -100,6 +103,26 @@ int read_all(int file, std::uint64_t at, std::span<std::byte> to) {
 
 std::uint64_t sum_of(std::span<const std::byte> of) noexcept {
   return XXH3_64bits(of.data(), of.size());
+}
+
+// The same of what is read meanwhile, a piece after the other.
+int read_and_sum(int file, std::uint64_t at, std::span<std::byte> to, std::uint64_t& sum) {
+  if (to.size() <= read_piece) {
+    const int why = read_all(file, at, to);
+    if (why == 0) sum = sum_of(to);
+    return why;
+  }
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  while (!to.empty()) {
+    const std::span<std::byte> piece = to.first(std::min(read_piece, to.size()));
+    if (const int why = read_all(file, at, piece); why != 0) return why;
+    XXH3_64bits_update(&state, piece.data(), piece.size());
+    at += piece.size();
+    to = to.subspan(piece.size());
+  }
+  sum = XXH3_64bits_digest(&state);
+  return 0;
 }
 
 }  // namespace
@@ -198,10 +221,11 @@ result<void> spill_files::read(const spilled& of, std::span<std::byte> to) const
                              of.bytes, folder_, why));
   };
   if (!from || to.size() != of.bytes) return lost("it was forgotten");
-  if (const int why = read_all(from->on.number(), of.at, to); why != 0) {
+  std::uint64_t sum = 0;
+  if (const int why = read_and_sum(from->on.number(), of.at, to, sum); why != 0) {
     return lost(why == ENODATA ? "its file is shorter than what was written" : std::strerror(why));
   }
-  if (sum_of(to) != of.sum) return lost("its bytes are not those that were written");
+  if (sum != of.sum) return lost("its bytes are not those that were written");
   return {};
 }
 

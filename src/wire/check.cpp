@@ -255,9 +255,23 @@ result<void> check(side who, const spawn_view& spawn) {
 
 result<void> check(side who, const ask_view& asked) {
   checker check(who);
-  check.one_of("question", asked.what, question::events);
+  check.one_of("question", asked.what, question::cancel_future);
   check_payload(check, asked.with);
-  check.count("references of a question", asked.with.references.size(), 0);
+  if (asked.what != question::thing) {
+    check.count("references of a question", asked.with.references.size(), 0);
+  }
+  return std::move(check).done();
+}
+
+result<void> check(side who, const item_view& item) {
+  checker check(who);
+  check_payload(check, item.value);
+  return std::move(check).done();
+}
+
+result<void> check(side who, const flow_view& flow) {
+  checker check(who);
+  check.within<std::uint32_t>("stream credits", flow.credits, 1, limits::credits);
   return std::move(check).done();
 }
 

@@ -30,9 +30,10 @@ void frame_sender::send(std::span<const std::span<const std::byte>> pieces, std:
       return;
     }
   }
-  kept_frame& frame = kept_.emplace_back();
+  kept_frame frame;
   frame.bytes.resize(size);
   gather(pieces, frame.bytes.data());
+  kept_.push_back(std::move(frame));
   kept_bytes_ += size;
   flush();
 }
@@ -63,6 +64,7 @@ bool frame_sender::flush() noexcept {
 }
 
 bool frame_sender::flush(std::chrono::nanoseconds time) noexcept {
+  if (flush()) return true;  // nearly always, and then the clock need not be read
   const auto end = std::chrono::steady_clock::now() + time;
   while (!flush()) {
     ring_.bell();

@@ -36,6 +36,8 @@ class frame_sender {
   std::size_t kept_bytes() const noexcept { return kept_bytes_; }
   /// Wakes a reader that sleeps; after one or more frames.
   void bell() noexcept { ring_.bell(); }
+  /// The same, but for one that is patient: see ring_writer.
+  void soft_bell() noexcept { ring_.soft_bell(); }
 
  private:
   struct kept_frame {

@@ -25,7 +25,7 @@
 // 1. Nothing is written that the reader would refuse: both use the same checks.
 // 2. A large range begins at a multiple of 64 in the frame, and where it is read, or is refused.
 // 3. No exception of Cap'n Proto leaves this file's classes; a bad_alloc does.
-// 4. What a reader keeps is bounded by the limits: at most 65,536 references and as many changes.
+// 4. What a reader keeps is bounded by the limits: at most 262,144 references and 65,536 changes.
 // Threads: externally synchronised; one writer or reader serves one thread at a time.
 
 namespace manta::inline v0::wire {
@@ -53,6 +53,8 @@ class message_writer {
   result<void> write(const envelope& head, const spawn_view& body);
   result<void> write(const envelope& head, const ask_view& body);
   result<void> write(const envelope& head, const actor_end_view& body);
+  result<void> write(const envelope& head, const item_view& body);
+  result<void> write(const envelope& head, const flow_view& body);
 
   /// The frame, in order; empty when nothing was written. Valid until the next write or clear. A
   /// message without segments and within the scratch memory is one piece.

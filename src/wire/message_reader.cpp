@@ -49,10 +49,11 @@ constexpr bool codes_agree() {
 }
 static_assert(codes_agree());
 static_assert(int(schema::Priority::HIGH) == int(priority::high));
+static_assert(int(schema::Isolation::PROCESSES) == int(asked_isolation::processes));
 static_assert(int(schema::Placement::Rule::GROUP) == int(placement::rule::group));
 static_assert(int(schema::Reference::Kind::ARRAY) == int(spec::reference_kind::array));
 static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
-static_assert(int(schema::Ask::What::EVENTS) == int(question::events));
+static_assert(int(schema::Ask::What::CANCEL_FUTURE) == int(question::cancel_future));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -123,6 +124,8 @@ struct message_reader::state {
   void take(capnp::List<schema::ReferenceChange>::Reader from, changes_view& to);
   void take(schema::Spawn::Reader from, spawn_view& to);
   void take(schema::Ask::Reader from, ask_view& to);
+  void take(schema::Item::Reader from, item_view& to);
+  static void take(schema::Flow::Reader from, flow_view& to);
   std::span<const int> granted(capnp::List<std::int32_t>::Reader from);
   void take(schema::ActorEnd::Reader from, actor_end_view& to);
 
@@ -250,6 +253,8 @@ const options_view* message_reader::state::take_options(schema::Options::Reader 
   }
   options.resources = amounts;
   if (from.hasWhere()) options.where = where(from.getWhere());
+  options.isolation = one_of(static_cast<std::uint16_t>(from.getIsolation()), "isolation",
+                             asked_isolation::processes);
   return &options;
 }
 
@@ -363,8 +368,17 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
 }
 
 void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
-  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::events);
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::cancel_future);
   to.with = payload(from.getWith());
+}
+
+void message_reader::state::take(schema::Item::Reader from, item_view& to) {
+  to.value = payload(from.getValue());
+}
+
+void message_reader::state::take(schema::Flow::Reader from, flow_view& to) {
+  to.taken = from.getTaken();
+  to.credits = from.getCredits();
 }
 
 void message_reader::state::take(schema::ActorEnd::Reader from, actor_end_view& to) {
@@ -413,8 +427,12 @@ void message_reader::state::take(schema::Message::Reader from) {
       return take(from.getActorEnd(), message.body.emplace<actor_end_view>());
     case schema::Message::ASK:
       return take(from.getAsk(), message.body.emplace<ask_view>());
+    case schema::Message::ITEM:
+      return take(from.getItem(), message.body.emplace<item_view>());
+    case schema::Message::FLOW:
+      return take(from.getFlow(), message.body.emplace<flow_view>());
   }
-  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 7");
+  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 9");
 }
 
 result<void> message_reader::state::read(bytes_view frame) {

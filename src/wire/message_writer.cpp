@@ -142,6 +142,8 @@ struct message_writer::state {
   void put(schema::Message::Builder message, const spawn_view& spawn);
   void put(schema::Message::Builder message, const actor_end_view& end);
   void put(schema::Message::Builder message, const ask_view& asked);
+  void put(schema::Message::Builder message, const item_view& item);
+  static void put(schema::Message::Builder message, const flow_view& flow);
 
   std::size_t scratch_words;
   std::unique_ptr<std::uint64_t[]> scratch;
@@ -273,6 +275,7 @@ void message_writer::state::put_options(schema::Options::Builder to, const optio
       list[i].setAmount(options.resources[i].amount);
     }
   }
+  to.setIsolation(static_cast<schema::Isolation>(options.isolation));
   const placement_view& where = options.where;
   if (where.by != placement::rule::anywhere || where.is_soft) {
     put_placement(to.initWhere(), where);
@@ -367,6 +370,16 @@ void message_writer::state::put(schema::Message::Builder message, const ask_view
   auto to = message.initAsk();
   to.setWhat(static_cast<schema::Ask::What>(asked.what));
   put_payload(to.initWith(), asked.with);
+}
+
+void message_writer::state::put(schema::Message::Builder message, const item_view& item) {
+  put_payload(message.initItem().initValue(), item.value);
+}
+
+void message_writer::state::put(schema::Message::Builder message, const flow_view& flow) {
+  auto to = message.initFlow();
+  to.setTaken(flow.taken);
+  to.setCredits(flow.credits);
 }
 
 void message_writer::state::put(schema::Message::Builder message, const actor_end_view& end) {
@@ -488,6 +501,12 @@ result<void> message_writer::write(const envelope& head, const ask_view& body) {
   return make(head, body);
 }
 result<void> message_writer::write(const envelope& head, const actor_end_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const item_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const flow_view& body) {
   return make(head, body);
 }
 

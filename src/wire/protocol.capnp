@@ -48,6 +48,8 @@ struct Message {
     spawn @9 :Spawn;
     actorEnd @10 :ActorEnd;
     ask @11 :Ask;
+    item @12 :Item;
+    flow @13 :Flow;
   }
 }
 
@@ -110,7 +112,12 @@ struct Options {
   # At most 256; keys of 1 to 64 bytes.
   where @13 :Placement;
   # Absent: anywhere.
+  isolation @14 :Isolation;
+  # Of an actor, too.
 }
+
+enum Isolation { unset @0; threads @1; processes @2; }
+# unset: as the receiving node's runtime does it by default.
 
 enum Priority { low @0; normal @1; high @2; }
 
@@ -240,7 +247,7 @@ struct Spawn {
   # By a worker, to its node: only the name in the options is taken, and the actor found by it. It is
   # made by a second Spawn of the same actor, without this; an ActorEnd with constructorFailed, or the
   # release of the worker's last handle, says instead that it never will be. Such a one has no
-  # constructor and no arguments. Answered by a Result without a value; with a handle to the living
+  # arguments. Answered by a Result without a value; with a handle to the living
   # actor of that name, where mayExist allows it; or the error.
   # Twice: the second one finds the name taken.
   # Lost connection: the name is free again with the worker's end.
@@ -289,7 +296,7 @@ struct Ask {
 
   what @0 :What;
   with @1 :Payload;
-  # The question's own values, as src/node/worker_facts.hpp has them. No references.
+  # The question's own values, as src/node/worker_facts.hpp and src/node/future_names.hpp have them. No references.
 
   enum What {
     findActor @0;
@@ -306,7 +313,35 @@ struct Ask {
     functions @9;
     actors @10;
     events @11;
+    thing @12;
+    # What is done with a channel or a semaphore: src/node/worker_things.hpp. The only one whose values
+    # may have references; some of it has no answer.
+    futureValue @13;
+    # The answer is the result of that future's work, when it is there.
+    cancelFuture @14;
   }
+}
+
+struct Item {
+  # Sent by the process that runs a generator, to the one that called it, under the request of that
+  # call: what it yielded. They come in their order and before the Result, which is the end.
+  # Twice: two items. Rings lose nothing, so nobody sends it twice.
+  # Lost connection: what did not come is lost with the generator, which is not run again when
+  # anything did.
+
+  value @0 :Payload;
+}
+
+struct Flow {
+  # Sent by the process that called a generator, to the one that runs it, under the request of that
+  # call: how far the reader is. A node tells its worker the same by the socket beside the rings.
+  # Twice, or out of order: the larger number counts.
+  # Lost connection: the reader is gone, and the generator ends.
+
+  taken @0 :UInt64;
+  # Items that the reader has taken, of those that have come.
+  credits @1 :UInt32 = 64;
+  # 1 to 2^31: so many may be made before they are taken.
 }
 
 struct Put {
@@ -397,7 +432,7 @@ struct Payload {
   segments @1 :List(Segment);
   # At most 1,024.
   references @2 :List(Reference);
-  # At most 65,536.
+  # At most 262,144.
 }
 
 struct Segment {

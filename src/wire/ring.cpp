@@ -74,8 +74,9 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
   const timespec most{static_cast<time_t>(s.count()), static_cast<long>((time - s).count())};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &most, nullptr, 0);
 }
-void wake(std::atomic<std::uint32_t>& sleeps) noexcept {
-  if (sleeps.load(std::memory_order_relaxed) == 0) return;
+void wake(std::atomic<std::uint32_t>& sleeps, std::uint32_t unless = 0) noexcept {
+  const std::uint32_t how = sleeps.load(std::memory_order_relaxed);
+  if (how == 0 || how == unless) return;
   sleeps.store(0, std::memory_order_relaxed);
   syscall(SYS_futex, &sleeps, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -180,6 +181,11 @@ void ring_writer::bell() noexcept {
   wake(control_.reader_sleeps);
 }
 
+void ring_writer::soft_bell() noexcept {
+  base::full_barrier();
+  wake(control_.reader_sleeps, ring_reader::patient);
+}
+
 bool ring_writer::wait(std::size_t bytes, std::chrono::nanoseconds time) noexcept {
   if (has_room(bytes)) return true;
   return sleep_until(control_.writer_sleeps, time, [&] { return has_room(bytes); });
@@ -238,9 +244,17 @@ ring_reader::got ring_reader::append(std::span<std::byte> to, std::size_t& at) {
   return got::message;
 }
 
-void ring_reader::announce_sleep() noexcept {
-  control_.reader_sleeps.store(asleep, std::memory_order_relaxed);
+std::uint32_t ring_reader::announce_sleep(bool is_patient) noexcept {
+  std::uint32_t said = asleep;
+  if (!is_patient) {
+    control_.reader_sleeps.store(asleep, std::memory_order_relaxed);
+  } else {
+    std::uint32_t nobody = 0;
+    const bool is_first = control_.reader_sleeps.compare_exchange_strong(nobody, patient);
+    said = is_first ? patient : nobody;
+  }
   base::full_barrier();
+  return said;
 }
 
 bool ring_reader::wait(int spins, std::chrono::nanoseconds time) noexcept {

@@ -29,6 +29,8 @@
 //   reader, tired of looking:  sleeps = 1;  fence;  looks once more;  futex wait
 //   writer, after messages:    size;        fence;  sleeps?  then 0 and futex wake
 //
+// A reader that has said 2 instead is not woken by a writer that has more to send soon.
+//
 // One of them sees what the other wrote, since both fences are in one order: no wake is missed.
 //
 // Invariants. The writer never writes what the reader has not passed. The reader trusts nothing
@@ -88,6 +90,8 @@ class ring_writer {
   /// messages need one. `tag` goes with it.
   void publish(std::uint8_t tag = 0) noexcept;
   void bell() noexcept;
+  /// Wakes nobody who is patient: for a writer that will ring later in any case.
+  void soft_bell() noexcept;
   /// Until there is room for a message of so many bytes. False: not within `time`, or an hour.
   bool wait(std::size_t bytes, std::chrono::nanoseconds time) noexcept;
 
@@ -123,10 +127,12 @@ class ring_reader {
   bool wait(int spins, std::chrono::nanoseconds time) noexcept;
 
   // The parts of wait, for who sleeps on several words at a time: announce; if nothing is there,
-  // sleep while the word is `asleep` (it is shared between processes). It stays so when something
-  // else woke them, since others may sleep on it: that costs the writer one wake for nobody.
+  // sleep while the word is what this answers (it is shared between processes). It stays so when
+  // something else woke them, since others may sleep on it: that costs the writer one wake for
+  // nobody. Who is patient sleeps for a short time only; beside one who is not, he is not either.
   static constexpr std::uint32_t asleep = 1;
-  void announce_sleep() noexcept;
+  static constexpr std::uint32_t patient = 2;
+  std::uint32_t announce_sleep(bool is_patient) noexcept;
   const std::atomic<std::uint32_t>& sleep_word() const noexcept { return control_.reader_sleeps; }
 
  private:

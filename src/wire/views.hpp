@@ -34,7 +34,7 @@ inline constexpr std::size_t error_chain = 16;             ///< an error and its
 inline constexpr std::size_t amounts = 256;                ///< resources of one task
 inline constexpr std::size_t labels = 256;                 ///< labels of one placement
 inline constexpr std::size_t segments = 1024;              ///< large ranges of one payload
-inline constexpr std::size_t references = 65536;           ///< handles in one payload
+inline constexpr std::size_t references = 262144;          ///< handles in one payload
 inline constexpr std::size_t groups = 256;                 ///< of an actor's calls
 inline constexpr std::uint32_t group_limit = 65536;        ///< calls of a group at a time
 inline constexpr std::size_t gpus = 1024;                  ///< that one task or actor holds
@@ -75,6 +75,9 @@ struct placement_view {
   std::int32_t bundle = -1;
 };
 
+/// manta::isolation_mode, or none.
+enum class asked_isolation : std::uint8_t { unset, threads, processes };
+
 /// manta::options, as far as it travels.
 struct options_view {
   std::int64_t cpus = 0;          ///< thousandths; 0 is none
@@ -90,6 +93,7 @@ struct options_view {
   std::string_view name = {};  ///< empty is none
   std::span<const amount_view> resources = {};
   placement_view where = {};
+  asked_isolation isolation = asked_isolation::unset;
 };
 
 /// A job that another node is to run.
@@ -207,13 +211,27 @@ enum class question : std::uint8_t {
   jobs,
   functions,
   actors,
-  events
+  events,
+  thing,
+  future_value,
+  cancel_future
 };
 
 /// A small fact is asked for, or changed.
 struct ask_view {
   question what = question::find_actor;
   spec::parcel_view with = {};
+};
+
+/// What a generator yielded.
+struct item_view {
+  spec::parcel_view value = {};
+};
+
+/// How far a generator's reader is.
+struct flow_view {
+  std::uint64_t taken = 0;  ///< items
+  std::uint32_t credits = static_cast<std::uint32_t>(default_stream_credits);
 };
 
 /// An object that travels to a node.
@@ -243,7 +261,7 @@ struct changes_view {
 
 /// One of the messages.
 using body_view = std::variant<task_view, result_view, call_view, put_view, changes_view,
-                               spawn_view, actor_end_view, ask_view>;
+                               spawn_view, actor_end_view, ask_view, item_view, flow_view>;
 
 /// A message that was read.
 struct message_view {

@@ -9,6 +9,7 @@
 #include <manta/spec/error.hpp>
 
 #include "wire/ring.hpp"
+#include "wire/segment_shelf.hpp"
 
 // What a node and one of its isolated workers share: a ring each way, and a page that says what the
 // worker is doing.
@@ -24,7 +25,7 @@
 //                    \--node--> free (taken back)
 //
 // A task that suspended, or stands for another one's result, is off the worker's stack: its slot is
-// `done` before there is a result, `left_stack` counts that, and the node gives the slot to others.
+// `done` before there is a result, `news` counts that, and the node gives the slot to others.
 //
 // `awaits` says what the worker waits for, so that the node may give it that, and nothing else, and
 // gives what it sent ahead to others.
@@ -51,17 +52,19 @@ struct worker_page {
   static constexpr std::size_t slots = 64;
   /// In `awaits`: it runs, or waits for a task.
   static constexpr std::uint64_t awaits_nothing = 0;
+  static constexpr std::uint64_t one_order = std::uint64_t{1} << 32U;  ///< in `news`
 
   alignas(64) std::array<std::atomic<std::uint64_t>, slots> slot{};
   /// awaits_nothing, or what awaiting() says.
   alignas(64) std::atomic<std::uint64_t> awaits{awaits_nothing};
   /// How many tasks on its stack wait, all but the one that runs on top of them.
   std::atomic<std::uint32_t> stacked{0};
-  /// The worker makes actors or arrays: its messages have their effects in their order. Before the
-  /// first.
+  /// The worker makes actors or arrays, or asks questions: its messages have their effects in their
+  /// order. Before the first.
   std::atomic<std::uint32_t> makes_actors{0};
-  /// How many tasks left the stack without a result so far.
-  std::atomic<std::uint64_t> left_stack{0};
+  /// What happened beside the ring, for who looks there: in the lower half how many tasks left the
+  /// stack without a result so far, in the upper one how many orders by the socket are urgent.
+  std::atomic<std::uint64_t> news{0};
   /// How often there was printed text that the node had not read when a task had ended.
   alignas(64) std::atomic<std::uint64_t> printed{0};
   /// What runs here prints: either side says so, the worker takes it back.
@@ -77,6 +80,14 @@ struct worker_page {
   alignas(64) std::atomic<std::uint64_t> begun{0};
   /// The call whose message is being read, which runs its classes' functions; 0: none.
   std::atomic<std::uint64_t> reading{0};
+
+  /// Of tasks that may use so much, by their slots, and of such an actor: what the worker had of
+  /// its own when they began, in bytes; 0: not known yet.
+  alignas(64) std::array<std::atomic<std::int64_t>, slots> had{};
+  std::atomic<std::int64_t> actor_had{0};
+
+  /// Segments that it made and may use again.
+  alignas(64) segment_shelf shelf;
 
   /// It waits: for its own request of that number, or for something else (0), and has room on its
   /// stack to run what it waits for.
@@ -104,9 +115,11 @@ struct worker_page {
   /// The worker: a task left its stack. False: it has its result already.
   bool leave_stack(std::uint64_t number) noexcept {
     if (!finish(number)) return false;
-    left_stack.fetch_add(1, std::memory_order_release);
+    news.fetch_add(1, std::memory_order_release);
     return true;
   }
+  /// The worker: an order waits in the socket, and somebody waits for its answer.
+  void note_order() noexcept { news.fetch_add(one_order, std::memory_order_release); }
   /// The worker: a call of its actor begins, on any of its threads.
   void begin_call(std::uint64_t number) noexcept {
     std::uint64_t before = begun.load(std::memory_order_relaxed);

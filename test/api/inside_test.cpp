@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/support.hpp"
@@ -15,7 +16,6 @@ namespace inside_test {
 namespace {
 
 using Catch::Matchers::Contains;
-using namespace std::chrono_literals;
 namespace kv = manta::kv;
 namespace history = manta::history;
 
@@ -80,9 +80,13 @@ int one_more(std::string name) {
   const auto one = manta::spawn<ledger>.with({.name = name, .get_if_exists = true})(0);
   return manta::remote<&ledger::add>(one, 1).get();
 }
-// Its name is there before it can be made.
+// What an actor begins with, ready only when somebody has said that the name was asked for.
+std::string key_of(int n) { return "late/" + std::to_string(n); }
 int fails_late(int n) {
-  std::this_thread::sleep_for(20ms);  // so that the name is asked for meanwhile, as a rule
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (!kv::get<int>(key_of(n)).get()) {
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("nobody asked");
+  }
   if (n < 0) throw std::runtime_error("nothing to begin with");
   return n;
 }
@@ -91,6 +95,7 @@ outcome begins_late(std::string name, int n) {
     auto first = manta::remote<fails_late>(n);
     const auto mine = manta::spawn<ledger>.with({.name = name})(first);
     const auto found = manta::find_actor<ledger>(name);
+    kv::put(key_of(n), 1).get();
     if (!found || !(*found == mine)) return -1;
     return manta::remote<&ledger::add>(*found, 1).get();
   });
@@ -100,6 +105,7 @@ outcome kills_early(std::string name) {
     auto first = manta::remote<fails_late>(5);
     const auto mine = manta::spawn<ledger>.with({.name = name})(first);
     manta::kill(mine);
+    kv::put(key_of(5), 1).get();
     return manta::remote<&ledger::add>(mine, 1).get();
   });
 }
@@ -160,6 +166,19 @@ TEST_CASE("inside: a name that a task takes is everybody's to find, and taken",
   CHECK(comes_free("mine"));
   CHECK(manta::remote<takes>("mine", false, 6).get().value == 7);
   CHECK(is(manta::remote<takes_picky>("here", true, 1).get(), manta::errc::invalid_argument));
+}
+
+// Types whose names are long, and alike until their ends.
+template <class Long, int N>
+struct tagged {
+  int tag() { return N; }
+};
+TEST_CASE("inside: two types with long names that begin alike are two types", "[name][anywhere]") {
+  using all = std::make_integer_sequence<int, 400>;
+  const manta::runtime rt(test::two_workers());
+  const auto first = manta::spawn<tagged<all, 1>>.with({.name = "long"})();
+  CHECK(manta::remote<&tagged<all, 1>::tag>(*manta::find_actor<tagged<all, 1>>("long")).get() == 1);
+  CHECK_THROWS_AS((manta::find_actor<tagged<all, 2>>("long")), manta::invalid_argument);
 }
 
 TEST_CASE("inside: many tasks that get or make one name get one actor", "[name][anywhere]") {

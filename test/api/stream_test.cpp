@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <manta/base/pause.hpp>
+
 #include "api/coroutine_support.hpp"
 #include "api/support.hpp"
 
@@ -77,7 +79,7 @@ std::vector<int> numbers(int n, int step) {
 
 }  // namespace
 
-TEST_CASE("a generator's items come as futures in order", "[stream]") {
+TEST_CASE("a generator's items come as futures in order", "[stream][anywhere]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n));
     for (const int items : {0, 1, 63, 64, 65, 1000}) {
@@ -87,7 +89,7 @@ TEST_CASE("a generator's items come as futures in order", "[stream]") {
   }
 }
 
-TEST_CASE("items are moved out of their futures, which outlive the stream", "[stream]") {
+TEST_CASE("items are moved out of their futures, which outlive the stream", "[stream][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<std::unique_ptr<int>>> kept;
   {
@@ -141,7 +143,7 @@ TEST_CASE("a call says how far its generator runs ahead", "[stream]") {
                     Catch::Matchers::Contains("stream credits: asked 0, allowed 1 to 2147483648"));
 }
 
-TEST_CASE("an exception is in the future of the item that was not made", "[stream]") {
+TEST_CASE("an exception is in the future of the item that was not made", "[stream][anywhere]") {
   const manta::runtime rt(test::two_workers());
   for (const int n : {0, 1, 64, 200}) {
     auto s = manta::remote<fails_at>(n);
@@ -182,6 +184,24 @@ TEST_CASE("dropping the stream destroys its generator wherever it is", "[stream]
   }
   CHECK(is_gone());
   CHECK(are_suspended(0));
+}
+
+// The drop comes before, while and after the generator suspends for want of credits.
+TEST_CASE("a stream dropped just when its credits are used up gets no item more", "[stream]") {
+  const manta::runtime rt(test::two_workers());
+  const int rounds = test::is_sanitized ? 2'000 : 20'000;
+  int most = 0;
+  for (int i = 0; i < rounds; ++i) {
+    made = 0;
+    {
+      const auto s = manta::remote<endless>.with({.stream_credits = 2})();
+      while (made < 2) std::this_thread::yield();
+      for (int k = 0; k < i % 64; ++k) manta::base::pause();
+    }
+    REQUIRE(is_gone());
+    most = std::max(most, made.load());
+  }
+  CHECK(most == 2);
 }
 
 TEST_CASE("a cancelled stream gives what was made, cancelled, and the end", "[stream]") {
@@ -350,7 +370,7 @@ TEST_CASE("a reader is cancelled just when the next item comes", "[stream][cance
   }
 }
 
-TEST_CASE("retries are refused for a generator, whose items are out", "[stream]") {
+TEST_CASE("retries are refused for a generator, whose items are out", "[stream][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::options again{.max_retries = 2, .retry_exceptions = manta::any_exception()};
   const std::string said = test::message_of<manta::invalid_argument>(

@@ -185,7 +185,7 @@ bundle make_bundle() {
 
 }  // namespace
 
-TEST_CASE("a function that takes a future gets the handle and not the value", "[value]") {
+TEST_CASE("a function that takes a future gets the handle and not the value", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto f = manta::remote<by_value>(4);
   CHECK(manta::remote<open_future>(f).get() == 5);
@@ -201,7 +201,7 @@ TEST_CASE("a function that takes a future gets the handle and not the value", "[
   CHECK(late.get() == 1);  // it looks at the gate as long as it runs
 }
 
-TEST_CASE("futures nested in structs and containers stay futures", "[value]") {
+TEST_CASE("futures nested in structs and containers stay futures", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto f = manta::remote<by_value>(1);
   bundle b{f, {f, f}, {{"x", f}}};

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -143,6 +144,50 @@ int tell_kept(int argc, char** argv) {
   return 0;
 }
 
+// Holds arrays of a MiB, as many as there is room for; says how many whenever there are more, and
+// goes on until it is killed. With a second argument workers make them.
+manta::array<char> one_mib() {
+  auto made = manta::make_array<char>(std::size_t{1} << 20U);
+  made.fill(1);
+  return std::move(made).seal();
+}
+int read_all(const manta::array<char>& a) { return std::accumulate(a.begin(), a.end(), 0); }
+
+int hold_arrays(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  const bool by_workers = std::strcmp(argv[2], "workers") == 0;
+  std::vector<manta::array<char>> held;
+  for (;;) {
+    try {
+      held.push_back(by_workers ? manta::remote<one_mib>().get() : one_mib());
+      std::printf("holds %zu.\n", held.size());
+    } catch (const manta::store_full&) {
+      std::printf("full at %zu.\n", held.size());
+    }
+    std::fflush(stdout);
+  }
+}
+
+// Has far more arrays than its store has room for, and says so when some lie on the disk; then it
+// reads them, "right." each time, until it is killed or, with "once", has read them once.
+int spill_arrays(int argc, char** argv) {
+  const manta::runtime rt(argc, argv);
+  const bool ends = std::strcmp(argv[2], "once") == 0;
+  std::vector<manta::future<manta::array<char>>> all;
+  for (int i = 0; i < 24; ++i) all.push_back(manta::remote<one_mib>());
+  static_cast<void>(manta::wait(all, {.count = all.size()}));
+  std::printf("spilled %d.\n", rt.store().spilled_bytes > 0 ? 1 : 0);
+  std::fflush(stdout);
+  do {
+    for (const auto& one : all) {
+      if (manta::remote<read_all>(one).get() != 1 << 20) return 1;
+    }
+    std::puts("right.");
+    std::fflush(stdout);
+  } while (!ends);
+  return 0;
+}
+
 int run_many_lives() {
   manta::config c;
   c.workers = 2;
@@ -201,6 +246,27 @@ int compute_until_interrupt(int argc, char** argv) {
   for (;;) pause();
 }
 
+// A thread of the program's own waits for input that never comes, and holds stdin's lock meanwhile.
+int read_until_interrupt(int argc, char** argv) {
+  int ends[2];
+  if (pipe(ends) != 0 || dup2(ends[0], STDIN_FILENO) < 0) return 4;
+  const manta::runtime rt(argc, argv);
+  std::thread([] { std::getchar(); }).detach();
+  while (ftrylockfile(stdin) == 0) funlockfile(stdin);
+  std::puts("ready");
+  std::fflush(stdout);
+  std::printf("kept");
+  try {
+    manta::remote<[] {
+      while (!manta::this_task::is_cancelled()) std::this_thread::yield();
+    }>()
+        .get();
+  } catch (const manta::cancelled&) {
+    return 0;
+  }
+  return 5;
+}
+
 int ask_for_missing(const std::string& what) {
   const manta::result<int> good = 1;
   const manta::result<int> bad = manta::error(manta::errc::cancelled, "none");
@@ -221,11 +287,14 @@ int main(int argc, char** argv) {
   if (what == "idle") return print_idle_cpu(argc, argv);
   if (what == "static_destructor") return call_from_static_destructor(argc, argv);
   if (what == "static_runtime") return hold_static_runtime(argc, argv);
+  if (what == "hold_arrays") return hold_arrays(argc, argv);
+  if (what == "spill_arrays") return spill_arrays(argc, argv);
   if (what == "many_lives") return run_many_lives();
   if (what == "log_lines") return log_lines();
   if (what == "looks" || what == "uncaught" || what == "stubborn") {
     return wait_for_interrupt(what, argc, argv);
   }
+  if (what == "reads") return read_until_interrupt(argc, argv);
   if (what == "computes") return compute_until_interrupt(argc, argv);
   if (what == "no_error" || what == "no_value") return ask_for_missing(what);
   std::fprintf(stderr, "unknown: %s\n", what.c_str());

@@ -46,6 +46,8 @@ void check_message(const wire::message_view& message, bytes_view whole) {
     check_payload(spawn->arguments, whole);
   } else if (const auto* asked = std::get_if<wire::ask_view>(&message.body)) {
     check_payload(asked->with, whole);
+  } else if (const auto* item = std::get_if<wire::item_view>(&message.body)) {
+    check_payload(item->value, whole);
   } else if (const auto* put = std::get_if<wire::put_view>(&message.body)) {
     check_payload(put->value, whole);
   } else if (const auto* done = std::get_if<wire::result_view>(&message.body)) {

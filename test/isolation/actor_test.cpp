@@ -88,6 +88,12 @@ int log_keeper::calls_tasks(int n) {
   return sum;
 }
 
+struct napper {
+  int nap() {
+    std::this_thread::sleep_for(2ms);  // work of a known length: what the test is about
+    return 0;
+  }
+};
 int slowly(int n) {
   comes_true([] { return shared(3) != 0; });
   return n;
@@ -541,6 +547,19 @@ TEST_CASE("actors come and go, and nothing of them is left", "[isolation]") {
   REQUIRE(zygotes.size() == 1);
   // Two for tasks, and two that wait for the next actor.
   CHECK(comes_true([&] { return test::children_of(zygotes.front()).size() <= 4; }));
+}
+
+TEST_CASE("the time that a call waits for its turn is not counted as run", "[isolation]") {
+  const manta::runtime rt(isolated());
+  const auto a = manta::spawn<napper>();
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 50; ++i) all.push_back(manta::remote<&napper::nap>(a));
+  manta::get(all);
+  const manta::runtime_stats s = rt.stats();
+  double busy = 0;
+  for (const manta::worker_stats& w : s.workers) busy += w.busy_seconds;
+  CHECK(busy >= 0.1);
+  CHECK(busy <= s.uptime_seconds);
 }
 
 TEST_CASE("the runtime ends while actors run and calls wait", "[isolation]") {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <csignal>
 #include <future>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include <manta/manta.hpp>
 
 #include "isolation/support.hpp"
+#include "node/kv_watches.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
 
@@ -106,6 +109,18 @@ int asks_for_no_key() {
       node->ask_now<std::uint64_t>(manta::wire::question::kv_read, std::string(5000, 'k')));
 }
 
+// Which one is last is known only if they are asked in their order.
+int puts_in_order(int n) {
+  std::vector<manta::future<kv::revision>> all;
+  for (int i = 1; i <= n; ++i) {
+    all.push_back(kv::put("o", i));
+    if (all.size() < 500) continue;
+    manta::get(std::move(all));
+    all.clear();
+  }
+  manta::get(std::move(all));
+  return kv::get<int>("o").get()->value;
+}
 int puts_many(int n) {
   for (int i = 0; i < n; ++i) static_cast<void>(kv::put("n", i));
   return static_cast<int>(kv::put("n", n).get());
@@ -142,10 +157,29 @@ TEST_CASE("a worker that dies leaves no watch, and the next one watches anew", "
     REQUIRE(comes_true([&] { return numbers[0] == 1; }));
     kv::put("w/x", i).get();
     numbers[1] = 1;
+    CHECK(manta::node::kv_watches::global().count() > 0);
     CHECK_THROWS_AS(dies.get(), manta::worker_lost);
     kv::put("w/x", i).get();  // which would have told it
+    CHECK(comes_true([] { return manta::node::kv_watches::global().count() == 0; }));
   }
   CHECK(manta::remote<puts_many>(100).get() > 0);
+}
+
+// Threads of the driver that wait take the worker's messages, each from the same ring.
+TEST_CASE("what one task asks is asked in its order, whoever takes its questions", "[isolation]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(isolated(1));
+  const int n = test::is_sanitized ? 200 : 2000;
+  for (int round = 0; round < 10; ++round) {
+    const auto last = manta::remote<puts_in_order>(n);
+    std::vector<std::thread> waiting;
+    std::atomic<int> right{0};
+    for (int i = 0; i < 4; ++i) {
+      waiting.emplace_back([&] { right += last.get(test::patience) == n ? 1 : 0; });
+    }
+    for (std::thread& one : waiting) one.join();
+    CHECK(right == 4);
+  }
 }
 
 TEST_CASE("a worker has so many watches, and is told when it wants more", "[isolation]") {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <random>
@@ -70,6 +71,7 @@ struct thrower {
     throw std::runtime_error(std::string(static_cast<std::size_t>(size), 'x'));
   }
   int works(int x) { return x; }
+  int process() { return getpid(); }
 };
 
 }  // namespace
@@ -84,7 +86,8 @@ TEST_CASE("threads that a task leaves running keep nobody from going on, and end
     const int before = numbers[0];
     CHECK(comes_true([&] { return numbers[0] != before; }));
   }
-  // Nobody counts any more: two looks with a pause, in which one would have.
+  // Nobody counts any more: two looks with a pause, in which one would have. That something does
+  // not happen has no event to wait for.
   const int at_end = numbers[0];
   std::this_thread::sleep_for(20ms);
   CHECK(numbers[0] == at_end);
@@ -156,6 +159,34 @@ std::string text_of_a_life() {
 
 }  // namespace
 
+TEST_CASE("an actor whose next life has no worker is lost, and says so", "[isolation]") {
+  if (test::is_sanitized) return;
+  const manta::runtime rt(isolated());
+  manta::actor_options lives_on;
+  lives_on.max_restarts = 3;
+  const auto a = manta::spawn<thrower>.with(lives_on)();
+  const auto end = manta::monitor(a);
+  const int pid = manta::remote<&thrower::process>(a).get();
+  std::string text;
+  {
+    const few_files scarce(0);
+    kill(pid, SIGKILL);
+    const auto got = manta::remote<&thrower::works>(a, 7).try_get(test::patience);
+    REQUIRE_FALSE(got);
+    CHECK(got.error().code() == manta::errc::actor_lost);
+    text = got.error().message();
+    const auto ended = end.try_get(test::patience);
+    REQUIRE(ended);
+    CHECK(ended->reason == manta::end_reason::process_lost);
+  }
+  INFO(text);
+  CHECK(text.find("no isolated worker could be made for its next life") != std::string::npos);
+  CHECK(text.find("signal 9") != std::string::npos);
+  const auto next = manta::spawn<thrower>();
+  CHECK(manta::remote<&thrower::works>(next, 8).get() == 8);
+  CHECK(manta::remote<square>(6).get() == 36);
+}
+
 TEST_CASE("without descriptors a runtime works or says what it lacks", "[isolation]") {
   if (test::is_sanitized) return;  // they need some themselves
   const shared_numbers numbers;
@@ -203,35 +234,100 @@ bool ends_within(int reading_end, std::chrono::milliseconds time) {
   return poll(&looked, 1, static_cast<int>(time.count())) == 1 && (looked.revents & POLLHUP) != 0;
 }
 
+/// A program in a process of its own. Each process that comes of it has the end of a pipe that it
+/// was born with, so the pipe's end is theirs.
+class forked_driver {
+ public:
+  template <class Life>
+  explicit forked_driver(Life life) {
+    int ends[2];
+    if (pipe(ends) != 0) std::abort();
+    reads_ = ends[0];
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ends[0]);
+      life();
+    }
+    close(ends[1]);
+  }
+  ~forked_driver() { close(reads_); }
+  forked_driver(const forked_driver&) = delete;
+  forked_driver& operator=(const forked_driver&) = delete;
+  pid_t pid() const noexcept { return pid_; }
+  bool has_ended_within(std::chrono::milliseconds time) const { return ends_within(reads_, time); }
+
+ private:
+  pid_t pid_;
+  int reads_;
+};
+
 }  // namespace
 
-// Each process of the driver has the end of a pipe that it was born with, so the pipe's end is
-// theirs.
 TEST_CASE("a driver that is killed at any moment leaves no process behind", "[isolation]") {
   const int rounds = test::is_sanitized ? 4 : 16;
   std::mt19937 roll(11);
   int has_run = 0;
   for (int round = 0; round < rounds; ++round) {
     const shared_numbers numbers;
-    int ends[2];
-    REQUIRE(pipe(ends) == 0);
-    const pid_t driver = fork();
-    if (driver == 0) {
-      close(ends[0]);
-      live();
-    }
-    close(ends[1]);
+    const forked_driver driver(live);
     // A schedule of faults: every other one comes in the first moments, the rest while it works.
     if (round % 2 == 1) comes_true([&] { return numbers[1] > 0; });
     std::this_thread::sleep_for(std::chrono::microseconds(roll() % 40'000));
-    CHECK_FALSE(ends_within(ends[0], 0ms));
-    kill(driver, SIGKILL);
-    waitpid(driver, nullptr, 0);
-    CHECK(ends_within(ends[0], 10s));
-    close(ends[0]);
+    CHECK_FALSE(driver.has_ended_within(0ms));
+    kill(driver.pid(), SIGKILL);
+    waitpid(driver.pid(), nullptr, 0);
+    CHECK(driver.has_ended_within(10s));
     has_run += numbers[1] > 0 ? 1 : 0;
   }
   CHECK(has_run >= rounds / 2);
+}
+
+namespace {
+
+// An actor's method that looks whether it is to stop, or never does.
+struct busy {
+  int runs(bool looks) {
+    shared(1) = getpid();
+    while (!looks || !manta::this_task::is_cancelled()) ++shared(0);
+    return 1;
+  }
+};
+
+// A driver whose main waits for an actor; the test framework's handler is not for it.
+[[noreturn]] void waits_for_actor(bool looks) {
+  std::signal(SIGINT, SIG_DFL);
+  {
+    const manta::runtime rt(isolated());
+    const auto a = manta::spawn<busy>();
+    const auto idle = manta::spawn<busy>();
+    const auto call = manta::remote<&busy::runs>(a, looks);
+    const auto behind = manta::remote<&busy::runs>(a, true);
+    const auto got = call.try_get();
+    const auto left = behind.try_get();
+    shared(2) = left || left.error().code() != manta::errc::cancelled ? -1 : 1;
+    shared(3) = got ? 1 : static_cast<int>(got.error().code());
+  }
+  std::exit(0);  // in which the code of an interrupted program is set
+}
+
+}  // namespace
+
+TEST_CASE("SIGINT ends actors in isolated workers, whether they stop or not", "[isolation]") {
+  if (MANTA_HAS_TSAN != 0) return;  // it keeps signals back
+  const bool looks = GENERATE(true, false);
+  CAPTURE(looks);
+  const shared_numbers numbers;
+  const forked_driver driver([looks] { waits_for_actor(looks); });
+  REQUIRE(comes_true([&] { return numbers[1] != 0; }));
+  kill(driver.pid(), SIGINT);
+  int status = 0;
+  CHECK(comes_true([&] { return waitpid(driver.pid(), &status, WNOHANG) == driver.pid(); }));
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK(driver.has_ended_within(10s));
+  CHECK(numbers[2] == 1);  // what had not begun was cancelled
+  CHECK(numbers[3] != static_cast<int>(manta::errc::timed_out));
+  CHECK_FALSE(is_alive(numbers[1]));
 }
 
 }  // namespace fault_test

@@ -161,3 +161,135 @@ TEST_CASE("an actor that uses too much memory is lost, and says so", "[isolation
   CHECK(text.find("too much memory: used ") != std::string::npos);
   CHECK(text.find("hoard (worker ") != std::string::npos);
 }
+
+namespace {
+
+constexpr auto in_process = manta::isolation_mode::processes;
+
+// Early, so that tasks find the shared numbers.
+manta::config mixed(int workers = 1) {
+  manta::config c;
+  c.workers = workers;
+  c.memory_bytes = 8192 * std::int64_t{mib};
+  c.isolation = manta::isolation_mode::threads;
+  c.zygote = manta::zygote_mode::early;
+  return c;
+}
+// With a limit of so much, and none of what it may have beside.
+manta::options with_limit(std::size_t megabytes, int max_retries = 0) {
+  return {.memory_bytes = megabytes * mib,
+          .isolation = in_process,
+          .enforce_memory = true,
+          .max_retries = max_retries};
+}
+template <class Future>
+std::string text_of(Future&& f) {
+  try {
+    f.get();
+  } catch (const manta::worker_lost& e) {
+    return e.what();
+  } catch (const manta::actor_lost& e) {
+    return e.what();
+  }
+  return {};
+}
+// Reads all of an array, which makes it resident here, and waits for several looks of the guard.
+double reads(const manta::array<double>& a) {
+  double sum = 0;
+  for (const double x : a.span()) sum += x;
+  std::this_thread::sleep_for(700ms);  // what the test is about: that nothing comes meanwhile
+  return sum;
+}
+int holds(int megabytes) {
+  leaks(megabytes);
+  std::this_thread::sleep_for(700ms);  // as above
+  return getpid();
+}
+
+}  // namespace
+
+TEST_CASE("a task's own limit is enforced, and holds for that task alone", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  const manta::runtime rt(mixed());
+  const std::string text = text_of(manta::remote<hogs>.with(with_limit(100))(200));
+  CAPTURE(text);
+  CHECK(text.find("too much memory: used ") != std::string::npos);
+  CHECK(text.find(" MiB of 100 MiB; largest workers: hogs (worker ") != std::string::npos);
+  // Another one's limit, none, and one that it keeps.
+  CHECK(manta::remote<holds>.with(with_limit(300))(200).get() != getpid());
+  CHECK(manta::remote<holds>.with({.isolation = in_process, .max_retries = 0})(200).get() !=
+        getpid());
+  CHECK(manta::remote<hogs_at_first>.with(with_limit(100, 1))(200).get() == 7);
+}
+
+TEST_CASE("what a worker had before is not the next task's", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  const manta::runtime rt(mixed());
+  const int worker =
+      manta::remote<leaks>.with({.isolation = in_process, .max_retries = 0})(400).get();
+  CHECK(manta::remote<holds>.with(with_limit(100))(50).get() == worker);
+  CHECK_FALSE(text_of(manta::remote<hogs>.with(with_limit(100))(200)).empty());
+}
+
+TEST_CASE("an array of the store is no task's memory", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const manta::runtime rt(mixed());
+  auto made = manta::make_array<double>({30 * mib});
+  for (double& x : made.span()) x = 1;
+  const auto sealed = std::move(made).seal();
+  CHECK(manta::remote<reads>.with(with_limit(50))(sealed).get() == 30 * mib);
+}
+
+TEST_CASE("an actor's own limit is enforced, and holds for all its life", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  const manta::runtime rt(mixed());
+  const auto a = manta::spawn<hoard>.with(
+      {.memory_bytes = 100 * mib, .isolation = in_process, .enforce_memory = true})();
+  const auto free = manta::spawn<hoard>.with({.isolation = in_process})();
+  auto other = manta::remote<&hoard::grow>(free, 200);
+  const std::string text = text_of(manta::remote<&hoard::grow>(a, 200));
+  CAPTURE(text);
+  CHECK(text.find(" MiB of 100 MiB; largest workers: ") != std::string::npos);
+  numbers[1] = 1;
+  CHECK(other.get() == 1);
+}
+
+namespace {
+
+int waits_in_thread() {
+  return comes_true([] { return shared(1) != 0; }) ? 1 : 0;
+}
+manta::coroutine<int> suspends(int megabytes) {
+  leaks(megabytes);
+  ++shared(0);
+  co_return co_await manta::remote<waits_in_thread>();
+}
+int asks_with_limit(int megabytes) {
+  return text_of(manta::remote<hogs>.with(with_limit(100))(megabytes)).empty() ? 0 : 1;
+}
+
+}  // namespace
+
+TEST_CASE("a limit holds where an isolated task asks for it, too", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  const manta::runtime rt(mixed(2));
+  CHECK(manta::remote<asks_with_limit>.with({.isolation = in_process})(200).get() == 1);
+}
+
+TEST_CASE("what others use is not a suspended task's fault, and its own is", "[isolation]") {
+  if (test::is_sanitized) return;  // as above
+  const shared_numbers numbers;
+  const manta::runtime rt(mixed());
+  auto suspended = manta::remote<suspends>.with(with_limit(100))(10);
+  REQUIRE(comes_true([&] { return numbers[0] == 1; }));
+  CHECK(manta::remote<holds>.with({.isolation = in_process, .max_retries = 0})(300).get() > 0);
+  numbers[1] = 1;
+  CHECK(suspended.get() == 1);
+  numbers[1] = 0;
+  CHECK_FALSE(text_of(manta::remote<suspends>.with(with_limit(100))(200)).empty());
+  numbers[1] = 1;  // for what it called in a thread
+}

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,15 +24,11 @@
 // A death is known to the node when the zygote tells it. The cases stop the zygote to have all the
 // time they want between the two, in which calls go where nobody is.
 
-namespace restart_test {
+namespace test::restart {
 
 namespace {
 
 using namespace std::chrono_literals;
-using test::comes_true;
-using test::isolated;
-using test::shared;
-using test::shared_numbers;
 
 // In shared memory.
 constexpr std::size_t life_pid = 0;     // the process of the latest life
@@ -102,6 +99,27 @@ struct keeper {
   }
 };
 
+// Has another actor, and can't be made a second time.
+struct owner {
+  manta::actor<keeper> of;
+  explicit owner(manta::actor<keeper> mine) : of(std::move(mine)) {}
+  int asks() { return manta::remote<&keeper::pid>(of).get(); }
+};
+struct once_only {
+  template <class Archive>
+  void save(Archive& /*out*/) const {}
+  template <class Archive>
+  void load(Archive& /*in*/) {
+    if (getpid() != driver && shared(life_pid).exchange(getpid()) != 0) {
+      throw std::runtime_error("is read once");
+    }
+  }
+};
+struct single {
+  explicit single(once_only /*unused*/) {}
+  int pid() { return getpid(); }
+};
+
 manta::actor<keeper> restarted(int times) {
   return manta::spawn<keeper>.with({.max_restarts = times})(0);
 }
@@ -128,7 +146,7 @@ int end_life(const manta::actor<keeper>& a) {
 class unheard_death {
  public:
   explicit unheard_death(const manta::actor<keeper>& a)
-      : pid_(manta::remote<&keeper::pid>(a).get()), zygote_(test::children_of(getpid()).at(0)) {
+      : pid_(manta::remote<&keeper::pid>(a).get()), zygote_(children_of(getpid()).at(0)) {
     kill(zygote_, SIGSTOP);
     end_process(pid_);
   }
@@ -145,7 +163,7 @@ class unheard_death {
 // Between two calls of who calls all the time: so calls find each step of a death and a restart,
 // and no more of them pile up meanwhile than can be looked at.
 void pass_time() {
-  const auto end = std::chrono::steady_clock::now() + (test::is_sanitized ? 200us : 10us);
+  const auto end = std::chrono::steady_clock::now() + (is_sanitized ? 200us : 10us);
   while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }
 
@@ -163,7 +181,7 @@ TEST_CASE("a restarted actor begins anew, with the calls that had not begun", "[
   };
   for (int i = 0; i < 100; ++i) call();
   numbers[go_on] = 1;
-  const auto end = std::chrono::steady_clock::now() + test::patience;
+  const auto end = std::chrono::steady_clock::now() + patience;
   while (!dies.is_ready() && std::chrono::steady_clock::now() < end) {
     call();
     pass_time();
@@ -217,7 +235,7 @@ struct tally {
 // Calls all the time, whoever lives, and now and then waits until nothing is left to be done.
 void call_until(const std::atomic<bool>& is_over, const manta::actor<keeper>& a, int caller,
                 tally& mine) {
-  const std::size_t longest = test::is_sanitized ? 500 : 5000;
+  const std::size_t longest = is_sanitized ? 500 : 5000;
   std::vector<manta::future<int>> some;
   while (!is_over) {
     some.push_back(manta::remote<&keeper::note>(a, caller, ++mine.made));
@@ -235,7 +253,7 @@ TEST_CASE("a storm of deaths costs what ran, and no caller its order", "[isolati
   const shared_numbers numbers;
   const manta::runtime rt(isolated());
   constexpr int callers = 3;
-  const int kills = test::is_sanitized ? 5 : 20;
+  const int kills = is_sanitized ? 5 : 20;
   const auto a = restarted(kills);
   std::atomic<bool> is_over{false};
   std::vector<tally> had(callers);
@@ -360,7 +378,7 @@ TEST_CASE("an actor that is let go while it is dead lives on for its last calls"
     a = {};
   }
   CHECK(last.get() == 101);
-  CHECK(end.get(test::patience).reason == manta::end_reason::ended);
+  CHECK(end.get(patience).reason == manta::end_reason::ended);
 }
 
 TEST_CASE("an actor that is let go without calls is not made anew", "[isolation]") {
@@ -372,7 +390,7 @@ TEST_CASE("an actor that is let go without calls is not made anew", "[isolation]
     const unheard_death now(a);
     a = {};
   }
-  CHECK(end.get(test::patience).reason == manta::end_reason::ended);
+  CHECK(end.get(patience).reason == manta::end_reason::ended);
 }
 
 TEST_CASE("an actor that is killed while it is dead stays dead", "[isolation]") {
@@ -388,7 +406,7 @@ TEST_CASE("an actor that is killed while it is dead stays dead", "[isolation]") 
     manta::kill(a);
   }
   for (const auto& f : waiting) CHECK_THROWS_AS(f.get(), manta::actor_lost);
-  CHECK(manta::monitor(a).get(test::patience).reason == manta::end_reason::killed);
+  CHECK(manta::monitor(a).get(patience).reason == manta::end_reason::killed);
   CHECK(numbers[life_pid] == pid);
   CHECK(numbers[by_number] == 0);
 }
@@ -426,7 +444,7 @@ TEST_CASE("calls of a dead actor can be cancelled, have deadlines and fill its m
 TEST_CASE("an end at any moment of a restart is an end", "[isolation]") {
   enum class how : int { killed, retired, dropped, runtime_ended };
   const shared_numbers numbers;
-  const int rounds = test::is_sanitized ? 12 : 60;
+  const int rounds = is_sanitized ? 12 : 60;
   for (int round = 0; round < rounds; ++round) {
     const auto way = static_cast<how>(round % 4);
     std::vector<manta::future<int>> waiting;
@@ -446,7 +464,7 @@ TEST_CASE("an end at any moment of a restart is an end", "[isolation]") {
       a = {};
       if (way != how::runtime_ended) {
         const bool was_killed = way == how::killed;
-        CHECK(end.get(test::patience).reason ==
+        CHECK(end.get(patience).reason ==
               (was_killed ? manta::end_reason::killed : manta::end_reason::ended));
       }
     }
@@ -466,4 +484,34 @@ TEST_CASE("an end at any moment of a restart is an end", "[isolation]") {
   }
 }
 
-}  // namespace restart_test
+// The message that would make it anew holds a handle, which may be the last one.
+TEST_CASE("an actor with max_restarts that owns another one ends, and so does that one",
+          "[isolation]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(isolated());
+  for (int i = 0; i < 20; ++i) {
+    auto inner = restarted(0);
+    const auto end = manta::monitor(inner);
+    auto outer = manta::spawn<owner>.with({.max_restarts = 1})(inner);
+    CHECK(manta::remote<&owner::asks>(outer).get() == numbers[life_pid]);
+    inner = {};
+    outer = {};
+    CHECK(end.get(patience).reason == manta::end_reason::ended);
+  }
+}
+
+TEST_CASE("an actor whose message can't be read in its next life is lost, and says so",
+          "[isolation]") {
+  const shared_numbers numbers;
+  driver = getpid();
+  const manta::runtime rt(isolated());
+  const auto a = manta::spawn<single>.with({.max_restarts = 3})(once_only{});
+  const auto end = manta::monitor(a);
+  end_process(manta::remote<&single::pid>(a).get());
+  const auto how = end.get(patience);
+  CHECK(how.reason == manta::end_reason::constructor_failed);
+  CHECK(how.message.find("is read once") != std::string::npos);
+  CHECK_THROWS_AS(manta::remote<&single::pid>(a).get(patience), manta::actor_lost);
+}
+
+}  // namespace test::restart

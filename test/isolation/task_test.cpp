@@ -453,7 +453,7 @@ int hold() {
   int most = shared(1);
   while (now > most && !shared(1).compare_exchange_weak(most, now)) {
   }
-  std::this_thread::sleep_for(2ms);
+  std::this_thread::sleep_for(2ms);  // work in which others could begin, if they were let
   --shared(0);
   return now;
 }

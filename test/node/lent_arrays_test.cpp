@@ -4,12 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <manta/manta.hpp>
@@ -218,6 +221,28 @@ TEST_CASE("what is no order is nothing, and a closed line is one", "[node][array
   came_order came;
   REQUIRE(::send(socket.node(), "x", 1, 0) == 1);
   CHECK(socket.next(came) == got_order::nothing);
+  // Descriptors that nobody asked for are closed, however many come.
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_files();
+  const worker_order order{};
+  iovec part{const_cast<worker_order*>(&order), sizeof order};
+  const std::array<int, 2> files{0, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof files)> room{};
+  msghdr two{};
+  two.msg_iov = &part;
+  two.msg_iovlen = 1;
+  two.msg_control = room.data();
+  two.msg_controllen = room.size();
+  cmsghdr* const head = CMSG_FIRSTHDR(&two);
+  *head = {CMSG_LEN(sizeof files), SOL_SOCKET, SCM_RIGHTS};
+  std::memcpy(CMSG_DATA(head), files.data(), sizeof files);
+  REQUIRE(::sendmsg(socket.node(), &two, 0) > 0);
+  CHECK(socket.next(came) == got_order::order);
+  came = {};
+  CHECK(open_files() == before);
   const std::string text(5000, 't');
   REQUIRE(send_order(socket.node(), {}, order_way::waits, -1, text));
   CHECK(socket.next(came) == got_order::order);

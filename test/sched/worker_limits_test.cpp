@@ -48,6 +48,26 @@ TEST_CASE("past its limit a worker is ended with what runs there", "[sched]") {
   CHECK(some.judge({.resident_bytes = 201}) == verdict::replace);
 }
 
+TEST_CASE("a limit of what runs there is for what came since it began", "[sched]") {
+  const worker_limits none;
+  CHECK(none.judge({.is_busy = true, .own_bytes = 100, .own_limit = 100}) == verdict::keep);
+  CHECK(none.judge({.is_busy = true, .own_bytes = 101, .own_limit = 100}) == verdict::end);
+  CHECK(none.judge({.is_busy = true, .own_bytes = -5, .own_limit = 100}) == verdict::keep);
+  CHECK(none.judge({.is_busy = true, .own_bytes = 101}) == verdict::keep);
+  const worker_limits some{.memory_bytes = 200 * one_mib};
+  CHECK(
+      some.judge(
+          {.resident_bytes = 150 * one_mib, .is_busy = true, .own_bytes = 101, .own_limit = 100}) ==
+      verdict::end);
+  // It says which limit it was.
+  CHECK(some.describe(
+            {.resident_bytes = 150 * one_mib, .own_bytes = 12 * one_mib, .own_limit = 10 * one_mib},
+            {}) == "too much memory: used 12 MiB of 10 MiB; largest workers: ");
+  CHECK(some.describe(
+            {.resident_bytes = 250 * one_mib, .own_bytes = 12 * one_mib, .own_limit = 10 * one_mib},
+            {}) == "too much memory: used 250 MiB of 200 MiB; largest workers: ");
+}
+
 TEST_CASE("the text of a limit says what was used, of what, and who uses most", "[sched]") {
   CHECK(describe_overuse(812 * one_mib, 512 * one_mib, {{"a", one_mib}, {"hog", 812 * one_mib}}) ==
         "too much memory: used 812 MiB of 512 MiB; largest workers: hog 812 MiB, a 1 MiB");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -9,6 +10,8 @@
 #include <manta/manta.hpp>
 
 #include <catch2/catch.hpp>
+
+#include "folder.hpp"
 
 // Arrays: large plain values that are written once and read where they lie.
 
@@ -35,10 +38,14 @@ manta::array<double> ramp(std::size_t rows, std::size_t width) {
 
 // One field for many tasks: none of them gets a copy.
 TEST_CASE("snippet: an array is shared by tasks", "[snippet]") {
+  const manta_test::folder where;
   manta::config settings;
   settings.store_bytes = 64 << 20;  // or MANTA_STORE_BYTES=64MiB
   settings.store_wait_ms = 1000;    // for room, then store_full
   settings.spill_folder = "none";
+  settings.spill_bytes = std::int64_t{64} << 30U;
+  settings.quota_bytes = std::int64_t{1} << 30U;  // of all of this user's programs
+  settings.quota_folder = where.path().string();
   const manta::runtime rt(settings);
 
   manta::unsealed_array<double> made = manta::make_array<double>({1000, 100});
@@ -77,6 +84,7 @@ TEST_CASE("snippet: an array is shared by tasks", "[snippet]") {
   CHECK(report.limit_bytes == 64 << 20);
   CHECK(report.used_bytes >= field.size() * sizeof(double));
   CHECK(report.reserved_bytes >= report.used_bytes);
+  CHECK(report.spilled_bytes == 0);
 }
 
 // Numbers for a library that knows Arrow's C data interface, and from one.

@@ -41,6 +41,11 @@ TEST_CASE("resources: a task runs when what it asks for is free") {
   // Accounted, not enforced: threads of one process can't be limited one by one.
   CHECK_THROWS_AS(manta::remote<which_gpus>.with({.memory_bytes = 1024, .enforce_memory = true})(),
                   manta::unsupported);
+  // An isolated worker can: past that it is ended, with worker_lost.
+  auto limited = manta::remote<which_gpus>.with({.memory_bytes = std::size_t{256} << 20,
+                                                 .isolation = manta::isolation_mode::processes,
+                                                 .enforce_memory = true});
+  CHECK(limited().get().empty());
 }
 
 TEST_CASE("resources: an actor holds them all its life") {

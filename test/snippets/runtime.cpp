@@ -48,8 +48,16 @@ TEST_CASE("runtime: tasks in processes of their own") {
   settings.worker_tasks = 1000;                              // then it is replaced
   settings.worker_recycle_bytes = std::int64_t{512} << 20U;  // also when it has grown so far
   settings.worker_memory_bytes = std::int64_t{8} << 30U;     // ended past that: worker_lost
-  const manta::runtime rt(settings);  // first of all, before the program starts threads
+  settings.zygote = manta::zygote_mode::early;  // workers are copies of this process as it is now
+  CHECK(settings.zygote != manta::zygote_mode::late);
+  const manta::runtime rt(settings);
   CHECK(manta::remote<half>(8).get() == 4);
+}
+
+TEST_CASE("runtime: one call in a process of its own") {
+  const manta::runtime rt;
+  const auto apart = manta::remote<half>.with({.isolation = manta::isolation_mode::processes});
+  CHECK(apart(manta::remote<half>(8)).get() == 2);  // a crash there costs that call alone
 }
 
 TEST_CASE("runtime: a bad setting says which and what is allowed") {

@@ -165,29 +165,32 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
       done.error().message() ==
       "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
       "store-wait-ms, worker-tasks, memory, resources, check, labels, control, events, isolation, "
-      "worker-output, store-bytes, spill-folder, worker-recycle, worker-memory, interrupt");
+      "zygote, worker-output, store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, "
+      "worker-recycle, worker-memory, interrupt");
+}
+
+// A setting with two words: one by default, the other when `argument` asks for it, and what the
+// program has given wins.
+template <class Mode>
+void check_choice(std::optional<Mode> config::*setting, Mode usual, Mode other,
+                  const char* argument) {
+  CHECK(complete({}, {}, {}, 1).value().*setting == usual);
+  CHECK(complete({}, arguments({argument}), {}, 1).value().*setting == other);
+  config given;
+  given.*setting = usual;
+  CHECK(complete(given, arguments({argument}), {}, 1).value().*setting == usual);
 }
 
 TEST_CASE("SIGINT is taken unless it is to be left", "[config]") {
   using manta::interrupt_mode;
-  CHECK(complete({}, {}, {}, 1).value().interrupt == interrupt_mode::end);
-  const auto asked = complete({}, arguments({"--manta-interrupt=leave"}), {}, 1);
-  CHECK(asked.value().interrupt == interrupt_mode::leave);
-  config given;
-  given.interrupt = interrupt_mode::end;
-  const auto kept = complete(given, arguments({"--manta-interrupt=leave"}), {}, 1);
-  CHECK(kept.value().interrupt == interrupt_mode::end);
+  check_choice(&config::interrupt, interrupt_mode::end, interrupt_mode::leave,
+               "--manta-interrupt=leave");
 }
 
 TEST_CASE("what runs tasks is threads, unless processes are asked for", "[config]") {
   using manta::isolation_mode;
-  CHECK(complete({}, {}, {}, 1).value().isolation == isolation_mode::threads);
-  const auto asked = complete({}, arguments({"--manta-isolation=processes"}), {}, 1);
-  CHECK(asked.value().isolation == isolation_mode::processes);
-  config given;
-  given.isolation = isolation_mode::threads;
-  const auto kept = complete(given, arguments({"--manta-isolation=processes"}), {}, 1);
-  CHECK(kept.value().isolation == isolation_mode::threads);
+  check_choice(&config::isolation, isolation_mode::threads, isolation_mode::processes,
+               "--manta-isolation=processes");
   const auto wrong = complete({}, arguments({"--manta-isolation=forks"}), {}, 1);
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().message() ==

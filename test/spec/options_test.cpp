@@ -132,7 +132,18 @@ TEST_CASE("enforced memory needs isolation, and says so", "[options]") {
   asked.memory_bytes = 1 << 20;
   asked.enforce_memory = true;
   CHECK_THROWS_AS(check(asked), manta::unsupported);
-  CHECK_THROWS_WITH(check(asked), Contains("enforce_memory") && Contains("isolat"));
+  CHECK_THROWS_WITH(check(asked), Contains("enforce_memory") &&
+                                      Contains(".isolation = manta::isolation_mode::processes"));
+  CHECK_NOTHROW(check(asked, manta::isolation_mode::processes));
+  asked.isolation = manta::isolation_mode::processes;
+  CHECK_NOTHROW(check(asked));
+  asked.isolation = manta::isolation_mode::threads;
+  CHECK_THROWS_AS(check(asked, manta::isolation_mode::processes), manta::unsupported);
+  asked.isolation = manta::isolation_mode::processes;
+  asked.memory_bytes = 0;
+  CHECK_THROWS_AS(check(asked), manta::invalid_argument);
+  asked.isolation = static_cast<manta::isolation_mode>(2);
+  CHECK_THROWS_WITH(check(asked), Contains("option isolation: asked 2"));
   actor_options of_actor;
   of_actor.enforce_memory = true;
   CHECK_THROWS_AS(check(of_actor), manta::unsupported);

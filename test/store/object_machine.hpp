@@ -44,6 +44,7 @@ class machine {
   std::set<object_id> lost;
   std::set<object_id> evicted;
   std::map<segment_id, std::uint64_t> segments;
+  std::map<segment_id, holder> shelf;  // what workers may use again
   std::uint64_t spills = 0;
   std::uint64_t moves = 0;
   int asked_back = 0;
@@ -60,8 +61,8 @@ class machine {
   }
   // Takes what the table says; what takes time is kept for later.
   void take() {
-    for (act::any& one : table.take()) {
-      std::visit([this](auto& what) { perform(what); }, one);
+    for (auto all = table.take(); !all.empty(); all = table.take()) {
+      for (act::any& one : all) std::visit([this](auto& what) { perform(what); }, one);
     }
   }
   bool is_busy() const { return !later_.empty(); }
@@ -99,7 +100,16 @@ class machine {
   }
   void perform(const act::freed& is) { memory_.erase({is.at.segment, is.at.at}); }
   void perform(const act::forget& is) { disk_.erase(is.at.at); }
-  void perform(const act::ask_back&) { ++asked_back; }
+  void perform(const act::ask_back&) {
+    ++asked_back;
+    for (const auto& [one, of] : shelf) table.segment_gone(one);
+    shelf.clear();
+    table.asked_back();
+  }
+  void perform(const act::offer& is) {
+    REQUIRE(is_empty(is.segment));
+    REQUIRE(shelf.emplace(is.segment, is.of).second);
+  }
   void perform(const act::evicted& is) { evicted.insert(is.object); }
   void perform(const act::lost& is) { lost.insert(is.object); }
   template <class Slow>

@@ -22,6 +22,7 @@ using namespace test_store;
 class storm {
  public:
   store_node n;
+  std::uint64_t used_again = 0;
 
   storm(std::uint64_t seed, std::uint64_t budget) : n(budget), budget_(budget) {
     n.roll = dice(seed);
@@ -29,7 +30,7 @@ class storm {
 
   void step() {
     const auto who = static_cast<holder>(n.roll.below(4));
-    switch (n.roll.below(22)) {
+    switch (n.roll.below(24)) {
       case 0:
       case 1:
       case 2:
@@ -65,6 +66,12 @@ class storm {
         break;
       case 17:
         n.is_disk_full = n.roll.one_in(3);
+        break;
+      case 18:
+        keep_segment(1 + who % 3);
+        break;
+      case 19:
+        use_again();
         break;
       default:
         n.finish_one(n.roll);
@@ -184,6 +191,20 @@ class storm {
     known_.push_back(object);
     needed_.insert(object);
   }
+  // A worker has nothing there any more; others may.
+  void keep_segment(holder who) {
+    auto& its = segments_[who];
+    if (its.empty()) return;
+    n.table.segment_kept(its.back().first);
+    its.pop_back();
+  }
+  void use_again() {
+    if (n.shelf.empty()) return;
+    const auto [segment, who] = *n.shelf.begin();
+    n.shelf.erase(n.shelf.begin());
+    segments_[who].emplace_back(segment, 0);
+    ++used_again;
+  }
   // As workers do that are asked.
   void give_back() {
     if (n.asked_back == 0) return;
@@ -209,6 +230,7 @@ class storm {
     std::erase_if(reads_, [&](const reading& one) { return one.who == who; });
     std::erase_if(wanted_, [&](const auto& one) { return one.second.who == who; });
     segments_[who].clear();
+    std::erase_if(n.shelf, [who](const auto& one) { return one.second == who; });
     n.table.holder_gone(who);
   }
   void forget_evicted() {
@@ -274,6 +296,7 @@ TEST_CASE("a store does what its makers and readers rely on, whatever happens", 
   CAPTURE(seed);
   std::uint64_t spills = 0;
   std::uint64_t moves = 0;
+  std::uint64_t used_again = 0;
   for (std::uint64_t round = 0; round < 12; ++round) {
     CAPTURE(round);
     storm s(seed + round, (round % 3 == 0 ? 40 : 200) * mib);
@@ -285,7 +308,9 @@ TEST_CASE("a store does what its makers and readers rely on, whatever happens", 
     s.end();
     spills += s.n.spills;
     moves += s.n.moves;
+    used_again += s.used_again;
   }
   CHECK(spills > 100);
   CHECK(moves > 0);
+  CHECK(used_again > 10);
 }

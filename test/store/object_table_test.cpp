@@ -58,6 +58,45 @@ TEST_CASE("who was used longest ago leaves first, caches before what is needed",
   CHECK(n.table.is_sound());
 }
 
+TEST_CASE("what is on the disk leaves before what is not, but not for ever", "[store]") {
+  store_node n(100 * mib);
+  for (object_id one = 1; one <= 8; ++one) REQUIRE(n.make(one, 19 * mib));
+  const std::uint64_t before = n.spills;
+  CHECK(before >= 3);
+  for (object_id one = 1; one <= 3; ++one) {
+    REQUIRE(n.pin(one));
+    n.table.unpin(one, 0);
+    n.take();
+    n.finish_all(n.roll);
+  }
+  CHECK(n.spills <= before + 1);  // those that nobody read stayed
+  CHECK(n.table.is_sound());
+  // Two that are read all the time have the place of those that nobody reads.
+  for (object_id i = 0; i < 40; ++i) {
+    REQUIRE(n.pin(1 + i % 2));
+    n.table.unpin(1 + i % 2, 0);
+    n.take();
+    n.finish_all(n.roll);
+  }
+  CHECK(n.table.are_here({1, 2}));
+  CHECK(n.table.is_sound());
+}
+
+TEST_CASE("large objects are written before their room is needed, and so many only", "[store]") {
+  store_node n(160 * mib);
+  for (object_id one = 1; one <= 14; ++one) REQUIRE(n.make(one, 10 * mib));
+  CHECK(n.spills == 0);
+  for (object_id one = 15; one <= 18; ++one) REQUIRE(n.make(one, 10 * mib));
+  const std::uint64_t gone = 18 * 10 * mib - n.table.live_bytes();
+  CHECK(n.spills * 10 * mib > gone);              // some are here as well
+  CHECK(n.spills * 10 * mib <= gone + 30 * mib);  // an eighth, begun
+  CHECK(n.table.are_here({18}));
+  // Room is there at once.
+  const request_id asked = n.ask(19, 10 * mib);
+  CHECK(n.granted.contains(asked));
+  CHECK(n.table.is_sound());
+}
+
 TEST_CASE("what is read stays where it is, and a full store says who reads", "[store]") {
   store_node n(100 * mib);
   std::vector<object_id> all;
@@ -192,6 +231,70 @@ TEST_CASE("a worker's empty segments are asked for when there is no room", "[sto
   CHECK(n.asked_back == 2);
   n.table.segment_gone(its);  // twice, and one that never was
   n.table.segment_gone(77);
+  CHECK(n.table.is_sound());
+}
+
+TEST_CASE("a worker's empty segment is its again, unless somebody needs the room", "[store]") {
+  store_node n(64 * mib);
+  const segment_id its = n.worker_segment(10 * mib, 5);
+  REQUIRE(its != 0);
+  const place at{its, 0, 64};
+  n.write(at, 1);
+  REQUIRE(n.table.add_pinned(1, at, 5));
+  n.table.segment_kept(its);
+  n.take();
+  CHECK(n.shelf.empty());  // something lives there
+  n.table.erase(1);
+  n.table.unpin(1, 0);
+  n.take();
+  CHECK(n.shelf == std::map<segment_id, holder>{{its, 5}});
+  CHECK(n.table.reserved_bytes() == 10 * mib);
+  CHECK(n.table.is_sound());
+  // The worker takes it, and what it made there goes: it is still the worker's.
+  n.shelf.clear();
+  n.write(at, 2);
+  REQUIRE(n.table.add_pinned(2, at, 5));
+  n.table.erase(2);
+  n.table.unpin(2, 0);
+  n.take();
+  CHECK(n.shelf.empty());
+  n.table.segment_kept(its);
+  n.take();
+  CHECK(n.shelf.size() == 1);
+  // Others are not evicted for it.
+  REQUIRE(n.make(3, 20 * mib));
+  REQUIRE(n.make(4, 30 * mib));
+  CHECK(n.spills == 0);
+  CHECK(n.shelf.size() == 1);
+  REQUIRE(n.make(5, 8 * mib));
+  CHECK(n.spills == 0);
+  CHECK(n.shelf.empty());
+  CHECK_FALSE(n.segments.contains(its));
+  CHECK(n.table.is_sound());
+}
+
+TEST_CASE("workers keep a part of the store and no more, and nothing while somebody waits",
+          "[store]") {
+  store_node n(64 * mib);
+  const segment_id small = n.worker_segment(10 * mib, 5);
+  const segment_id large = n.worker_segment(20 * mib, 5);
+  n.table.segment_kept(large);
+  n.table.segment_kept(small);
+  n.table.segment_kept(77);  // never was
+  n.take();
+  CHECK(n.shelf == std::map<segment_id, holder>{{small, 5}});
+  CHECK(n.table.reserved_bytes() == 10 * mib);
+  n.shelf.clear();
+  REQUIRE(n.make(1, 30 * mib));
+  REQUIRE(n.pin(1));
+  const request_id asked = n.ask(2, 30 * mib);
+  n.finish_all(n.roll);
+  CHECK_FALSE(n.granted.contains(asked));
+  n.table.segment_kept(small);  // it was taken again, and nothing was made there
+  n.take();
+  n.finish_all(n.roll);
+  CHECK(n.shelf.empty());
+  CHECK(n.granted.contains(asked));
   CHECK(n.table.is_sound());
 }
 

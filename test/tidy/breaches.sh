@@ -135,6 +135,24 @@ planted sources "cmake/sources.cmake: names src/base/good.cpp, which is not ther
 mkdir -p "$copy/tree/test/base" && echo "$spdx" >"$copy/tree/test/base/bad_test.cpp"
 planted sources "test/CMakeLists.txt: does not name base/bad_test.cpp"
 
+show_fault() {  # a case, and a table that names it
+  fresh_copy
+  printf '%s\nTEST_CASE("a long name "\n          "of a case", "[tag]") {}\n' "$spdx" \
+    >"$copy/tree/test/good.cpp"
+  echo '| fault | `test/good.cpp` | a long name of a case |' >"$copy/tree/test/README.md"
+}
+show_fault
+sh "$here/faults.sh" "$copy/tree" >"$copy/out" || { failed=$((failed + 1)) &&
+  echo "FAILED: faults refuses a clean tree:" && cat "$copy/out"; }
+echo '| | `test/good.cpp` | a long name |' >>"$copy/tree/test/README.md"
+planted faults 'test/good.cpp has no case "a long name"'
+show_fault
+echo '| | `test/gone.cpp` | a case |' >>"$copy/tree/test/README.md"
+planted faults "names test/gone.cpp, which is not there"
+show_fault
+: >"$copy/tree/test/README.md"
+planted faults "has no table of faults"
+
 show_good() {  # a public header and a snippet that shows all of it
   fresh_copy
   mkdir -p "$copy/tree/test/snippets"

@@ -16,6 +16,7 @@
 #include "wire/check.hpp"
 #include "wire/message.hpp"
 #include "wire/messages.hpp"
+#include "wire/optioned.hpp"
 
 namespace {
 
@@ -78,6 +79,9 @@ void check_sane(const wire::message_view& message, bytes_view bytes) {
   if (const auto* asked = std::get_if<wire::ask_view>(&message.body)) {
     if (!payload_is_sane(asked->with)) FAIL_CHECK("a question's payload");
   }
+  if (const auto* item = std::get_if<wire::item_view>(&message.body)) {
+    if (!payload_is_sane(item->value)) FAIL_CHECK("an item's payload");
+  }
   if (show(message).size() > (std::size_t{1} << 24U)) FAIL_CHECK("a message of 16 MiB");
 }
 
@@ -103,7 +107,7 @@ std::string said_to(const Body& body) {
   return said;
 }
 
-constexpr std::array<const char*, 45> all_words = {"kind is number 255, allowed: 0 to 7",
+constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed: 0 to 9",
                                                    "outcome is number 255, allowed: 0 to 3",
                                                    "request id is zero",
                                                    "task id is zero",
@@ -144,8 +148,9 @@ constexpr std::array<const char*, 45> all_words = {"kind is number 255, allowed:
                                                    "type's name is 0 bytes long",
                                                    "group's name is 1031 bytes long",
                                                    "reason of an end is number 255",
-                                                   "question is number 255, allowed: 0 to 11",
+                                                   "question is number 255, allowed: 0 to 14",
                                                    "index of a gpu is -",
+                                                   "stream credits is 0, allowed: 1",
                                                    "reserved name is empty",
                                                    "is no message ("};
 
@@ -321,7 +326,9 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   spawn.options = &named;
   spawn.reserves = true;
   collect(spawn);
-  collect(wire::ask_view{wire::question::events, {}});
+  collect(wire::ask_view{wire::question::cancel_future, {}});
+  collect(wire::item_view{});
+  collect(wire::flow_view{1, 2});
   collect(wire::actor_end_view{{0, 1}, manta::end_reason::ended, "m"});
   for (const char* words : all_words) {
     CAPTURE(words);

@@ -14,6 +14,7 @@
 
 #include "wire/check.hpp"
 #include "wire/messages.hpp"
+#include "wire/optioned.hpp"
 
 namespace {
 
@@ -209,7 +210,7 @@ TEST_CASE("counts are taken up to their limits and refused behind them", "[wire]
   CHECK_THAT(refused_to_write(payload_of(wire::limits::segments + 1, 0)),
              Contains("payload's segments is 1025 long, allowed: 0 to 1024"));
   CHECK_THAT(refused_to_write(payload_of(0, wire::limits::references + 1)),
-             Contains("payload's references is 65537 long, allowed: 0 to 65536"));
+             Contains("payload's references is 262145 long, allowed: 0 to 262144"));
   const std::vector<wire::reference_change> changes(wire::limits::changes + 1, {{1, 1}, {2, 2}});
   CHECK_THAT(refused_to_write(wire::changes_view{changes}),
              Contains("reference changes is 65537 long"));

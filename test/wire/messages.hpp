@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <random>
 #include <span>
@@ -161,7 +160,10 @@ class maker {
   std::span<const int> gpus() {
     return gpus_.emplace_back(number(0, 4), static_cast<int>(number(0, wire::limits::gpu_index)));
   }
-  wire::ask_view ask() { return {wire::question(number(0, 11)), {bytes(300), {}, {}}}; }
+  wire::ask_view ask() { return {wire::question(number(0, 12)), {bytes(300), {}, {}}}; }
+  wire::flow_view flow() {
+    return {random_(), static_cast<std::uint32_t>(number(1, wire::limits::credits))};
+  }
   wire::actor_end_view actor_end() {
     return {id(), static_cast<manta::end_reason>(number(0, 5)), text(0, 4096)};
   }
@@ -209,7 +211,7 @@ class maker {
 
   wire::message_view message() {
     const wire::envelope head{id(), random_(), number32()};
-    const auto kind = number(0, 7);
+    const auto kind = number(0, 9);
     if (kind == 0) return {head, task()};
     if (kind == 1) return {head, done()};
     if (kind == 2) return {head, call()};
@@ -217,6 +219,8 @@ class maker {
     if (kind == 4) return {head, spawn()};
     if (kind == 5) return {head, actor_end()};
     if (kind == 6) return {head, ask()};
+    if (kind == 7) return {head, wire::item_view{payload()}};
+    if (kind == 8) return {head, flow()};
     return {head, changes()};
   }
 
@@ -317,6 +321,10 @@ inline std::string show(const wire::spawn_view& s) {
 inline std::string show(const wire::ask_view& a) {
   return fmt::format("ask {}{}", static_cast<int>(a.what), show(a.with));
 }
+inline std::string show(const wire::item_view& i) { return "item" + show(i.value); }
+inline std::string show(const wire::flow_view& f) {
+  return fmt::format("flow {} {}", f.taken, f.credits);
+}
 inline std::string show(const wire::actor_end_view& e) {
   return fmt::format("end {} {} {}", show(e.actor), static_cast<int>(e.reason), e.message);
 }
@@ -381,18 +389,5 @@ inline std::string refused_to_read(bytes_view bytes) {
   CHECK(out.error().code() == manta::errc::decode_failed);
   return out.error().message();
 }
-
-// A task with options as `change` makes them.
-struct optioned {
-  explicit optioned(const std::function<void(wire::options_view&)>& change) {
-    change(options);
-    task = small_task();
-    task.options = &options;
-  }
-  optioned(const optioned&) = delete;
-  optioned& operator=(const optioned&) = delete;
-  wire::options_view options;
-  wire::task_view task;
-};
 
 }  // namespace wire_test

@@ -185,6 +185,25 @@ TEST_CASE("a writer and a reader that both sleep pass everything on", "[wire]") 
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a reader that is patient is woken by the last bell only", "[wire]") {
+  const ring_memory memory = made(4096);
+  ring_reader reader(memory);
+  ring_writer writer(memory);
+  const auto& word = reader.sleep_word();
+  REQUIRE(reader.announce_sleep(true) == ring_reader::patient);
+  send(writer, bytes(8));
+  writer.soft_bell();
+  CHECK(word == ring_reader::patient);
+  writer.bell();
+  CHECK(word == 0);
+  // Beside one who is not, nobody is.
+  REQUIRE(reader.announce_sleep(true) == ring_reader::patient);
+  REQUIRE(reader.announce_sleep(false) == ring_reader::asleep);
+  REQUIRE(reader.announce_sleep(true) == ring_reader::asleep);
+  writer.soft_bell();
+  CHECK(word == 0);
+}
+
 TEST_CASE("who waits for nothing waits as long as it was told", "[wire]") {
   const ring_memory memory = made(4096);
   ring_reader reader(memory);

@@ -72,7 +72,9 @@ TEST_CASE("both sides of a worker's line see the same page and rings", "[wire]")
   CHECK(here.is(70, slot_state::running));
   CHECK(there.leave_stack(70));
   CHECK_FALSE(there.leave_stack(70));
-  CHECK(here.left_stack == 1);
+  CHECK(here.news == 1);
+  there.note_order();  // does not look like a task
+  CHECK(here.news == manta::wire::worker_page::one_order + 1);
   CHECK(here.is(70, slot_state::done));
 
   frame_sender down(made->to_worker());

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -196,8 +197,10 @@ class MANTA_API actor_core : public job {
   void unadmit() noexcept;
 
   // An object in another process; see outside.hpp.
-  /// Whether it is: said by who runs things elsewhere when the core was made.
+  /// Whether it is; at first, whether all are.
   bool is_elsewhere() const noexcept { return is_elsewhere_; }
+  /// Says whether it is. Before others know the core.
+  void lives_elsewhere(bool does) noexcept { is_elsewhere_ = does; }
   /// The object is in this process, and calls from others are sent to it. Before others know it.
   void is_here() noexcept;
   /// The object has ended, as outside::leave asked for.
@@ -222,6 +225,9 @@ class MANTA_API actor_core : public job {
   std::uint32_t restarts() const noexcept;
   std::uint32_t mailbox_cap() const noexcept;
   bool refuses_when_full() const noexcept;
+  std::optional<isolation_mode> isolation() const noexcept;
+  /// What its process may use beside what that had before; 0: no limit.
+  std::int64_t memory_limit() const noexcept;
   /// Calls `see` with each group of calls, the default one first: its name and limit.
   void each_group(void (*see)(void* to, const std::string& name, int limit), void* to) const;
   /// What errors call it: its name, or its type.

@@ -54,6 +54,8 @@ struct MANTA_API call_extra : timer_entry {
   priority level = priority::normal;
   bool losable = false;
   bool is_outside = false;  // runs in another process (outside.hpp); set before others know the job
+  bool enforces_memory = false;             // the memory of its claim is a limit
+  std::optional<isolation_mode> isolation;  // asked for
   std::optional<error> failure;
   std::uint64_t told_number = 0;  // what outside::began is told when it begins; 0: nothing is told
 };

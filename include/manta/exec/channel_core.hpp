@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
@@ -75,12 +76,32 @@ struct wish {
   bool is_listed = false;
 };
 
+/// A channel of another process, as a core of this one stands for it: each does what the core's
+/// function of that name does, there. See src/node/shared_names.hpp.
+class far_channel {
+ public:
+  virtual wish_state attempt(const wish& w) = 0;
+  virtual bool enlist(wish& w) noexcept = 0;
+  virtual bool withdraw(wish& w) noexcept = 0;
+  virtual void restore(void* value) noexcept = 0;
+  virtual bool close() noexcept = 0;
+  /// Its items, and whether it is closed.
+  virtual std::pair<std::size_t, bool> look() noexcept = 0;
+
+ protected:
+  ~far_channel() = default;
+};
+
 /// A bounded buffer of items it does not know. Any thread.
 class MANTA_API channel_core {
  public:
   channel_core(std::size_t capacity, void* items) noexcept : items_(items), capacity_(capacity) {}
   channel_core(const channel_core&) = delete;
   channel_core& operator=(const channel_core&) = delete;
+
+  /// It stands for that one. Before others know it.
+  void stand_for(far_channel* there) noexcept { far_ = there; }
+  far_channel* stands_for() const noexcept { return far_; }
 
   /// Meets the wish now if it can be. Throws what moving the item does. No group is needed.
   wish_state attempt(const wish& w);
@@ -115,6 +136,7 @@ class MANTA_API channel_core {
   mutable std::mutex mutex_;
   void* const items_;
   const std::size_t capacity_;
+  far_channel* far_ = nullptr;
   std::size_t size_ = 0;
   bool is_closed_ = false;
   linked_list<wish> receivers_;

@@ -142,8 +142,7 @@ class MANTA_API executor {
   }
   /// What the deadline of a context is that has none of its own.
   static base::time_point without_deadline() noexcept {
-    const bool is_plain =
-        check_of_outcomes() == nullptr && elsewhere.load(std::memory_order_relaxed) == nullptr;
+    const bool is_plain = check_of_outcomes() == nullptr && !sends_all();
     return is_plain ? no_deadline : unlimited;
   }
 
@@ -246,7 +245,6 @@ class MANTA_API executor {
   static bool run_here(job* j);
   static bool run_actor_here(job* call);
   static bool spin_for(job* j, const base::deadline& deadline);
-  static bool sleep_outside(outside& away, parker& p, const base::deadline& deadline, job* awaited);
   void leave_thread(work_queue* queue) noexcept;
   work_queue* adopt_queue(bool is_worker);
 
@@ -269,7 +267,7 @@ class MANTA_API executor {
   bool any_work() noexcept;
   void begin_block() noexcept;
   void end_block() noexcept;
-  bool lend_until(parker& p, const base::deadline& deadline);
+  bool lend_until(outside* away, parker& p, const base::deadline& deadline, job* awaited);
   void cancel_queued() noexcept;
   void join_workers() noexcept;
 

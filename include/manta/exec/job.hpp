@@ -26,7 +26,8 @@
 //           0     8      16        24          40             48                     ...
 //
 // rare, bits 7 to 11: cancel (stop was asked for), extra (call_extra.hpp lies before the job),
-// unclean, settled, late. A call with options is the same job with more in front of it:
+// unclean, settled, late; 13 and 14: named, unasked (named_jobs.hpp).
+// A call with options is the same job with more in front of it:
 //
 //   block:  | call_extra, 128 bytes | mailbox link of a method call | job ... |
 //
@@ -102,6 +103,10 @@ struct job_bits {
   static constexpr std::uint64_t late = 1U << 11U;
   /// An answer of job_ops::run, never stored: it failed and is to run again.
   static constexpr std::uint64_t again = 1U << 12U;
+  /// Other processes may know it by a name.
+  static constexpr std::uint64_t named = 1U << 13U;
+  /// Its value is elsewhere, and nobody has asked for it yet.
+  static constexpr std::uint64_t unasked = 1U << 14U;
   static constexpr std::uint64_t holder = std::uint64_t{1} << 32U;
 };
 
@@ -187,8 +192,9 @@ class MANTA_API job {
   // Lifetime, any thread.
   void hold() noexcept { word_.fetch_add(job_bits::holder, std::memory_order_relaxed); }
   void drop() noexcept {
-    // A sole holder needs no read-modify-write: nobody else can take a new hold.
-    if (word() >> 32U == 1 ||
+    // A sole holder needs no read-modify-write: nobody else can take a new hold, unless by a name.
+    constexpr std::uint64_t asked = ~(job_bits::holder - 1) | job_bits::named;
+    if ((word() & asked) == job_bits::holder ||
         word_.fetch_sub(job_bits::holder, std::memory_order_acq_rel) >> 32U == 1) {
       destroy();
     }
@@ -259,6 +265,12 @@ class MANTA_API job {
   }
   void has_extra() noexcept;  // before others know the job
 
+  // What named_jobs.hpp is about.
+  void set(std::uint64_t bits) noexcept { word_.fetch_or(bits, std::memory_order_acq_rel); }
+  /// Somebody looks whether it is ready, which it was not, and does not wait: what another process
+  /// has may have come, or has to be asked for.
+  bool look_again() { return (word() & job_bits::named) != 0 && look_elsewhere(); }
+
   // Waiters.
   /// False when the job is ready already: then nothing is registered. An aliased job that is not
   /// resolved takes waiters like any other.
@@ -312,6 +324,8 @@ class MANTA_API job {
   }
   void discard(std::uint64_t bits) noexcept;
   void clean_entry() noexcept;
+  void ask() noexcept;
+  bool look_elsewhere();
   error& late_failure() noexcept;
   void destroy() noexcept;
   void release_block() noexcept;

@@ -36,7 +36,8 @@ enum class leaving : std::uint8_t {
   stopped,   ///< it was killed; outside::kill was called
 };
 
-/// Who runs jobs elsewhere. Installed while no runtime runs.
+/// Who runs jobs elsewhere. Installed before a runtime's calls, or by the first call that needs it;
+/// taken away when the runtime ends.
 class MANTA_API outside {
  public:
   /// Takes over the queue's hold of a job whose needs are met.
@@ -67,8 +68,17 @@ class MANTA_API outside {
   /// thread that runs it.
   virtual void began(std::uint64_t /*number*/) noexcept {}
 
+  // Generators elsewhere (stream_core.hpp).
+  /// The reader has taken so many items, and so many may be ahead of it.
+  virtual void flow(job* /*generator*/, std::uint64_t /*taken*/,
+                    std::uint32_t /*credits*/) noexcept {}
+  /// Nobody wants more items: it ends at its next one, or where it is suspended.
+  virtual void abandon(job* /*generator*/) noexcept {}
+
   /// What jobs ask for is granted by who gets them next: they are taken before they ask.
   bool asks_elsewhere = false;
+  /// Calls and actors that do not say where they run are its own. Not changed while installed.
+  bool takes_all = false;
 
  protected:
   ~outside() = default;
@@ -76,5 +86,11 @@ class MANTA_API outside {
 
 /// The one that is installed; null for none.
 extern MANTA_API constinit std::atomic<outside*> elsewhere;
+
+/// Whether calls and actors that do not say where they run go elsewhere.
+inline bool sends_all() noexcept {
+  const outside* const away = elsewhere.load(std::memory_order_acquire);
+  return away != nullptr && away->takes_all;
+}
 
 }  // namespace manta::inline v0::exec

@@ -21,6 +21,19 @@ struct permit_request {
   bool is_listed = false;
 };
 
+/// A semaphore of another process, as far_channel is a channel.
+class far_semaphore {
+ public:
+  virtual bool attempt(std::size_t count) noexcept = 0;
+  virtual bool enlist(permit_request& r) noexcept = 0;
+  virtual bool withdraw(permit_request& r) noexcept = 0;
+  virtual void release(std::size_t count) noexcept = 0;
+  virtual std::size_t available() noexcept = 0;
+
+ protected:
+  ~far_semaphore() = default;
+};
+
 /// Permits that are taken and given back. Requests are granted strictly in the order in which they
 /// came, so that a large one is not starved by small ones; also, nobody who comes later overtakes
 /// those who wait. Permits are granted by who gives them back, under the lock. Any thread.
@@ -29,6 +42,10 @@ class MANTA_API semaphore_core {
   explicit semaphore_core(std::size_t permits) noexcept : total_(permits), free_(permits) {}
   semaphore_core(const semaphore_core&) = delete;
   semaphore_core& operator=(const semaphore_core&) = delete;
+
+  /// It stands for that one. Before others know it.
+  void stand_for(far_semaphore* there) noexcept { far_ = there; }
+  far_semaphore* stands_for() const noexcept { return far_; }
 
   /// Takes `count` permits if that is possible now.
   bool attempt(std::size_t count) noexcept;
@@ -49,6 +66,7 @@ class MANTA_API semaphore_core {
 
   mutable std::mutex mutex_;
   const std::size_t total_;
+  far_semaphore* far_ = nullptr;
   std::size_t free_;
   linked_list<permit_request> waiting_;
 };

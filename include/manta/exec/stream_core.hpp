@@ -37,6 +37,11 @@
 // The end comes as an item too, pushed when the generator's job is ready. When that failed, the job
 // itself stands for the item that could not be made.
 //
+// A generator in another process (outside.hpp). There its items go out instead of to a consumer: an
+// outlet stands where a consumer waits, always, and what it is given does not count as taken before
+// the reader says so. Here a node of the core's own stands where a producer waits, and when it is
+// fired the reader's count goes there. So neither side has a step more for a stream that stays.
+//
 // Threads: push, has_credit, the producer's node: the generator; take, wait, the consumer's node:
 // one consumer at a time; the rest: any. Invariants: (1) the node in `producer_` and the one behind
 // `waiting` are fired by who takes them out, once; (2) the end is pushed once, behind all items.
@@ -54,7 +59,7 @@ class MANTA_API stream_core {
 
   /// Tells the core its generator, once, when that was submitted.
   void watch(job* generator) noexcept;
-  void set_credits(std::uint32_t n) noexcept { credits_.store(n, std::memory_order_relaxed); }
+  void set_credits(std::uint32_t n) noexcept;
   /// Nobody wants more items: ends the generator, at once when it is suspended or has not begun,
   /// else at its next item.
   void abandon() noexcept;
@@ -74,6 +79,26 @@ class MANTA_API stream_core {
   }
   bool add_producer(waiter* node, job* entry) noexcept;
   bool remove_producer(waiter* node) noexcept;
+  /// How many were handed over.
+  std::uint64_t pushed() const noexcept { return pushed_.load(std::memory_order_relaxed); }
+
+  // The process of a generator whose reader is in another one.
+  /// Has `outlet` fired when there is something for it; false: there is something already.
+  bool add_outlet(waiter* outlet) noexcept;
+  /// The outlet's: the next item with a hold of it, or null: there is none now.
+  job* pull() noexcept;
+  /// Whether pull has come to the end.
+  bool is_drained() const noexcept { return ready_ == end_mark(); }
+  /// So many were taken there, of which so many may be ahead from now on.
+  void taken_elsewhere(std::uint64_t taken, std::uint32_t credits) noexcept;
+
+  // The process of a reader whose generator is in another one.
+  /// How many items that may make without being told more.
+  std::uint32_t grant() noexcept;
+  /// Whether it made more than it may.
+  bool has_too_many() const noexcept {
+    return pushed() >= allowed_.load(std::memory_order_acquire);
+  }
 
   // The consumer.
   /// Who makes the items.
@@ -88,7 +113,7 @@ class MANTA_API stream_core {
   bool remove_consumer(waiter* node) noexcept;
 
  private:
-  struct end_node : waiter {
+  struct core_node : waiter {
     stream_core* core = nullptr;
   };
 
@@ -96,6 +121,9 @@ class MANTA_API stream_core {
   job*& link_of(job* item) noexcept;
   void push_link(job* item) noexcept;
   void return_credits(std::uint32_t left) noexcept;
+  void tell_taken() noexcept;
+  void tell(std::uint64_t taken, std::uint32_t credits) noexcept;
+  static job* end_mark() noexcept;
   bool help();
   bool linger() noexcept;
   void space_out(std::uint32_t found) noexcept;
@@ -106,7 +134,7 @@ class MANTA_API stream_core {
   std::atomic<std::uint32_t> credits_{default_stream_credits};
   job* generator_ = nullptr;
   job* end_link_ = nullptr;
-  end_node end_;
+  core_node end_;
   std::atomic<bool> is_abandoned_{false};
   // The producer's.
   alignas(64) std::atomic<std::uint64_t> pushed_{0};
@@ -115,6 +143,10 @@ class MANTA_API stream_core {
   // producer writes with each item.
   alignas(64) std::atomic<waiter*> producer_{nullptr};
   std::atomic<job*> entry_{nullptr};
+  // Of a generator elsewhere; told_ is its who has taken far_ out of producer_.
+  core_node far_;
+  std::atomic<std::uint64_t> allowed_{0};
+  std::uint64_t told_ = 0;
   // The consumer's.
   alignas(64) std::atomic<std::uint64_t> taken_{0};
   job* ready_ = nullptr;

@@ -36,6 +36,12 @@ class MANTA_API array_block {
   }
   /// Whether it goes with a message as bytes, and not as a reference.
   virtual bool is_copied() const noexcept { return false; }
+  /// What stands for it in a value that nobody reads, with a hold: that has no bytes, and keeps
+  /// them from being lost but not in memory (node/rest.hpp). Null: there is none, it stays in
+  /// memory.
+  virtual array_block* at_rest() noexcept { return nullptr; }
+  /// Whether it is such a stand-in.
+  virtual bool is_at_rest() const noexcept { return false; }
 
  protected:
   /// With one hold.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/exec/resource_gate.hpp>
+#include <manta/spec/isolation.hpp>
 
 // How the values of a job become bytes and come back: where the typed front meets codec and wire.
 //
@@ -27,6 +29,12 @@
 // arguments when the call is made, the result when it is there, what is put and what is yielded.
 // Value, segments, Cap'n Proto message, value; what was there before is destroyed and its memory
 // filled, so that who kept a reference to it reads nonsense.
+
+namespace manta::inline v0::exec {
+
+class stream_core;
+
+}  // namespace manta::inline v0::exec
 
 namespace manta::inline v0::node {
 
@@ -46,12 +54,15 @@ struct carrier {
   void (*write_parameters)(exec::job* j, codec::out_archive& out) = nullptr;
   /// Why such a job can't run: the error of an argument; null when it can.
   const error* (*failure)(exec::job* j) noexcept = nullptr;
-};
-
-/// An actor with one handle and the job that constructs it, with two holds.
-struct made_actor {
-  exec::actor_core* core = nullptr;
-  exec::job* construction = nullptr;
+  /// Has the arrays in such a job's awaited arguments in memory until these are dropped; it has to
+  /// be called before they are written. `waits`: for the disk and for room; else false where that
+  /// would be needed. Null: they have none. Throws store_full, object_lost, std::bad_alloc.
+  bool (*wake_arguments)(exec::job* j, bool waits) = nullptr;
+  /// Of a generator's job that has its arguments: its stream; null for other functions.
+  exec::stream_core* (*stream)(exec::job* j) noexcept = nullptr;
+  /// Makes an item of it, ready, with one hold. The second: of an item that could not be read.
+  exec::job* (*read_item)(codec::in_archive& in) = nullptr;
+  exec::job* (*fail_item)(error why) = nullptr;
 };
 
 /// How a call that came from another process becomes a job of this one; what entry::ops points to.
@@ -61,18 +72,27 @@ struct inbound {
   /// The same for a call of a method, with the number of its group.
   exec::job* (*make_call)(exec::actor_core* to, std::uint64_t group, const exec::extra_source& with,
                           codec::in_archive& in) = nullptr;
-  /// An actor and its construction, which nobody knows yet; it holds `given`, null for nothing.
-  made_actor (*make_actor)(std::unique_ptr<exec::resource_claim> given,
-                           codec::in_archive& in) = nullptr;
+  /// An actor that nobody knows yet; it holds `given`, null for nothing.
+  exec::actor_core* (*make_core)(std::unique_ptr<exec::resource_claim> given) = nullptr;
+  /// The job that constructs it, with two holds.
+  exec::job* (*make_construction)(exec::actor_core* of, codec::in_archive& in) = nullptr;
+  /// Of which actors the calls are, or what the constructor makes.
+  const exec::actor_ops* of = nullptr;
 };
 
 inline const carrier* carrier_of(const exec::job* j) noexcept {
   return static_cast<const carrier*>(j->ops->carrier);
 }
 
-/// In the check-copy mode: sends the arguments of a new job, which nobody knows yet, through a
-/// message. Throws encode_failed, decode_failed, std::bad_alloc.
+/// Whether what asks for that runs in another process, where nothing is in the way of that; makes
+/// what it needs there. Throws unsupported, cancelled (the runtime ends), std::system_error.
+MANTA_API bool goes_elsewhere(std::optional<isolation_mode> asked);
+/// Of a new job, which nobody knows yet: whether it is to run in another process, and then whether
+/// it can. In the check-copy mode: sends its arguments through a message. Throws what
+/// goes_elsewhere does, unsupported, encode_failed, decode_failed, std::bad_alloc.
 MANTA_API void check_arguments(exec::job* j);
+/// The same of a construction, of which the former is known.
+MANTA_API void check_construction(exec::job* j, bool is_away);
 /// The same for the value of a ready object that nobody knows yet.
 MANTA_API void check_object(exec::job* j);
 
@@ -80,6 +100,11 @@ MANTA_API void check_object(exec::job* j);
 /// or a new one of that kind that stands for it. Null: this process can't know it. Throws
 /// std::bad_alloc.
 MANTA_API exec::actor_core* borrow_actor(const base::id& what, const exec::actor_ops* kind);
+
+/// The job of a future that came as a name from another process, with a hold: the one that is known
+/// here, or what `make` makes (claimed, with one hold), which gets the value. `type`: the hash of
+/// the future's type. Null: this process can't know it. Throws std::bad_alloc.
+MANTA_API exec::job* borrow_future(const base::id& what, std::uint64_t type, exec::job* (*make)());
 
 /// What memory is filled with whose value was moved away.
 inline constexpr int poison = 0xdb;

@@ -43,6 +43,7 @@ struct store_report {
   std::uint64_t limit_bytes = 0;     ///< what it may take: config::store_bytes
   std::uint64_t reserved_bytes = 0;  ///< what it has taken from the machine
   std::uint64_t used_bytes = 0;      ///< of these, what arrays take
+  std::uint64_t spilled_bytes = 0;   ///< what lies in config::spill_folder
 };
 
 /// The engine of this process: the workers start in its constructor and end in its destructor. One

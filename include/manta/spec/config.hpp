@@ -8,6 +8,7 @@
 
 #include <manta/base/export.hpp>
 #include <manta/spec/error.hpp>
+#include <manta/spec/isolation.hpp>
 #include <manta/spec/resources.hpp>
 
 // The settings of a runtime. Where one comes from, strongest first: a field of `config` that is
@@ -28,12 +29,6 @@ enum class event_mode : std::uint8_t {
   none,  ///< none
   rare,  ///< failures and retries
   all,   ///< starts and ends, too: about 0.2 us a task
-};
-
-/// What runs tasks.
-enum class isolation_mode : std::uint8_t {
-  threads,    ///< threads of this process
-  processes,  ///< worker processes: a crash costs the task that ran, and nothing else
 };
 
 /// Where what isolated workers print goes.
@@ -84,9 +79,14 @@ struct config {
   std::optional<std::string> control = std::nullopt;
   /// events: none, rare or all, see event_mode. Default: rare.
   std::optional<event_mode> events = std::nullopt;
-  /// isolation: threads or processes, see isolation_mode. With processes `workers` is their number;
-  /// the runtime has to be made before the program starts threads. Default: threads.
+  /// isolation: threads or processes, see isolation_mode: where calls and actors run that do not
+  /// say so in their options. `workers` is the number of either. Default: threads.
   std::optional<isolation_mode> isolation = std::nullopt;
+  /// zygote: late or early, see zygote_mode. Early, isolated workers are copies of the process as
+  /// it was when the runtime was made; late, main has not begun in them, so they have nothing that
+  /// it set up. Early is for files that can't be started again. With isolation = processes it is
+  /// early, but where the program has threads before its runtime. Default: late.
+  std::optional<zygote_mode> zygote = std::nullopt;
   /// worker-output: prefixed or plain, see output_mode; for isolation = processes. Prefixed lines
   /// look like `(rollout, worker 3, pid 1234) text`; what other workers print, too, within five
   /// seconds is shown once, with `[repeated 12x]`. Default: prefixed.
@@ -98,9 +98,19 @@ struct config {
   /// store-wait-ms: how long make_array waits for room before store_full, milliseconds. 0 to
   /// 3600000, default 10000.
   int store_wait_ms = -1;
-  /// spill-folder: where what has no room in memory may go: none, or the path of a folder. An array
-  /// stays in memory as long as it has a handle, so for now nothing ever goes there. Default: none.
+  /// spill-folder: where arrays go that nobody reads when there is no room in memory: none, or the
+  /// path of a folder. They lie in files without a name, which end with the program. Default: none.
   std::optional<std::string> spill_folder = std::nullopt;
+  /// spill-bytes: the most that lies there; text may say 100GiB. 0 to 2^53 - 1. Default: 1 TiB.
+  std::int64_t spill_bytes = -1;
+  /// quota-bytes: memory for the arrays of all of this user's programs on this machine together, as
+  /// this one sees it; text may say 8GiB. 0 to 2^53 - 1; 0: nothing is shared. Default: 30 % of
+  /// what the cgroup or else the machine grants, or store-bytes if that is more.
+  std::int64_t quota_bytes = -1;
+  /// quota-folder: where these programs find each other, a folder that only the user may enter; it
+  /// is made. Default: manta in XDG_RUNTIME_DIR, else /tmp/manta-UID; where neither can be used
+  /// nothing is shared.
+  std::optional<std::string> quota_folder = std::nullopt;
   /// worker-tasks: tasks that one isolated worker is given before a new one takes its place; what
   /// these wait for may run there, too. 0 to 1000000000. Default: 0, as many as come.
   int worker_tasks = -1;

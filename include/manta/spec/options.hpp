@@ -10,6 +10,7 @@
 
 #include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
+#include <manta/spec/isolation.hpp>
 #include <manta/spec/resources.hpp>
 
 // What a call may ask for beside its arguments. Every field is checked at the call; a bad one
@@ -53,8 +54,14 @@ struct options {
   /// Memory the task needs, in bytes: accounted, so that tasks that say so run together only when
   /// all fits. More than the runtime has throws infeasible.
   std::optional<std::size_t> memory_bytes = std::nullopt;
-  /// Asks that memory_bytes be enforced. Threads of one process can't be limited one by one, so
-  /// this throws manta::unsupported.
+  /// Where the task runs, if not where the runtime's setting `isolation` says. In an isolated
+  /// worker that setting means the same as in main: what a task there calls without this option
+  /// runs where the runtime says. Throws manta::unsupported where no isolated worker can be made.
+  std::optional<isolation_mode> isolation = std::nullopt;
+  /// memory_bytes is a limit, too: a task that uses more beside what its isolated worker had, store
+  /// and libraries not counted, loses its worker, and ends with worker_lost after its runs.
+  /// Looked at four times a second. Threads of one process can't be limited one by one: there this
+  /// throws manta::unsupported; without memory_bytes it throws invalid_argument.
   bool enforce_memory = false;
   /// Amounts under names that the runtime was given (config.hpp): {{"license", 1}}. A name it has
   /// not, or more than it has, throws infeasible.
@@ -127,7 +134,9 @@ struct actor_options {
   double gpus = 0;
   /// Memory as in `options`, held all the actor's life.
   std::optional<std::size_t> memory_bytes = std::nullopt;
-  /// As in `options`.
+  /// Where the actor lives, as in `options`.
+  std::optional<isolation_mode> isolation = std::nullopt;
+  /// As in `options`; it ends with actor_lost, or is made anew as max_restarts says.
   bool enforce_memory = false;
   /// Amounts as in `options`, held all the actor's life.
   resource_list resources = {};
@@ -171,10 +180,12 @@ struct wait_options {
 
 namespace spec {
 
-/// Throws manta::invalid_argument or manta::unsupported.
-MANTA_API void check(const options& asked);
+/// Throws manta::invalid_argument or manta::unsupported. `by_default`: where what does not say it
+/// runs.
+MANTA_API void check(const options& asked, isolation_mode by_default = isolation_mode::threads);
 MANTA_API void check(const call_options& asked);
-MANTA_API void check(const actor_options& asked);
+MANTA_API void check(const actor_options& asked,
+                     isolation_mode by_default = isolation_mode::threads);
 MANTA_API void check_stream_credits(std::size_t asked);
 
 /// What checked options ask of a node.

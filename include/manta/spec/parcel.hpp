@@ -51,7 +51,8 @@ struct reference {
   std::uint64_t type = 0;   ///< hash of the spelled type that the handle is of
   std::uint64_t local = 0;  ///< inside its own process: the handle itself, taken once; else 0
   reference_kind kind = reference_kind::future;
-  array_place place{};  ///< of an array, between processes
+  array_place place{};       ///< of an array, between processes
+  std::uint64_t values = 0;  ///< inside its own process, of a future: its values' carrier; else 0
   friend constexpr bool operator==(const reference&, const reference&) = default;
 };
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include <manta/array.hpp>
+#include <manta/codec/shape.hpp>
+#include <manta/node/carrier.hpp>
+#include <manta/node/rest.hpp>
+
+// Which types of values have arrays, and where; see node/rest.hpp for what that is needed for.
+//
+// Found by the type alone, in arrays, std containers but sets and keys, pairs, tuples, optionals,
+// variants, std::unique_ptr and aggregates, each inside of the others. A class with functions of
+// its own, and what is const or shared, hides its arrays: they stay in memory like any with a
+// handle.
+
+namespace manta::inline v0::detail {
+
+template <class T>
+inline constexpr bool is_array_handle = false;
+template <class E>
+inline constexpr bool is_array_handle<array<E>> = true;
+
+template <class T, class... Outer>
+constexpr bool finds_arrays();
+
+/// Of pairs, tuples and variants.
+template <class T, class... Outer>
+struct parts_find_arrays;
+template <template <class...> class Of, class... P, class... Outer>
+struct parts_find_arrays<Of<P...>, Outer...> {
+  static constexpr bool value = (finds_arrays<P, Of<P...>, Outer...>() || ... || false);
+};
+
+template <class T, class... Outer>
+constexpr bool fields_find_arrays() {
+  if constexpr (codec::count_fields<T>() > codec::most_fields || codec::has_full_base<T>()) {
+    return false;
+  } else {
+    using answer = decltype(codec::visit_fields(std::declval<T&>(), [](auto&... field) {
+      constexpr bool any =
+          (finds_arrays<std::remove_reference_t<decltype(field)>, T, Outer...>() || ... || false);
+      return std::bool_constant<any>{};
+    }));
+    return answer::value;
+  }
+}
+
+/// Whether a T has arrays that can be found. A type inside of itself does not decide.
+template <class T, class... Outer>
+constexpr bool finds_arrays() {
+  using codec::shape;
+  if constexpr (std::is_const_v<T> || std::is_reference_v<T> ||
+                (std::is_same_v<T, Outer> || ... || false)) {
+    return false;
+  } else if constexpr (is_array_handle<T>) {
+    return true;
+  } else {
+    constexpr shape s = codec::shape_of<T>();
+    if constexpr (s == shape::optional || s == shape::range || s == shape::sequence ||
+                  s == shape::forward) {
+      return finds_arrays<typename T::value_type, T, Outer...>();
+    } else if constexpr (s == shape::unique) {
+      return finds_arrays<typename T::element_type, T, Outer...>();
+    } else if constexpr (s == shape::map) {
+      return finds_arrays<typename T::mapped_type, T, Outer...>();
+    } else if constexpr (s == shape::array) {
+      return finds_arrays<std::remove_reference_t<decltype(std::declval<T&>()[0])>, T, Outer...>();
+    } else if constexpr (s == shape::tuple || s == shape::variant) {
+      return parts_find_arrays<T, Outer...>::value;
+    } else if constexpr (s == shape::aggregate) {
+      return fields_find_arrays<T, Outer...>();
+    } else {
+      return false;
+    }
+  }
+}
+
+template <class T>
+constexpr bool has_arrays() {
+  if constexpr (!std::is_void_v<T> && !std::is_scalar_v<T>) {
+    if constexpr (node::can_travel<T>) return finds_arrays<T>();
+  }
+  return false;
+}
+template <class T>
+inline constexpr bool holds_arrays = has_arrays<T>();
+
+/// Calls each(handle) for the arrays that a value has.
+template <class T, class Each>
+void visit_arrays([[maybe_unused]] T& value, [[maybe_unused]] const Each& each) {
+  using codec::shape;
+  if constexpr (!finds_arrays<T>()) {
+    return;
+  } else if constexpr (is_array_handle<T>) {
+    if (array_access::block(value) != nullptr) each(array_access::handle(value));
+  } else {
+    constexpr shape s = codec::shape_of<T>();
+    if constexpr (s == shape::optional || s == shape::unique) {
+      if (value) visit_arrays(*value, each);
+    } else if constexpr (s == shape::map) {
+      for (auto& one : value) visit_arrays(one.second, each);
+    } else if constexpr (s == shape::tuple) {
+      std::apply([&each](auto&... part) { (visit_arrays(part, each), ...); }, value);
+    } else if constexpr (s == shape::variant) {
+      if (!value.valueless_by_exception()) {
+        std::visit([&each](auto& part) { visit_arrays(part, each); }, value);
+      }
+    } else if constexpr (s == shape::aggregate) {
+      codec::visit_fields(value, [&each](auto&... field) { (visit_arrays(field, each), ...); });
+    } else {
+      for (auto& one : value) visit_arrays(one, each);
+    }
+  }
+}
+
+template <class T>
+void visit_handles(void* value, void (*each)(void* to, node::array_block*& handle), void* to) {
+  visit_arrays(*static_cast<T*>(value), [each, to](node::array_block*& one) { each(to, one); });
+}
+
+/// What a cell has beside a value that has arrays; nothing beside others.
+struct no_rest {};
+template <class T>
+using rest_note_t = std::conditional_t<holds_arrays<T>, node::rest_note, no_rest>;
+
+}  // namespace manta::inline v0::detail

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+#include <manta/base/export.hpp>
+#include <manta/exec/job.hpp>
+
+// Jobs that other processes know by a name, and jobs that stand for one of another process.
+//
+// Problem. A future inside of a value leaves its process as a name. While anybody has that name,
+// the job has to stay; and when the job goes, whoever counts has to hear of it. A future that came
+// has no value here, and may never need one.
+//
+// Idea. Two bits of the job's word. `named`: who destroys the block says so first. `unasked`: the
+// value is elsewhere; the first who waits for it, or looks whether it is there, takes the bit away
+// and asks. Jobs without the bits cost nothing.
+//
+// A job with one of the bits may go without ever having become ready.
+//
+// Threads: any, all at once; `gone` also under a user's destructor.
+
+namespace manta::inline v0::exec {
+
+struct far_cancel {
+  bool with_children = true;
+  bool at_once = false;  ///< what runs it ends
+  bool waits = false;    ///< the answer is what it became; else it may be true too early
+};
+
+struct named_jobs {
+  /// Once: the value of an unasked job is wanted. Somebody holds it meanwhile.
+  void (*wanted)(job* j) noexcept;
+  /// Somebody looks whether such a job is ready, and will not sleep: what came may be taken now.
+  void (*looked_at)();
+  /// What stands for another process's work is to be cancelled, see cancel_job. False: it had
+  /// ended, or is nobody's work.
+  bool (*cancel)(job* j, const far_cancel& how) noexcept;
+  /// The last holder has left: nothing but the name may be looked at.
+  void (*gone)(job* j) noexcept;
+};
+
+/// Who knows the names; put here before the first job has one.
+extern MANTA_API constinit std::atomic<const named_jobs*> knows_names;
+
+/// Cancels what nobody runs here. False: it stands for nothing.
+inline bool cancel_far(job* j, const far_cancel& how) noexcept {
+  if ((j->word() & job_bits::named) == 0 || j->is_ready()) return false;
+  return knows_names.load()->cancel(j, how);
+}
+
+}  // namespace manta::inline v0::exec

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include <manta/base/id.hpp>
+#include <manta/node/shared_thing.hpp>
+
+#include "node/worker_questions.hpp"
+
+// What stands in an isolated worker for the channels and semaphores of its node; the story is
+// shared_names.hpp's.
+
+namespace manta::inline v0::node {
+
+class far_thing;
+
+/// What the node knows a thing by that stands for one of its; zero: it lives here.
+base::id id_of_far(const shared_thing& of) noexcept;
+
+/// Those of this worker. Threads: any.
+class far_things {
+ public:
+  /// That of this process; null: it is no worker.
+  static far_things* here() noexcept;
+
+  /// `give_back(to, id, n)` tells the node that n handles are gone.
+  far_things(worker_questions& asks,
+             void (*give_back)(void* to, const base::id& id, std::uint32_t n) noexcept,
+             void* to) noexcept;
+
+  /// What stands for the thing that came; null: nothing came. Throws std::bad_alloc.
+  std::shared_ptr<void> borrow(const spec::reference& came, const item_ops* items,
+                               std::uint64_t size, make_mirror make);
+
+ private:
+  friend class far_thing;
+  struct known {
+    std::weak_ptr<void> owner;
+    far_thing* link = nullptr;  // lives as long as the owner
+  };
+  struct hash {
+    std::size_t operator()(const base::id& id) const noexcept {
+      return static_cast<std::size_t>(id.low * 0x9e3779b97f4a7c15U);
+    }
+  };
+
+  worker_questions& asks_;
+  void (*const give_back_)(void*, const base::id&, std::uint32_t) noexcept;
+  void* const to_;
+  std::mutex mutex_;
+  std::unordered_map<base::id, known, hash> by_id_;
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <manta/node/rest.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <manta/base/check.hpp>
+
+#include "node/resting_array.hpp"
+
+namespace manta::inline v0::node {
+
+/// The steps of a note, each under its lock.
+class rest_steps {
+ public:
+  /// One reader more; the stand-ins that it needs awake are added, each with a hold.
+  static void enter(const rested& what, std::vector<resting_array*>& needed) {
+    rest_note& note = *what.note;
+    const std::lock_guard lock(note.mutex_);
+    if (note.is_at_rest_) {
+      what.visit(
+          what.value,
+          [](void* to, array_block*& handle) {
+            if (!handle->is_at_rest()) return;
+            auto& all = *static_cast<std::vector<resting_array*>*>(to);
+            auto* const one = static_cast<resting_array*>(handle);
+            if (std::ranges::find(all, one) != all.end()) return;
+            all.push_back(one);
+            one->hold();
+          },
+          &needed);
+    }
+    ++note.readers_;
+  }
+
+  struct awake {
+    const std::vector<resting_array*>& was;
+    const std::vector<array_block*>& is;
+  };
+  /// Puts the handles back, unless somebody has.
+  static void arrive(const rested& what, awake now) noexcept {
+    rest_note& note = *what.note;
+    const std::lock_guard lock(note.mutex_);
+    if (!std::exchange(note.is_at_rest_, false)) return;
+    what.visit(
+        what.value,
+        [](void* to, array_block*& handle) {
+          if (!handle->is_at_rest()) return;
+          const awake& with = *static_cast<const awake*>(to);
+          const auto found = std::ranges::find(with.was, handle);
+          MANTA_CHECK(found != with.was.end());
+          array_block* const block = with.is[static_cast<std::size_t>(found - with.was.begin())];
+          block->hold();
+          std::exchange(handle, block)->drop();
+        },
+        &now);
+  }
+
+  static void leave(const rested& what) noexcept {
+    rest_note& note = *what.note;
+    const std::lock_guard lock(note.mutex_);
+    --note.readers_;
+    settle(what);
+  }
+
+  static void rest(const rested& what) noexcept {
+    const std::lock_guard lock(what.note->mutex_);
+    settle(what);
+  }
+
+  static void see(const rested& what) noexcept {
+    rest_note& note = *what.note;
+    const std::lock_guard lock(note.mutex_);
+    --note.readers_;
+    note.is_seen_.store(true, std::memory_order_release);
+  }
+
+ private:
+  // Under the lock.
+  static void settle(const rested& what) noexcept {
+    rest_note& note = *what.note;
+    if (note.readers_ != 0 || note.is_at_rest_ || note.is_seen()) return;
+    note.is_at_rest_ = true;
+    what.visit(
+        what.value,
+        [](void* /*to*/, array_block*& handle) {
+          array_block* const stand_in = handle->at_rest();
+          if (stand_in != nullptr) std::exchange(handle, stand_in)->drop();
+        },
+        nullptr);
+  }
+};
+
+namespace {
+
+/// What was begun: ended again unless it is kept.
+class beginning {
+ public:
+  explicit beginning(std::span<const rested> all) : all_(all) {
+    try {
+      for (; begun_ < all.size(); ++begun_) rest_steps::enter(all[begun_], needed_);
+    } catch (...) {
+      undo();
+      throw;
+    }
+  }
+  ~beginning() { undo(); }
+  beginning(const beginning&) = delete;
+  beginning& operator=(const beginning&) = delete;
+
+  /// False: it would take time.
+  bool wake(bool waits) {
+    std::vector<array_block*> blocks;
+    if (!needed_.empty()) {
+      auto got = wake_arrays(needed_, waits);
+      if (!got) return false;
+      blocks = *std::move(got);
+    }
+    for (const rested& one : all_) rest_steps::arrive(one, {needed_, blocks});
+    for (array_block* const one : blocks) one->drop();
+    begun_ = 0;
+    return true;
+  }
+
+ private:
+  void undo() noexcept {
+    for (const rested& one : all_.first(begun_)) rest_steps::leave(one);
+    for (resting_array* const one : needed_) one->drop();
+  }
+
+  const std::span<const rested> all_;
+  std::size_t begun_ = 0;
+  std::vector<resting_array*> needed_;
+};
+
+}  // namespace
+
+void put_to_rest(const rested& what) noexcept { rest_steps::rest(what); }
+
+void begin_reading(std::span<const rested> all) { beginning(all).wake(true); }
+
+bool try_begin_reading(std::span<const rested> all) { return beginning(all).wake(false); }
+
+void end_reading(const rested& what) noexcept { rest_steps::leave(what); }
+
+void see(const rested& what) {
+  begin_reading({&what, 1});
+  rest_steps::see(what);
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/worker_things.hpp"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <manta/codec/errors.hpp>
+#include <manta/exec/channel_core.hpp>
+#include <manta/exec/semaphore_core.hpp>
+
+#include "node/worker_facts.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using exec::wish_state;
+
+exec::channel_core& channel_of(const shared_thing& of) {
+  return *static_cast<exec::channel_core*>(of.core);
+}
+exec::semaphore_core& semaphore_of(const shared_thing& of) {
+  return *static_cast<exec::semaphore_core*>(of.core);
+}
+
+error too_many(std::size_t open) {
+  return {errc::store_full,
+          fmt::format("an isolated worker waits for {} sends, receives and permits of its node's, "
+                      "which is the most; let some of them end first",
+                      open)};
+}
+
+}  // namespace
+
+// A wish of the worker, or a request for permits. Whoever meets it does so under the thing's lock,
+// so it is answered by the thread of the node's facts.
+struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<open_wish> {
+  open_wish(worker_things& in, std::uint64_t asked, const shared_thing& thing)
+      : of(in.shared_from_this()), number(asked), at(thing) {
+    group.tell = this;
+    want.group = &group;
+    request.tell = this;
+    fire = [](exec::waiter* w) noexcept {
+      auto* const self = static_cast<open_wish*>(w);
+      if (self->is_for_permits()) self->want.state = wish_state::met;
+      try {
+        facts_line::global().add([one = self->shared_from_this()] { one->of->finish(*one); });
+      } catch (...) {
+        std::terminate();  // there is no memory to go on with: nobody would be told
+      }
+    };
+  }
+  ~open_wish() {
+    if (box != nullptr) at.items->drop_box(box);
+  }
+  bool is_for_permits() const noexcept { return box == nullptr; }
+
+  const std::shared_ptr<worker_things> of;
+  const std::uint64_t number;
+  const shared_thing at;
+  exec::wish want;
+  exec::wish_group group;
+  void* box = nullptr;
+  exec::permit_request request;
+};
+
+void worker_things::ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
+                        codec::in_archive& in) {
+  if (asked.op > static_cast<std::uint8_t>(thing_op::available)) {
+    raise(errc::decode_failed, "a question that is none");
+  }
+  const auto what = static_cast<thing_op>(asked.op);
+  if (what == thing_op::withdraw) return withdraw(asked.value);
+  if (of.kind == spec::reference_kind::semaphore) return ask_semaphore(number, of, asked);
+  if (of.items == nullptr) raise(errc::decode_failed, "a channel whose items can't travel");
+  switch (what) {
+    case thing_op::try_send:
+    case thing_op::send:
+      return send(number, of, what == thing_op::send, in);
+    case thing_op::try_receive:
+    case thing_op::receive:
+      return receive(number, of, what == thing_op::receive);
+    case thing_op::restore:
+      return restore(of, in);
+    case thing_op::close:
+      return say(number, {.value = channel_of(of).close() ? 1U : 0U});
+    case thing_op::look:
+      return say(number, {.state = static_cast<std::uint8_t>(channel_of(of).is_closed()),
+                          .value = channel_of(of).size()});
+    default:
+      raise(errc::decode_failed, "a question about a channel that is none");
+  }
+}
+
+void worker_things::ask_semaphore(std::uint64_t number, const shared_thing& of,
+                                  const thing_question& asked) {
+  exec::semaphore_core& core = semaphore_of(of);
+  switch (static_cast<thing_op>(asked.op)) {
+    case thing_op::try_acquire:
+    case thing_op::acquire:
+      if (asked.value == 0 || asked.value > core.total()) break;
+      return acquire(number, of, asked.value,
+                     asked.op == static_cast<std::uint8_t>(thing_op::acquire));
+    case thing_op::release:
+      return release(of, asked.value);
+    case thing_op::available:
+      return say(number, {.value = core.available()});
+    default:
+      break;
+  }
+  raise(errc::decode_failed, "a question about a semaphore that is none");
+}
+
+void worker_things::say(std::uint64_t number, const thing_answer& what) noexcept {
+  tell_(number, [&](workbench& on) { codec::write(on.out, what); });
+}
+
+// Before it can be met. False: it was told why not, or the worker is gone.
+bool worker_things::list(const std::shared_ptr<open_wish>& one) {
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return false;
+    count = open_.size();
+    if (count < most_open && !open_.emplace(one->number, one).second) {
+      raise(errc::decode_failed, "two questions of one number");
+    }
+  }
+  if (count < most_open) return true;
+  refuse_(one->number, too_many(count));
+  return false;
+}
+
+// False: the worker is gone.
+bool worker_things::unlist(const open_wish& one) noexcept {
+  const std::lock_guard lock(mutex_);
+  return open_.erase(one.number) > 0;
+}
+
+void worker_things::send(std::uint64_t number, const shared_thing& of, bool waits,
+                         codec::in_archive& in) {
+  const auto one = std::make_shared<open_wish>(*this, number, of);
+  one->box = of.items->make_box();
+  try {
+    of.items->read(one->box, in);
+  } catch (...) {
+    return refuse_(number, describe_current_exception("an item for a channel"));
+  }
+  one->want.is_send = true;
+  one->want.move = of.items->put;
+  one->want.value = one->box;
+  wish_for(one, waits);
+}
+
+void worker_things::receive(std::uint64_t number, const shared_thing& of, bool waits) {
+  const auto one = std::make_shared<open_wish>(*this, number, of);
+  one->box = of.items->make_box();
+  one->want.move = of.items->take;
+  one->want.value = one->box;
+  wish_for(one, waits);
+}
+
+void worker_things::wish_for(const std::shared_ptr<open_wish>& one, bool waits) {
+  if (!list(one)) return;
+  exec::channel_core& core = channel_of(one->at);
+  if (waits) {
+    if (core.enlist(one->want)) finish(*one);
+    return;
+  }
+  try {
+    one->want.state = core.attempt(one->want);
+  } catch (...) {
+    one->want.failure = std::current_exception();
+    one->want.state = wish_state::met;
+  }
+  finish(*one);
+}
+
+void worker_things::acquire(std::uint64_t number, const shared_thing& of, std::uint64_t count,
+                            bool waits) {
+  const auto one = std::make_shared<open_wish>(*this, number, of);
+  one->request.count = static_cast<std::size_t>(count);
+  if (!list(one)) return;
+  exec::semaphore_core& core = semaphore_of(of);
+  const bool is_met = waits ? core.enlist(one->request) : core.attempt(one->request.count);
+  if (is_met) {
+    one->want.state = wish_state::met;
+  } else if (waits) {
+    return;
+  }
+  finish(*one);
+}
+
+// It was met, or found closed, or was not to wait. What the worker does not get is put back.
+void worker_things::finish(open_wish& one) noexcept {
+  const bool is_there = unlist(one);
+  if (one.is_for_permits()) {
+    if (one.want.state != wish_state::met) return is_there ? say(one.number, {}) : void();
+    try {
+      if (is_there) note_permits(one.at, one.request.count);
+    } catch (...) {
+      std::terminate();  // permits that nobody would ever give back
+    }
+    const bool has_them =
+        is_there && tell_(one.number, [](workbench& on) {
+          codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
+        });
+    const bool is_ours = !is_there || (!has_them && forget_permits(one.at, one.request.count));
+    if (is_ours) semaphore_of(one.at).release(one.request.count);
+    return;
+  }
+  if (one.want.failure != nullptr) {
+    try {
+      std::rethrow_exception(one.want.failure);
+    } catch (...) {
+      if (is_there) refuse_(one.number, describe_current_exception("an item of a channel"));
+    }
+    return;
+  }
+  const bool has_item = !one.want.is_send && one.want.state == wish_state::met;
+  const bool has_told = is_there && tell_(one.number, [&](workbench& on) {
+                          const auto state = static_cast<std::uint8_t>(one.want.state);
+                          codec::write(on.out, thing_answer{state, 0});
+                          if (has_item) one.at.items->write_box(one.box, on.out);
+                        });
+  if (has_item && !has_told) channel_of(one.at).restore(one.at.items->put_front, one.box);
+}
+
+void worker_things::restore(const shared_thing& of, codec::in_archive& in) {
+  void* const box = of.items->make_box();
+  try {
+    of.items->read(box, in);
+    channel_of(of).restore(of.items->put_front, box);
+  } catch (...) {
+    of.items->drop_box(box);
+    raise(errc::decode_failed, "an item that was to go back into its channel");
+  }
+  of.items->drop_box(box);
+}
+
+// One that has been met is answered by that.
+void worker_things::withdraw(std::uint64_t number) {
+  std::shared_ptr<open_wish> one;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(number);
+    if (found == open_.end()) return;
+    one = found->second;
+  }
+  const bool is_back = one->is_for_permits() ? semaphore_of(one->at).withdraw(one->request)
+                                             : channel_of(one->at).withdraw(one->want);
+  if (is_back && unlist(*one)) say(number, {});
+}
+
+void worker_things::note_permits(const shared_thing& of, std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  permits& all = held_[of.core];
+  all.of = of;
+  all.count += count;
+}
+
+// False: it has not so many.
+bool worker_things::forget_permits(const shared_thing& of, std::uint64_t count) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(of.core);
+  if (found == held_.end() || found->second.count < count) return false;
+  found->second.count -= count;
+  if (found->second.count == 0) held_.erase(found);
+  return true;
+}
+
+void worker_things::release(const shared_thing& of, std::uint64_t count) {
+  if (count == 0 || !forget_permits(of, count)) {
+    raise(errc::decode_failed, "permits that it has not");
+  }
+  semaphore_of(of).release(static_cast<std::size_t>(count));
+}
+
+void worker_things::end() noexcept {
+  decltype(open_) waiting;
+  decltype(held_) had;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    waiting.swap(open_);
+    had.swap(held_);
+  }
+  for (const auto& [number, one] : waiting) {
+    // What is met already is put back by who finishes it.
+    if (one->is_for_permits()) {
+      semaphore_of(one->at).withdraw(one->request);
+    } else {
+      channel_of(one->at).withdraw(one->want);
+    }
+  }
+  for (const auto& [core, all] : had) semaphore_of(all.of).release(all.count);
+}
+
+}  // namespace manta::inline v0::node

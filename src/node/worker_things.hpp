@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include <manta/base/id.hpp>
+#include <manta/node/shared_thing.hpp>
+
+#include "node/shared_names.hpp"
+#include "node/workbench.hpp"
+
+// What one isolated worker does with the channels and semaphores of its node, at the node; the
+// story is shared_names.hpp's.
+
+namespace manta::inline v0::node {
+
+enum class thing_op : std::uint8_t {
+  try_send,
+  send,
+  try_receive,
+  receive,
+  restore,  ///< an item that was received and is not wanted; no answer
+  close,
+  look,      ///< how many items; whether it is closed
+  withdraw,  ///< the wish of that number; that one is answered
+  try_acquire,
+  acquire,
+  release,  ///< no answer
+  available
+};
+
+/// What is asked; the item of a send is behind it.
+struct thing_question {
+  std::uint64_t high = 0;  ///< the thing's id
+  std::uint64_t low = 0;
+  std::uint8_t op = 0;
+  std::uint64_t value = 0;  ///< permits; of withdraw the number of the wish
+};
+/// The answer; an item that was received is behind it.
+struct thing_answer {
+  std::uint8_t state = 0;  ///< exec::wish_state
+  std::uint64_t value = 0;
+};
+
+class worker_things : public std::enable_shared_from_this<worker_things> {
+ public:
+  static constexpr std::size_t most_open = 65536;
+
+  using writer = std::function<void(workbench& on)>;
+  /// Says an answer, whose value `write` writes into `out`, under the request of that number.
+  /// False: the worker has not got it. Any thread; takes the lock of the pool.
+  using teller = std::function<bool(std::uint64_t number, const writer& write)>;
+  using refuser = std::function<void(std::uint64_t number, const error& why)>;
+  worker_things(teller tell, refuser refuse) : tell_(std::move(tell)), refuse_(std::move(refuse)) {}
+
+  /// A question about a thing that the worker has; `in` is behind it. Throws decode_failed:
+  /// nonsense; std::bad_alloc.
+  void ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
+           codec::in_archive& in);
+  /// The worker is gone: what it waits for is withdrawn, and its permits go back.
+  void end() noexcept;
+  /// Whether it waits for something.
+  bool is_waiting() noexcept {
+    const std::lock_guard lock(mutex_);
+    return !open_.empty();
+  }
+
+ private:
+  struct open_wish;
+  void send(std::uint64_t number, const shared_thing& of, bool waits, codec::in_archive& in);
+  void receive(std::uint64_t number, const shared_thing& of, bool waits);
+  void wish_for(const std::shared_ptr<open_wish>& one, bool waits);
+  void acquire(std::uint64_t number, const shared_thing& of, std::uint64_t count, bool waits);
+  void restore(const shared_thing& of, codec::in_archive& in);
+  void withdraw(std::uint64_t number);
+  void release(const shared_thing& of, std::uint64_t count);
+  void ask_semaphore(std::uint64_t number, const shared_thing& of, const thing_question& asked);
+  bool list(const std::shared_ptr<open_wish>& one);
+  bool unlist(const open_wish& one) noexcept;
+  void finish(open_wish& one) noexcept;
+  void say(std::uint64_t number, const thing_answer& what) noexcept;
+  void note_permits(const shared_thing& of, std::uint64_t count);
+  bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;
+
+  const teller tell_;
+  const refuser refuse_;
+  std::mutex mutex_;
+  bool is_over_ = false;
+  std::unordered_map<std::uint64_t, std::shared_ptr<open_wish>> open_;
+  struct permits {
+    shared_thing of;
+    std::uint64_t count = 0;
+  };
+  std::unordered_map<const void*, permits> held_;  // by the semaphore's core
+};
+
+}  // namespace manta::inline v0::node
