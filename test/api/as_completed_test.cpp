@@ -24,8 +24,8 @@ int identity(int x) { return x; }
 int fail(int x) { throw std::runtime_error("fail " + std::to_string(x)); }
 
 manta::future<int> late(test::gate& go, int value) {
-  return manta::async([&go, value] {
-    go.wait();
+  return manta::async([go = go.share(), value] {
+    go->wait();
     return value;
   });
 }

@@ -23,8 +23,8 @@ int identity(int x) { return x; }
 
 /// A future that is ready when the gate opens.
 manta::future<int> late(test::gate& go, int value) {
-  return manta::async([&go, value] {
-    go.wait();
+  return manta::async([go = go.share(), value] {
+    go->wait();
     return value;
   });
 }

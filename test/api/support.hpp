@@ -45,42 +45,47 @@ inline manta::config workers(int n) {
   return c;
 }
 
-/// Opens after a number of arrivals (one by default); waits have a deadline. Any thread.
+/// Opens after a number of arrivals (one by default); waits have a deadline. Any thread. A task that may
+/// begin after the gate's scope has ended holds share(), not a reference.
 class gate {
+  struct state {
+    explicit state(int arrivals) : missing(arrivals) {}
+    void arrive() {
+      const std::lock_guard lock(mutex);
+      --missing;
+      if (missing <= 0) changed.notify_all();
+    }
+    bool wait(std::chrono::nanoseconds limit = patience) {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, limit, [this] { return missing <= 0; });
+    }
+    void open() {
+      const std::lock_guard lock(mutex);
+      missing = 0;
+      changed.notify_all();
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    int missing;
+  };
+
  public:
-  explicit gate(int arrivals = 1) : missing_(arrivals) {}
+  explicit gate(int arrivals = 1) : state_(std::make_shared<state>(arrivals)) {}
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
-  /// Lets those go who are at it: they look at it until they have left.
-  ~gate() {
-    std::unique_lock lock(mutex_);
-    missing_ = 0;
-    is_ending_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return inside_ == 0; });
-    is_ending_ = false;
-  }
+  /// Lets those go who are at it: they hold its state, not the gate.
+  ~gate() { state_->open(); }
   void open() { arrive(); }
-  void arrive() {
-    const std::lock_guard lock(mutex_);
-    --missing_;
-    if (missing_ <= 0) changed_.notify_all();
-  }
+  void arrive() { state_->arrive(); }
   /// False when it stayed shut.
   bool wait(std::chrono::nanoseconds limit = patience) {
-    std::unique_lock lock(mutex_);
-    ++inside_;
-    const bool is_open = changed_.wait_for(lock, limit, [this] { return missing_ <= 0; });
-    if (--inside_ == 0 && is_ending_) changed_.notify_all();
-    return is_open;
+    const std::shared_ptr<state> held = state_;
+    return held->wait(limit);
   }
+  std::shared_ptr<state> share() const { return state_; }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int missing_;
-  int inside_ = 0;
-  bool is_ending_ = false;
+  std::shared_ptr<state> state_;
 };
 
 /// A gate that opens at the latest when the scope ends, so that a failed assertion does not hang.
