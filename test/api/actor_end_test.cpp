@@ -215,7 +215,8 @@ TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor]
   CHECK(all_gone());
 }
 
-TEST_CASE("a retired actor finishes what was called, held calls included", "[actor][end]") {
+TEST_CASE("a retired actor finishes what was called, held calls included",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto go = std::make_shared<test::scoped_gate>();
   const auto late = manta::async([go] {

@@ -162,7 +162,7 @@ TEST_CASE("each caller's calls run in its order, whatever their arguments wait f
   CHECK(is_in_order(seen));
 }
 
-TEST_CASE("a call whose argument is late does not hold up other callers", "[actor]") {
+TEST_CASE("a call whose argument is late does not hold up other callers", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto late = manta::async([&go] {
@@ -213,7 +213,7 @@ TEST_CASE("results of methods are copies, and futures of a chain of methods agre
   CHECK(f.get() == 1 << 19);
 }
 
-TEST_CASE("handles travel into tasks, other actors and containers", "[actor]") {
+TEST_CASE("handles travel into tasks, other actors and containers", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<counter>();
   CHECK(manta::remote<call_add>(a, 1).get() == 1);
@@ -339,7 +339,7 @@ struct selfish {
 
 }  // namespace
 
-TEST_CASE("an actor that waits for itself gets a typed error", "[actor]") {
+TEST_CASE("an actor that waits for itself gets a typed error", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();
@@ -393,7 +393,7 @@ struct alignas(64) wide_actor {
 }  // namespace
 
 TEST_CASE("constructors take values, move-only values, text, futures and gathered futures",
-          "[actor]") {
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<&picky::say>(manta::spawn<picky>(3)).get() == "value 3");
   CHECK(manta::remote<&picky::say>(manta::spawn<picky>(manta::remote<identity>(4))).get() ==
@@ -431,7 +431,7 @@ TEST_CASE("a constructor that throws gives actor_lost with its cause at every ca
   CHECK(said.find("no argument") != std::string::npos);
 }
 
-TEST_CASE("calls made before the actor exists wait and keep their order", "[actor]") {
+TEST_CASE("calls made before the actor exists wait and keep their order", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   struct late_recorder : recorder {
     explicit late_recorder(int /*go*/) {}

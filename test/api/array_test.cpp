@@ -185,7 +185,7 @@ TEST_CASE("a span of const takes an array without a copy, now and later", "[arra
   CHECK(manta::remote<total_of_span>(make_array(std::vector<float>{1, 2})).get() == 3);
 }
 
-TEST_CASE("arrays lie in objects, futures, structs and containers", "[array]") {
+TEST_CASE("arrays lie in objects, futures, structs and containers", "[array][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const array<double> a = counted(10);
   CHECK(manta::put(a).get().data() == a.data());
@@ -204,7 +204,7 @@ TEST_CASE("arrays lie in objects, futures, structs and containers", "[array]") {
   CHECK(back.labels->size() == 3);
 }
 
-TEST_CASE("the room of an array is given back with its last handle", "[array]") {
+TEST_CASE("the room of an array is given back with its last handle", "[array][anywhere]") {
   const manta::runtime rt(with_store(64 * mib));
   CHECK(rt.store().limit_bytes == 64 * mib);
   CHECK(rt.store().reserved_bytes == 0);  // nothing is taken before the first
@@ -267,7 +267,7 @@ TEST_CASE("shapes without elements, or with too many, are refused in one line", 
         "it has elements");
 }
 
-TEST_CASE("arrays need a runtime to be made, and outlive it", "[array]") {
+TEST_CASE("arrays need a runtime to be made, and outlive it", "[array][anywhere]") {
   CHECK_THROWS_AS(make_array<int>(3), manta::no_runtime);
   array<double> a;
   manta::future<array<double>> f;
@@ -284,7 +284,7 @@ TEST_CASE("arrays need a runtime to be made, and outlive it", "[array]") {
   CHECK(manta::remote<total>(a).get() + manta::remote<total>(b).get() == 499545);
 }
 
-TEST_CASE("many threads make, share and drop arrays at once", "[array]") {
+TEST_CASE("many threads make, share and drop arrays at once", "[array][anywhere]") {
   // What could break: a block that two last holders end, or one that moves while it is read.
   const manta::runtime rt(with_store(64 * mib, 10'000));
   std::vector<std::thread> threads;

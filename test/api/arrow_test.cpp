@@ -131,7 +131,7 @@ TEST_CASE("each number type has Arrow's letter", "[arrow]") {
   STATIC_REQUIRE(!manta::detail::arrow_number<test::tracked>);
 }
 
-TEST_CASE("another library's numbers become an array, and are released", "[arrow]") {
+TEST_CASE("another library's numbers become an array, and are released", "[arrow][anywhere]") {
   const manta::runtime rt(test::two_workers());
   foreign<double> whole("g", {1, 2, 3, 4, 5, 6});
   const auto a = manta::import_from_arrow<double>(&whole.schema, &whole.array, {2, 3});

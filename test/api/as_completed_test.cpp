@@ -165,7 +165,8 @@ TEST_CASE("as_completed moves the futures: who takes them may move the values ou
   CHECK(sum == 4950);
 }
 
-TEST_CASE("as_completed may be left half way, while the rest is ending", "[as_completed]") {
+TEST_CASE("as_completed may be left half way, while the rest is ending",
+          "[as_completed][anywhere]") {
   // A node that is still listed, or being pushed, when its memory goes would be a use after free.
   const manta::runtime rt(test::workers(4));
   for (int round = 0; round < 200; ++round) {
@@ -198,7 +199,7 @@ TEST_CASE("as_completed in a task lends its core", "[as_completed][anywhere]") {
   CHECK(sum.get(test::patience) == 499500);
 }
 
-TEST_CASE("several threads walk ranges over the same futures", "[as_completed]") {
+TEST_CASE("several threads walk ranges over the same futures", "[as_completed][anywhere]") {
   std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
@@ -245,7 +246,7 @@ TEST_CASE("an actor that waits for its own calls is told so", "[as_completed][an
   manta::remote<&introvert::forget>(a).get();
 }
 
-TEST_CASE("wait_any gives the position of the first future that is ready", "[wait_any]") {
+TEST_CASE("wait_any gives the position of the first future that is ready", "[wait_any][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto number = late(go, 1);

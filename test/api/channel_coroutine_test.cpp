@@ -71,7 +71,7 @@ manta::coroutine<std::size_t> permits_of(manta::semaphore s) {
 
 }  // namespace
 
-TEST_CASE("coroutines send and receive through channels", "[channel][coroutine]") {
+TEST_CASE("coroutines send and receive through channels", "[channel][coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> a(3);
   const manta::channel<int> b(1);
@@ -84,7 +84,7 @@ TEST_CASE("coroutines send and receive through channels", "[channel][coroutine]"
 }
 
 TEST_CASE("a thousand coroutines wait for one channel without a thread each",
-          "[channel][coroutine]") {
+          "[channel][coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> c(1);
   std::vector<manta::future<int>> waiting;
@@ -95,7 +95,8 @@ TEST_CASE("a thousand coroutines wait for one channel without a thread each",
   CHECK(sum == 999L * 500);
 }
 
-TEST_CASE("a coroutine that waits for a channel is told when it closes", "[channel][coroutine]") {
+TEST_CASE("a coroutine that waits for a channel is told when it closes",
+          "[channel][coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> empty(1);
   const manta::channel<int> full(1);
@@ -110,7 +111,8 @@ TEST_CASE("a coroutine that waits for a channel is told when it closes", "[chann
   CHECK_THROWS_AS(manta::remote<receive_one>(manta::channel<int>()).get(), manta::invalid_argument);
 }
 
-TEST_CASE("a cancelled coroutine takes no item and no permit with it", "[channel][coroutine]") {
+TEST_CASE("a cancelled coroutine takes no item and no permit with it",
+          "[channel][coroutine][anywhere]") {
   // Items and cancels race: an item that was handed to a coroutine which never goes on has to come
   // back, or the sums differ.
   const manta::runtime rt(test::workers(3));
@@ -142,7 +144,7 @@ TEST_CASE("a cancelled coroutine takes no item and no permit with it", "[channel
   CHECK(s.available() == 2);
 }
 
-TEST_CASE("coroutines share a semaphore's permits with tasks", "[semaphore][coroutine]") {
+TEST_CASE("coroutines share a semaphore's permits with tasks", "[semaphore][coroutine][anywhere]") {
   const manta::runtime rt(test::workers(3));
   const manta::semaphore s(3);
   std::vector<manta::future<void>> all;
@@ -239,7 +241,8 @@ TEST_CASE("the runtime ends coroutines that wait for what others hold", "[semaph
   }
 }
 
-TEST_CASE("a thread sends while the runtime ends those who receive", "[channel][coroutine]") {
+TEST_CASE("a thread sends while the runtime ends those who receive",
+          "[channel][coroutine][anywhere]") {
   for (int round = 0; round < 60; ++round) {
     const manta::channel<int> c(1);
     std::atomic<bool> stop{false};

@@ -110,7 +110,8 @@ TEST_CASE("calls of calls go through bytes, too, whoever runs them", "[check_cop
   CHECK(trips() == times(1, 1));
 }
 
-TEST_CASE("what a class can't read back fails the call, the task or the item", "[check_copy]") {
+TEST_CASE("what a class can't read back fails the call, the task or the item",
+          "[check_copy][anywhere]") {
   const manta::runtime rt(checking());
   CHECK_THROWS_AS(manta::remote<use>(traveller{13}), manta::decode_failed);
   CHECK_THROWS_WITH(manta::remote<use>(traveller{13}), Contains("unlucky") && Contains("use"));
@@ -272,7 +273,7 @@ TEST_CASE("what a constructor calls and throws goes through a message", "[check_
                     Contains("below zero!") && Contains("[cut, of 4"));
 }
 
-TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy]") {
+TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy][anywhere]") {
   // The timer's thread ends it, which is no caller.
   const manta::runtime rt(checking(manta::check_mode::slow));
   test::scoped_gate go;

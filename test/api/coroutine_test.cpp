@@ -74,7 +74,7 @@ TEST_CASE("a coroutine task awaits in a loop", "[coroutine][anywhere]") {
   }
 }
 
-TEST_CASE("coroutines call themselves and each other", "[coroutine]") {
+TEST_CASE("coroutines call themselves and each other", "[coroutine][anywhere]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n));
     CHECK(manta::remote<fib>(test::is_sanitized ? 12 : 18).get() ==
@@ -124,7 +124,7 @@ manta::coroutine<bool> not_unique() {
 manta::coroutine<int> awaits_empty() { co_return co_await manta::future<int>(); }
 }  // namespace
 
-TEST_CASE("an lvalue is read in place, an rvalue is moved out", "[coroutine]") {
+TEST_CASE("an lvalue is read in place, an rvalue is moved out", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   CHECK(manta::remote<reads_in_place>(manta::remote<make_tracked>(7)).get());
@@ -179,7 +179,7 @@ manta::coroutine<tracked> throws_after_return() {
 }
 }  // namespace
 
-TEST_CASE("a coroutine's exceptions arrive as a plain task's do", "[coroutine]") {
+TEST_CASE("a coroutine's exceptions arrive as a plain task's do", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   try {
     manta::remote<awaits_failure>(3).get();
@@ -318,7 +318,7 @@ manta::coroutine<int> gathers_boxes() {
 }
 }  // namespace
 
-TEST_CASE("a vector of futures is awaited as a whole", "[coroutine]") {
+TEST_CASE("a vector of futures is awaited as a whole", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<gathers>(0).get() == 0);
   CHECK(manta::remote<gathers>(1000).get() == 2 * 999000);
@@ -481,7 +481,7 @@ TEST_CASE("a coroutine that is made and never run is destroyed", "[coroutine]") 
   CHECK(take_log() == std::vector<std::string>{"~unused"});
 }
 
-TEST_CASE("many threads call coroutines at once", "[coroutine]") {
+TEST_CASE("many threads call coroutines at once", "[coroutine][anywhere]") {
   std::atomic<int> wrong{0};
   const manta::runtime rt(test::workers(3));
   std::vector<std::thread> drivers;

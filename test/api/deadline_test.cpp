@@ -155,7 +155,7 @@ TEST_CASE("what waits for an argument ends at its deadline", "[deadline]") {
   CHECK(b.ran == 0);
 }
 
-TEST_CASE("a task hands its deadline on to what it calls", "[deadline]") {
+TEST_CASE("a task hands its deadline on to what it calls", "[deadline][anywhere]") {
   board b;
   shown = &b;
   const manta::runtime rt(test::two_workers());

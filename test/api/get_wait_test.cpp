@@ -120,7 +120,8 @@ TEST_CASE("a temporary future gives its value, not a reference into it", "[get]"
   CHECK(manta::async([] {}).try_get(test::patience).has_value());
 }
 
-TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future when late", "[get]") {
+TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future when late",
+          "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   auto f = manta::async([&go] {
@@ -153,7 +154,8 @@ TEST_CASE("a task's result may be an error, which try_get tells from a failure",
   CHECK(got.value().message() == "a value");
 }
 
-TEST_CASE("an error that is known already is thrown at once while others are pending", "[get]") {
+TEST_CASE("an error that is known already is thrown at once while others are pending",
+          "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto pending = late(go, 1);
@@ -202,7 +204,7 @@ TEST_CASE("many threads get one future and all see its one value", "[get]") {
   CHECK(right == 8);
 }
 
-TEST_CASE("small gets are not starved by one that waits long", "[get]") {
+TEST_CASE("small gets are not starved by one that waits long", "[get][anywhere]") {
   std::atomic<int> got{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
@@ -233,7 +235,7 @@ TEST_CASE("wait gives exactly k, in order, and leaves the rest pending", "[wait]
   CHECK(first.ready.size() == 1);
 }
 
-TEST_CASE("wait returns when k are ready and finds those among pending ones", "[wait]") {
+TEST_CASE("wait returns when k are ready and finds those among pending ones", "[wait][anywhere]") {
   const manta::runtime rt(test::workers(4));
   test::scoped_gate go;
   std::vector<manta::future<int>> all;
@@ -270,7 +272,7 @@ TEST_CASE("wait gives what is ready at its timeout", "[wait]") {
   go.open();
 }
 
-TEST_CASE("a failed future counts as ready", "[wait]") {
+TEST_CASE("a failed future counts as ready", "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const std::vector<manta::future<int>> all{late(go, 0), manta::remote<fail>(1)};
@@ -348,7 +350,7 @@ TEST_CASE("one at a time from 2,000 pending futures ends", "[wait][anywhere]") {
   CHECK(sum == 1999L * 1000);
 }
 
-TEST_CASE("several threads and tasks wait for the same futures", "[wait]") {
+TEST_CASE("several threads and tasks wait for the same futures", "[wait][anywhere]") {
   std::atomic<int> complete{0};
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;

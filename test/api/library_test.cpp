@@ -313,7 +313,7 @@ TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves
   CHECK_THROWS_AS(pool.push({}), manta::invalid_argument);
 }
 
-TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool]") {
+TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool][anywhere]") {
   std::vector<manta::future<int>> calls;
   test::scoped_gate go;  // some calls come to it while the runtime ends
   {

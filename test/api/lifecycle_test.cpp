@@ -298,7 +298,7 @@ TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[
 }
 
 TEST_CASE("the end wakes a task that waits for an idle actor's call with a late argument",
-          "[lifecycle]") {
+          "[lifecycle][anywhere]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(2));
   const auto go = std::make_shared<test::scoped_gate>();
   const auto entered = std::make_shared<test::gate>();

@@ -95,7 +95,7 @@ TEST_CASE("a name is free when its actor ended, however it did", "[actor][name][
   CHECK(manta::remote<&room::add>(a, 1).get() == 1);
 }
 
-TEST_CASE("a name does not outlive the runtime", "[actor][name]") {
+TEST_CASE("a name does not outlive the runtime", "[actor][name][anywhere]") {
   std::optional<manta::actor<room>> kept;
   {
     const manta::runtime rt(test::two_workers());
@@ -163,7 +163,7 @@ TEST_CASE("many threads that get or make one name get one actor", "[actor][name]
 
 // What could break: the end of the last handle and somebody who finds the name meet; he gets an
 // actor that is gone, or two living ones have the name.
-TEST_CASE("finding races with the last handle and with kill", "[actor][name]") {
+TEST_CASE("finding races with the last handle and with kill", "[actor][name][anywhere]") {
   std::atomic<int> wrong{0};
   std::atomic<bool> done{false};
   const manta::runtime rt(test::two_workers());

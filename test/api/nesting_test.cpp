@@ -73,7 +73,7 @@ struct nest {
 
 }  // namespace
 
-TEST_CASE("a task calls itself and waits", "[nesting]") {
+TEST_CASE("a task calls itself and waits", "[nesting][anywhere]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n));
     CHECK(manta::remote<fib>(test::is_sanitized ? 12 : 18).get() ==
@@ -87,7 +87,7 @@ TEST_CASE("two functions call each other and wait", "[nesting][anywhere]") {
   CHECK_FALSE(manta::remote<is_even>(201).get());
 }
 
-TEST_CASE("a depth of 1,000 blocking gets works on one and on two workers", "[nesting]") {
+TEST_CASE("a depth of 1,000 blocking gets works on one and on two workers", "[nesting][anywhere]") {
   for (const int n : {1, 2}) {
     const manta::runtime rt(test::workers(n));
     CHECK(manta::remote<depth>(1000).get() == 1000);
@@ -195,7 +195,7 @@ TEST_CASE("10,000 blocked tasks do not make 10,000 threads", "[nesting]") {
   CHECK(sum == 10000);
 }
 
-TEST_CASE("a returned future is flattened, however deep", "[delegation]") {
+TEST_CASE("a returned future is flattened, however deep", "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::future<int> one = manta::remote<delegate_once>(5);
   const manta::future<int> two = manta::remote<delegate_twice>(6);
@@ -236,7 +236,7 @@ TEST_CASE("1,000,000 tail calls need no stack and no growing memory", "[delegati
   CHECK(watched.get() == n / 10);
 }
 
-TEST_CASE("many chains of delegation run at the same time", "[delegation]") {
+TEST_CASE("many chains of delegation run at the same time", "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<long>> chains;
   for (int i = 0; i < 50; ++i) chains.push_back(manta::remote<count_down>(500L, 0L));
@@ -285,7 +285,8 @@ TEST_CASE("tasks that return each other's future in a ring are a typed error", "
   r->f.clear();
 }
 
-TEST_CASE("an actor's method may delegate, and the actor is free meanwhile", "[delegation]") {
+TEST_CASE("an actor's method may delegate, and the actor is free meanwhile",
+          "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<accumulator>();
   static_cast<void>(manta::remote<&accumulator::add>(a, 1));

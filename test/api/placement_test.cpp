@@ -66,7 +66,7 @@ TEST_CASE("a group that fits has its place at once, and gives it back", "[placem
   CHECK_FALSE(placement_group() == one);
 }
 
-TEST_CASE("tasks run in the bundle that they name, with its gpu", "[placement]") {
+TEST_CASE("tasks run in the bundle that they name, with its gpu", "[placement][anywhere]") {
   const manta::runtime rt(machine());
   const auto g = make_placement_group({{.cpus = 1, .gpus = 1}, {.cpus = 1, .gpus = 1}});
   std::vector<manta::future<std::vector<int>>> first;
@@ -141,7 +141,8 @@ TEST_CASE("removing a group ends those that wait for it and lets the running one
   CHECK(all_comes_back(rt));
 }
 
-TEST_CASE("a group that is removed before it has its place fails whoever waits", "[placement]") {
+TEST_CASE("a group that is removed before it has its place fails whoever waits",
+          "[placement][anywhere]") {
   const manta::runtime rt(machine());
   const auto all = make_placement_group({{.gpus = 2}});
   const auto g = make_placement_group({{.gpus = 1}});
@@ -167,7 +168,7 @@ struct counter {
 
 }  // namespace
 
-TEST_CASE("actors live in their bundle, and are killed with the group", "[placement]") {
+TEST_CASE("actors live in their bundle, and are killed with the group", "[placement][anywhere]") {
   const manta::runtime rt(machine());
   test::scoped_gate open;
   shared_gate = &open;

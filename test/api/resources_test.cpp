@@ -58,7 +58,7 @@ bool all_comes_back(const manta::runtime& rt) {
 
 }  // namespace
 
-TEST_CASE("a gpu is never shared beyond one, whole ones not at all", "[resources]") {
+TEST_CASE("a gpu is never shared beyond one, whole ones not at all", "[resources][anywhere]") {
   const manta::runtime rt(machine(4, 3));
   beyond = 0;
   std::vector<manta::future<int>> whole;
@@ -276,7 +276,7 @@ struct keeper {
 }  // namespace
 
 TEST_CASE("an actor holds what it asked for all its life, and its methods are told which",
-          "[resources]") {
+          "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 2, {{"licence", 1}}));
   auto one = manta::spawn<keeper>.with({.gpus = 1, .resources = {{"licence", 1}}})();
   auto two = manta::spawn<keeper>.with({.gpus = 1})();
@@ -299,7 +299,8 @@ TEST_CASE("an actor holds what it asked for all its life, and its methods are to
   CHECK(all_comes_back(rt));
 }
 
-TEST_CASE("an actor whose constructor fails, or that never begins, keeps nothing", "[resources]") {
+TEST_CASE("an actor whose constructor fails, or that never begins, keeps nothing",
+          "[resources][anywhere]") {
   manta::actor<keeper> good;
   manta::actor<keeper> waits;
   manta::future<std::vector<int>> never;
@@ -327,7 +328,7 @@ TEST_CASE("an actor's cores are lent while its method waits", "[resources]") {
   CHECK(rt.resources().free.cpus == 0);
 }
 
-TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[resources]") {
+TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 2, {{"licence", 1}}));
   constexpr auto fail = [](int x) -> int { throw x; };
   for (int i = 0; i < 100; ++i) {

@@ -58,7 +58,7 @@ TEST_CASE("the parts of a tuple, pair and array arrive as futures", "[split][any
   CHECK(manta::remote<add>(a, manta::remote<add>(b, c)).get() == 21);
 }
 
-TEST_CASE("split does not block, and its parts are arguments at once", "[split]") {
+TEST_CASE("split does not block, and its parts are arguments at once", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   auto source = manta::async([&go] {
@@ -171,7 +171,7 @@ TEST_CASE("parts end when the runtime does", "[split]") {
   CHECK((result.has_value() || result.error().code() == manta::errc::cancelled));
 }
 
-TEST_CASE("split of a delegated future follows it", "[split]") {
+TEST_CASE("split of a delegated future follows it", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto [a, b] = manta::split(manta::async([] { return manta::remote<make_pair>(); }));
   CHECK(a.get() == 4);

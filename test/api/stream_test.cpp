@@ -360,7 +360,7 @@ int reads_until_cancelled(int spins) {
 }  // namespace
 
 // The item comes while its reader is being stopped: the reader's waiter must outlive the telling.
-TEST_CASE("a reader is cancelled just when the next item comes", "[stream][cancel]") {
+TEST_CASE("a reader is cancelled just when the next item comes", "[stream][cancel][anywhere]") {
   const manta::runtime rt(test::workers(3));
   for (int round = 0; round < 300; ++round) {
     const auto f = manta::remote<reads_until_cancelled>(round * 37 % 3000);

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -15,6 +14,8 @@
 #include <manta/manta.hpp>
 
 #include <catch2/catch.hpp>
+
+#include "api/everywhere.hpp"
 
 // What the tests of the public interface share. Tasks never assert (the framework is not
 // thread-safe): they answer values, and the test's own thread looks at them.
@@ -45,32 +46,11 @@ inline manta::config workers(int n) {
   return c;
 }
 
-/// Opens after a number of arrivals (one by default); waits have a deadline. Any thread. A task that may
-/// begin after the gate's scope has ended holds share(), not a reference.
+/// Opens after a number of arrivals (one by default); waits have a deadline. Any thread of this
+/// process. A task that may begin after the gate's scope has ended holds share(), not a reference.
 class gate {
-  struct state {
-    explicit state(int arrivals) : missing(arrivals) {}
-    void arrive() {
-      const std::lock_guard lock(mutex);
-      --missing;
-      if (missing <= 0) changed.notify_all();
-    }
-    bool wait(std::chrono::nanoseconds limit = patience) {
-      std::unique_lock lock(mutex);
-      return changed.wait_for(lock, limit, [this] { return missing <= 0; });
-    }
-    void open() {
-      const std::lock_guard lock(mutex);
-      missing = 0;
-      changed.notify_all();
-    }
-    std::mutex mutex;
-    std::condition_variable changed;
-    int missing;
-  };
-
  public:
-  explicit gate(int arrivals = 1) : state_(std::make_shared<state>(arrivals)) {}
+  explicit gate(int arrivals = 1) : state_(std::make_shared<common_gate>(arrivals)) {}
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
   /// Lets those go who are at it: they hold its state, not the gate.
@@ -79,13 +59,13 @@ class gate {
   void arrive() { state_->arrive(); }
   /// False when it stayed shut.
   bool wait(std::chrono::nanoseconds limit = patience) {
-    const std::shared_ptr<state> held = state_;
+    const std::shared_ptr<common_gate> held = state_;
     return held->wait(limit);
   }
-  std::shared_ptr<state> share() const { return state_; }
+  std::shared_ptr<common_gate> share() const { return state_; }
 
  private:
-  std::shared_ptr<state> state_;
+  std::shared_ptr<common_gate> state_;
 };
 
 /// A gate that opens at the latest when the scope ends, so that a failed assertion does not hang.

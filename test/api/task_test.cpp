@@ -16,23 +16,21 @@ namespace task_test {
 
 namespace {
 
-using test::scoped_gate;
-
-std::atomic<int> runs{0};
-scoped_gate* entered = nullptr;
-scoped_gate* release_worker = nullptr;
+test::everywhere<std::atomic<int>> runs;
+test::everywhere<test::common_gate> entered;
+test::everywhere<test::common_gate> release_worker;
 
 struct own_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 int fails_until(int attempt) {
-  ++runs;
+  ++*runs;
   if (manta::this_task::attempt() < attempt) throw own_error("not yet");
   return manta::this_task::attempt();
 }
 int takes_away(std::vector<int> values) {
-  ++runs;
+  ++*runs;
   const std::vector<int> mine = std::move(values);
   if (manta::this_task::attempt() < 2) throw own_error("again");
   return static_cast<int>(mine.size());
@@ -48,9 +46,9 @@ int hold_worker() {
   return 0;
 }
 
-std::vector<int> order;  // written by the only worker, read after its tasks
+test::everywhere<test::journal> order;
 int note(int x) {
-  order.push_back(x);
+  order->add(x);
   return x;
 }
 
@@ -72,40 +70,40 @@ std::size_t count_branches(branch b) { return b.below.size(); }
 }  // namespace
 
 TEST_CASE("a user's exception makes a task run again only when asked, max_retries times",
-          "[retry]") {
+          "[retry][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto all = manta::any_exception();
-  runs = 0;
+  *runs = 0;
   CHECK_THROWS_AS(manta::remote<fails_until>(1).get(), manta::task_error);
-  CHECK(runs == 1);
-  runs = 0;
+  CHECK(*runs == 1);
+  *runs = 0;
   CHECK_THROWS_AS(manta::remote<fails_until>.with({.max_retries = 5})(1).get(), manta::task_error);
-  CHECK(runs == 1);
-  runs = 0;
+  CHECK(*runs == 1);
+  *runs = 0;
   CHECK(manta::remote<fails_until>.with({.max_retries = 5, .retry_exceptions = all})(5).get() == 5);
-  CHECK(runs == 6);
-  runs = 0;
+  CHECK(*runs == 6);
+  *runs = 0;
   const auto spent =
       manta::remote<fails_until>.with({.max_retries = 5, .retry_exceptions = all})(6);
   const auto got = spent.try_get();
   REQUIRE_FALSE(got);
   CHECK(got.error().failure()->attempt == 5);
-  CHECK(runs == 6);
+  CHECK(*runs == 6);
 }
 
-TEST_CASE("only the listed exceptions make a task run again", "[retry]") {
+TEST_CASE("only the listed exceptions make a task run again", "[retry][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto run_with = [](manta::exception_filter filter) {
-    runs = 0;
+    *runs = 0;
     const auto f =
         manta::remote<fails_until>.with({.max_retries = 2, .retry_exceptions = filter})(2);
     return f.try_get().has_value();
   };
   CHECK(run_with(manta::exceptions<own_error>()));
   CHECK(run_with(manta::exceptions<std::logic_error, std::runtime_error>()));
-  CHECK(runs == 3);
+  CHECK(*runs == 3);
   CHECK_FALSE(run_with(manta::exceptions<std::logic_error>()));
-  CHECK(runs == 1);
+  CHECK(*runs == 1);
 }
 
 TEST_CASE("arguments are there again for every run", "[retry][anywhere]") {
@@ -141,37 +139,35 @@ TEST_CASE("what looks copyable and is not can be an argument of a call with opti
   CHECK(manta::remote<count_branches>.with(again)(branch{"a", {branch{"b", {}}}}).get() == 1);
 }
 
-TEST_CASE("a task that is cancelled is not run again", "[retry]") {
+TEST_CASE("a task that is cancelled is not run again", "[retry][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  scoped_gate in;
-  entered = &in;
+  entered->shut();
   constexpr auto task = [] {
     entered->open();
     const auto end = std::chrono::steady_clock::now() + test::patience;
     while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
     }
-    ++runs;
+    ++*runs;
     throw own_error("stopped");
   };
-  runs = 0;
+  *runs = 0;
   const auto f = manta::remote<task>.with(
       {.max_retries = 1000000, .retry_exceptions = manta::any_exception()})();
-  REQUIRE(in.wait());
+  REQUIRE(entered->wait());
   CHECK(manta::cancel(f));
   CHECK_FALSE(f.try_get(test::patience));
-  CHECK(runs == 1);
+  CHECK(*runs == 1);
 }
 
 TEST_CASE("high priority goes before what is queued, low behind it", "[priority]") {
   const manta::runtime rt(test::workers(1));
-  scoped_gate in;
-  scoped_gate out;
-  entered = &in;
-  release_worker = &out;
-  order.clear();
+  const test::opens_at_end leaves(*release_worker);
+  entered->shut();
+  release_worker->shut();
+  order->clear();
   const auto held = manta::remote<hold_worker>();
-  REQUIRE(in.wait());
+  REQUIRE(entered->wait());
   std::vector<manta::future<int>> futures;
   for (int i = 0; i < 3; ++i) {
     futures.push_back(manta::remote<note>.with({.priority = manta::priority::low})(30 + i));
@@ -180,11 +176,11 @@ TEST_CASE("high priority goes before what is queued, low behind it", "[priority]
   for (int i = 0; i < 3; ++i) {
     futures.push_back(manta::remote<note>.with({.priority = manta::priority::high})(10 + i));
   }
-  out.open();
+  release_worker->open();
   // Waits without running anything in place.
   auto [ready, rest] = manta::wait(futures, {.count = futures.size()});
   CHECK(ready.size() == 9);
-  CHECK(order == std::vector<int>{10, 11, 12, 20, 21, 22, 30, 31, 32});
+  CHECK(order->entries() == std::vector<int>{10, 11, 12, 20, 21, 22, 30, 31, 32});
   CHECK_THROWS_AS(manta::remote<note>.with({.priority = static_cast<manta::priority>(7)})(1),
                   manta::invalid_argument);
 }

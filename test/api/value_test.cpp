@@ -54,7 +54,7 @@ T twice(T x) {
 
 }  // namespace
 
-TEST_CASE("a function gets its arguments and its future the result", "[value]") {
+TEST_CASE("a function gets its arguments and its future the result", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<add>(2, 3).get() == 5);
   CHECK(manta::remote<join>("a", std::string("b")).get() == "ab");
@@ -91,7 +91,7 @@ TEST_CASE("a future stands for its value where the function takes it", "[value][
   CHECK(manta::remote<join>(manta::remote<join>(s, "-"), s).get() == "ab-ab");
 }
 
-TEST_CASE("the same future may be given twice", "[value]") {
+TEST_CASE("the same future may be given twice", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto late = manta::async([&go] {
@@ -105,7 +105,7 @@ TEST_CASE("the same future may be given twice", "[value]") {
   CHECK(manta::remote<add>(late, late).get() == 42);
 }
 
-TEST_CASE("chains of 1,000 futures give the right value", "[value]") {
+TEST_CASE("chains of 1,000 futures give the right value", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   manta::future<int> f = manta::async([&go] {
@@ -117,7 +117,8 @@ TEST_CASE("chains of 1,000 futures give the right value", "[value]") {
   CHECK(f.get() == 1000);
 }
 
-TEST_CASE("a vector of futures is gathered into a vector, a const vector and a span", "[value]") {
+TEST_CASE("a vector of futures is gathered into a vector, a const vector and a span",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   std::vector<manta::future<int>> parts;
@@ -278,7 +279,7 @@ TEST_CASE("get by rvalue moves out whoever ran the task and in whatever order",
   }
 }
 
-TEST_CASE("a pending task that uses the value makes an rvalue get copy it", "[value]") {
+TEST_CASE("a pending task that uses the value makes an rvalue get copy it", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   test::scoped_gate go;
   const auto blocker = manta::async([&go] {
@@ -384,7 +385,8 @@ manta::future<aligned<N>> delegate_aligned(unsigned char v) {
 
 }  // namespace
 
-TEST_CASE("over-aligned values are aligned as results, arguments and objects", "[value]") {
+TEST_CASE("over-aligned values are aligned as results, arguments and objects",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   check_alignment<16>();
   check_alignment<32>();
@@ -395,7 +397,7 @@ TEST_CASE("over-aligned values are aligned as results, arguments and objects", "
   CHECK(through.get().bytes[31] == 9);
 }
 
-TEST_CASE("values of 10 MiB and of 64 KiB in place arrive whole", "[value]") {
+TEST_CASE("values of 10 MiB and of 64 KiB in place arrive whole", "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto fill = [](std::size_t n, unsigned char v) {
     return std::vector<unsigned char>(n, v);

@@ -183,7 +183,7 @@ TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
 }
 
 // What could break: a call that comes while the waiter leaves the actor is seen by nobody.
-TEST_CASE("callers that run an actor in turn lose no call", "[actor][wait]") {
+TEST_CASE("callers that run an actor in turn lose no call", "[actor][wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<where>();
   constexpr int rounds = test::is_sanitized ? 2000 : 30000;
