@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// What a test and its tasks share though the tasks run in other processes. A global variable is each
-// process's own; everywhere<T> is one of all. Its memory is mapped before main, thus before the first
-// worker's process is made; the worker finds it at the same address. Only things without pointers
-// may lie there: atomics, common_gate, journal.
+// What a test and its tasks share though the tasks run in other processes. A global variable is
+// each process's own; everywhere<T> is one of all. Its memory is mapped before main, thus before
+// the first worker's process is made; the worker finds it at the same address. Only things without
+// pointers may lie there: atomics, common_gate, journal.
 //
 //   test::everywhere<std::atomic<int>> runs;       // a global, or a static of the case
 //   int task() { return ++*runs; }
@@ -50,8 +50,8 @@ inline void* take(std::size_t bytes) {
 
 }  // namespace everywhere_detail
 
-/// One T of all processes of this program: a variable of a namespace, or a static one of a case that
-/// comes before its runtime.
+/// One T of all processes of this program: a variable of a namespace, or a static one of a case
+/// that comes before its runtime.
 template <class T>
 class everywhere {
  public:
