@@ -17,6 +17,13 @@ void claim_list::append(resource_claim& c) noexcept {
   last = &c;
 }
 
+void claim_list::append(claim_list&& others) noexcept {
+  if (others.first == nullptr) return;
+  (last == nullptr ? first : last->next_) = others.first;
+  last = others.last;
+  others = {};
+}
+
 resource_gate& resource_gate::global() {
   static auto* const made = new resource_gate;  // never destroyed: late threads find it
   return *made;
@@ -111,11 +118,16 @@ bool resource_claim::withdraw() noexcept {
 }
 
 void resource_claim::lend() noexcept {
+  claim_list through;
+  lend(through);
+  resource_gate::start(through);
+}
+
+void resource_claim::lend(claim_list& through) noexcept {
   resource_gate& gate = resource_gate::global();
-  gate.change([&] {
-    if (stage_ != stage::held || sleepers_++ != 0) return claim_list{};
-    return gate.desk_->lend(*this);
-  });
+  const std::lock_guard lock(gate.mutex_);
+  if (stage_ != stage::held || sleepers_++ != 0) return;
+  through.append(gate.desk_->lend(*this));
 }
 
 void resource_claim::take_back() noexcept {

@@ -131,7 +131,7 @@ void asked_options::add_demand(const spec::demand& asked, const placement& where
   for (const auto& [key, value] : where.labels) labels_.push_back({key, value});
   view_.where = {.by = where.by,
                  .is_soft = where.is_soft,
-                 .node = where.node,
+                 .node = where.node ? std::string_view(*where.node) : std::string_view(),
                  .labels = labels_,
                  .group = where.group,
                  .bundle = where.bundle};

@@ -10,7 +10,10 @@
 
 #include <unistd.h>
 
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/resource_gate.hpp>
 
 #include "node/actor_names.hpp"
 #include "node/lent_arrays.hpp"
@@ -55,6 +58,17 @@ struct worker_pool::tenant {
   base::time_point kill_asked{};
 };
 
+/// A task that a worker has.
+struct worker_pool::flight {
+  std::uint64_t number = 0;  // 0: the slot is free
+  exec::job* job = nullptr;
+  bool is_written = false;  // its message is in the ring, or kept for it
+  bool is_lent = false;     // its cores are, since it waits
+  base::time_point stop_asked{};
+  std::int64_t memory_limit = 0;  // of its own; 0: none
+  std::int64_t had = 0;           // what the worker had then, once its task has left the stack
+};
+
 struct worker_pool::hand : std::enable_shared_from_this<hand> {
   hand(wire::worker_line memory, std::size_t place, std::uint64_t unique_number)
       : line(std::move(memory)),
@@ -92,6 +106,26 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
     return page.awaits.load(std::memory_order_acquire) !=
                seen_awaits.load(std::memory_order_relaxed) ||
            page.news.load(std::memory_order_acquire) != seen_news.load(std::memory_order_relaxed);
+  }
+
+  /// Its tasks, or its actor, wait, or have gone on: their cores are others' meanwhile. Under
+  /// mutex_; what may begin now is added to `through`, to be started without it.
+  void lend_cores(bool waits, exec::claim_list& through) noexcept {
+    for (flight& f : flights) {
+      if (f.number != 0 && f.is_written) lend_cores(f, waits, through);
+    }
+    if (lives_here == nullptr || has_lent == waits) return;
+    const auto claim_of = lives_here->core->kind().claim;
+    exec::resource_claim* const held = claim_of == nullptr ? nullptr : claim_of(lives_here->core);
+    if (held == nullptr) return;
+    has_lent = waits;
+    waits ? held->lend(through) : held->take_back();
+  }
+  static void lend_cores(flight& f, bool waits, exec::claim_list& through) noexcept {
+    exec::resource_claim* const held = f.job->extra()->claim.get();
+    if (held == nullptr || f.is_lent == waits) return;
+    f.is_lent = waits;
+    waits ? held->lend(through) : held->take_back();
   }
 
   /// A message that was taken from the ring and has not had its effect on the flights yet: who
@@ -135,6 +169,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   pid_t pid = 0;
   bool is_dead = false;
   bool is_let_go = false;
+  bool has_lent = false;       // its actor's cores are lent
   bool is_worn = false;        // it gets no more tasks, and goes when it has none
   bool has_used_gpus = false;  // its actor has
   std::string why;             // it is ended by us for that

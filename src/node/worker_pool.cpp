@@ -217,6 +217,7 @@ void worker_pool::leave(hand& of, flight& f) noexcept {
   --under_way_;
   const std::uint64_t number = f.number;
   const bool was_limited = f.memory_limit > 0;
+  if (f.is_lent) f.job->extra()->claim->take_back();  // as its next run, or its end, expects it
   if (was_limited) --limited_;
   if (of.off_stack.erase(number) > 0) {  // it has no slot and no place in the window
     if (was_limited) note_room(of);

@@ -119,14 +119,7 @@ class worker_pool final : public exec::outside {
   void abandon(exec::job* generator) noexcept override;
 
  private:
-  struct flight {
-    std::uint64_t number = 0;  // 0: the slot is free
-    exec::job* job = nullptr;
-    bool is_written = false;  // its message is in the ring, or kept for it
-    base::time_point stop_asked{};
-    std::int64_t memory_limit = 0;  // of its own; 0: none
-    std::int64_t had = 0;           // what the worker had then, once its task has left the stack
-  };
+  struct flight;
   struct hand;
   struct tenant;
   struct hosted;

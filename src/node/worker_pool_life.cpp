@@ -329,6 +329,8 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
   {
     const std::lock_guard lock(mutex_);
     dead->is_dead = true;
+    exec::claim_list none;
+    dead->lend_cores(false, none);
     expect_restart(*dead);
     had.swap(dead->lent);
     had_arrays = dead->arrays.leave();

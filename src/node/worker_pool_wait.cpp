@@ -6,6 +6,7 @@
 
 #include <manta/base/pause.hpp>
 #include <manta/exec/call_extra.hpp>
+#include <manta/exec/resource_gate.hpp>
 
 #include "node/ring_sleep.hpp"
 #include "node/worker_hand.hpp"
@@ -21,6 +22,15 @@ using namespace std::chrono_literals;
 
 // Tasks that one worker runs on its stack, each waiting for the next; it has a slot for each.
 constexpr std::size_t most_in_place = wire::worker_page::slots - 8;
+
+/// What may begin since cores were lent begins when the lock that was taken after this is free.
+struct let_through {
+  let_through() = default;
+  let_through(const let_through&) = delete;
+  let_through& operator=(const let_through&) = delete;
+  ~let_through() { exec::resource_gate::start(through); }
+  exec::claim_list through;
+};
 
 }  // namespace
 
@@ -119,6 +129,7 @@ void worker_pool::watch_stack(hand& of) noexcept {
   const std::uint64_t seen = of.seen_news.load(std::memory_order_relaxed);
   if (news == seen) return;
   if (news / wire::worker_page::one_order != seen / wire::worker_page::one_order) hear_orders(&of);
+  let_through next;
   const std::lock_guard lock(mutex_);
   if (of.is_dead) return;
   of.seen_news.store(news, std::memory_order_relaxed);
@@ -130,6 +141,8 @@ void worker_pool::watch_stack(hand& of) noexcept {
       const bool was_last = of.last_number == f.number;
       const auto& had = of.line.page().had[f.number % of.flights.size()];
       left_one.had = was_last ? had.load(std::memory_order_acquire) : 0;
+      // For good: nobody hears when it goes on.
+      hand::lend_cores(left_one, true, next.through);
     } catch (const std::bad_alloc&) {
       continue;  // it keeps its place
     }
@@ -159,14 +172,19 @@ void worker_pool::note_room(hand& of) noexcept {
 void worker_pool::watch_block(const std::shared_ptr<hand>& of) noexcept {
   const std::uint64_t awaits = of->line.page().awaits.load(std::memory_order_acquire);
   {
+    let_through next;
     const std::lock_guard lock(mutex_);
     if (of->is_dead || of->seen_awaits.load(std::memory_order_relaxed) == awaits) return;
     of->seen_awaits.store(awaits, std::memory_order_relaxed);
-    if (of->is_house()) return;  // what it calls is run by others: a crash is its own alone
-    watch_places(*of);
-    note_room(*of);
-    if (awaits != wire::worker_page::awaits_nothing) take_back(*of);
+    const bool waits = awaits != wire::worker_page::awaits_nothing;
+    if (!of->is_house()) {
+      watch_places(*of);
+      note_room(*of);
+      if (waits) take_back(*of);
+    }
+    of->lend_cores(waits, next.through);
   }
+  if (of->is_house()) return;  // what it calls is run by others: a crash is its own alone
   if (give_awaited(of, awaits)) of->down.bell();
   dispatch();
 }

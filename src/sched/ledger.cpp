@@ -16,7 +16,7 @@ std::string describe(const placement& where) {
   std::string text;
   switch (where.by) {
     case placement::rule::node:
-      text = fmt::format(" on node {}", where.node);
+      text = fmt::format(" on node {}", where.node.value_or(""));
       break;
     case placement::rule::labels:
       for (const auto& [key, value] : where.labels) {

@@ -191,11 +191,11 @@ void check_labels(const char* field, const label_list& list) { check_list(field,
 void check(const placement& where) {
   switch (where.by) {
     case placement::rule::node:
-      if (is_name(where.node)) return;
+      if (is_name(where.node.value_or(""))) return;
       raise(errc::invalid_argument,
             fmt::format("on_node: asked the node \"{}\", allowed are 1 to 64 letters, digits, '_', "
                         "'-', '.' and '/'; this_task::node() gives a node's name",
-                        where.node));
+                        where.node.value_or("")));
     case placement::rule::labels:
       check_labels("with_labels", where.labels);
       return;

@@ -176,6 +176,9 @@ int waits_for_a_task_with_cores(int x) {
   const auto inner = manta::remote<identity>.with({.cpus = 1})(x);
   return inner.get();
 }
+manta::coroutine<int> awaits_a_task_with_cores(int x) {
+  co_return co_await manta::remote<identity>.with({.cpus = 1})(x);
+}
 struct refuses_to_begin {
   refuses_to_begin() { throw std::runtime_error("no disk"); }
   int one() { return 1; }
@@ -184,13 +187,25 @@ struct refuses_to_begin {
 }  // namespace
 
 // Were the cores kept while the task waits, the inner task could never begin.
-TEST_CASE("a task that waits gives the cores it asked for to others meanwhile", "[options]") {
+TEST_CASE("a task that waits gives the cores it asked for to others meanwhile",
+          "[options][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> outer;
   for (int i = 0; i < 50; ++i) {
     outer.push_back(manta::remote<waits_for_a_task_with_cores>.with({.cpus = 2})(i));
   }
   for (int i = 0; i < 50; ++i) REQUIRE(outer[static_cast<std::size_t>(i)].get() == i);
+}
+
+TEST_CASE("a coroutine that waits gives the cores it asked for to others meanwhile",
+          "[options][anywhere]") {
+  const manta::runtime rt(test::two_workers());
+  std::vector<manta::future<int>> outer;
+  for (int i = 0; i < 50; ++i) {
+    outer.push_back(manta::remote<awaits_a_task_with_cores>.with({.cpus = 2})(i));
+  }
+  for (int i = 0; i < 50; ++i) REQUIRE(outer[static_cast<std::size_t>(i)].get() == i);
+  CHECK(rt.resources().free.cpus == 2);
 }
 
 TEST_CASE("an option names the actor in its error", "[options][anywhere]") {

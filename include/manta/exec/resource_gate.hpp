@@ -45,6 +45,8 @@ struct claim_list {
   resource_claim* last = nullptr;
   /// Adds one that waited in the line. Under the gate's lock.
   MANTA_API void append(resource_claim& c) noexcept;
+  /// Adds those of another list, which has none then.
+  MANTA_API void append(claim_list&& others) noexcept;
 };
 
 /// Who keeps the accounts; node/ implements it. All calls come under the gate's lock.
@@ -92,6 +94,8 @@ class MANTA_API resource_claim {
   /// may have several methods that sleep.
   void lend() noexcept;
   void take_back() noexcept;
+  /// As lend(), for who holds a lock: what may go on is added to `through`, for start() later.
+  void lend(claim_list& through) noexcept;
   /// Gives everything back; lets others through. Harmless when nothing is held.
   void release() noexcept;
   /// The indices of the gpus held. The holder's threads, while it holds them.

@@ -41,7 +41,11 @@ struct exception_filter {
 /// How many items a generator makes before they are taken, unless told.
 inline constexpr std::size_t default_stream_credits = 64;
 
-/// Options of one task: `remote<f>.with({.cpus = 2, .name = "fit"})(x)`.
+/// Options of one task: `remote<f>.with({.cpus = 2, .name = "fit"})(x)`. With GCC 12, which copies
+/// the bytes of what is written in braces inside of a co_await and destroys it twice, options with
+/// a name, resources or a place are kept in a variable there:
+///     const manta::options fit{.name = "fit"};
+///     co_await manta::remote<f>.with(fit)(x);
 struct options {
   /// Cores the task needs to run, fractions allowed. Tasks that say so run only while their sum
   /// fits the runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or

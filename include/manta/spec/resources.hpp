@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,7 +68,9 @@ struct placement {
   rule by = rule::anywhere;  ///< which of the fields below count
   /// A wish (go elsewhere when no such node can ever give what is asked) instead of a condition.
   bool is_soft = false;
-  std::string node = {};    ///< rule::node: the node's name
+  /// rule::node: the node's name. No string where there is none: GCC 12 copies the bytes of options
+  /// that are written in braces inside of a co_await, which a string does not survive.
+  std::optional<std::string> node = std::nullopt;
   label_list labels = {};   ///< rule::labels: all of them must hold
   std::uint64_t group = 0;  ///< rule::group: which
   int bundle = -1;          ///< rule::group: index of the bundle; -1 for any
