@@ -21,13 +21,21 @@ using namespace std::chrono_literals;
 int identity(int x) { return x; }
 [[noreturn]] int fail(int x) { throw std::runtime_error("fail " + std::to_string(x)); }
 
+test::everywhere<test::common_gate> go;
+int when_open(int value) { return go->wait() ? value : -1; }
 /// A future that is ready when the gate opens.
-manta::future<int> late(test::gate& go, int value) {
-  return manta::async([go = go.share(), value] {
-    go->wait();
-    return value;
-  });
-}
+manta::future<int> late(int value) { return manta::remote<when_open>(value); }
+/// Shuts the gate and opens it at the end of the scope.
+class shut_gate {
+ public:
+  shut_gate() : opens_(*go) { go->shut(); }
+
+ private:
+  test::opens_at_end opens_;
+};
+std::unique_ptr<int> box(int value) { return std::make_unique<int>(value); }
+std::unique_ptr<int> box_when_open(int value) { return box(when_open(value)); }
+void nothing() {}
 
 }  // namespace
 
@@ -45,17 +53,15 @@ TEST_CASE("get of many keeps the order", "[get][anywhere]") {
   CHECK(values == moved);
   CHECK(manta::get(std::vector<manta::future<int>>{}).empty());
   CHECK(manta::get(std::vector<manta::future<int>>{}, 0s).empty());
-  std::vector<manta::future<void>> none{manta::async([] {}), manta::async([] {})};
+  std::vector<manta::future<void>> none{manta::remote<nothing>(), manta::remote<nothing>()};
   manta::get(none);
   manta::get(none, test::patience);
 }
 
-TEST_CASE("get of many moves values out of an rvalue list", "[get]") {
+TEST_CASE("get of many moves values out of an rvalue list", "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<std::unique_ptr<int>>> many;
-  for (int i = 0; i < 100; ++i) {
-    many.push_back(manta::async([i] { return std::make_unique<int>(i); }));
-  }
+  for (int i = 0; i < 100; ++i) many.push_back(manta::remote<box>(i));
   const auto values = manta::get(std::move(many));
   CHECK(*values[99] == 99);
 }
@@ -70,13 +76,13 @@ TEST_CASE("try_get answers the value or the error and throws neither", "[get][an
   CHECK_FALSE(result);
   CHECK(result.error().code() == manta::errc::task_error);
   CHECK(result.error().message().find("fail 4") != std::string::npos);
-  CHECK(manta::async([] {}).try_get().has_value());
+  CHECK(manta::remote<nothing>().try_get().has_value());
 }
 
-TEST_CASE("a timed get throws timed_out, and a later get succeeds", "[get]") {
+TEST_CASE("a timed get throws timed_out, and a later get succeeds", "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto f = late(go, 9);
+  const shut_gate at_end;
+  const auto f = late(9);
   CHECK_THROWS_AS(f.get(0s), manta::timed_out);
   CHECK_THROWS_AS(f.get(-1s), manta::timed_out);
   CHECK_THROWS_AS(f.get(20ms), manta::timed_out);
@@ -84,57 +90,55 @@ TEST_CASE("a timed get throws timed_out, and a later get succeeds", "[get]") {
   CHECK(f.try_get(1ms).error().code() == manta::errc::timed_out);
   CHECK_THROWS_AS(manta::get(std::vector{f, f}, 1ms), manta::timed_out);
   CHECK_FALSE(f.is_ready());
-  go.open();
+  go->open();
   CHECK(f.get(test::patience) == 9);
   CHECK(f.get(0s) == 9);
   CHECK(f.try_get(0s).value() == 9);
   CHECK(f.get() == 9);
 }
 
-TEST_CASE("a timed get waits at least its time and a huge limit does not overflow", "[get]") {
+TEST_CASE("a timed get waits at least its time and a huge limit does not overflow",
+          "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto f = late(go, 1);
+  const shut_gate at_end;
+  const auto f = late(1);
   const auto start = std::chrono::steady_clock::now();
   CHECK_THROWS_AS(f.get(30ms), manta::timed_out);
   CHECK(std::chrono::steady_clock::now() - start >= 30ms);
-  go.open();
+  go->open();
   CHECK(f.get(std::chrono::nanoseconds::max()) == 1);
 }
 
-TEST_CASE("a temporary future gives its value, not a reference into it", "[get]") {
+TEST_CASE("a temporary future gives its value, not a reference into it", "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto make = [] { return std::vector<int>(1000, 7); };
-  STATIC_REQUIRE(std::is_same_v<decltype(manta::async(make).get(1s)), std::vector<int>>);
+  constexpr auto make = [] { return std::vector<int>(1000, 7); };
+  STATIC_REQUIRE(std::is_same_v<decltype(manta::remote<make>().get(1s)), std::vector<int>>);
   STATIC_REQUIRE(
-      std::is_same_v<decltype(manta::async(make).try_get()), manta::result<std::vector<int>>>);
+      std::is_same_v<decltype(manta::remote<make>().try_get()), manta::result<std::vector<int>>>);
   int sum = 0;
-  for (const int x : manta::async(make).get(test::patience)) sum += x;
+  for (const int x : manta::remote<make>().get(test::patience)) sum += x;
   CHECK(sum == 7000);
-  const auto& kept = manta::async(make).get(test::patience);
+  const auto& kept = manta::remote<make>().get(test::patience);
   CHECK(kept.at(999) == 7);
-  const auto answer = manta::async(make).try_get();
+  const auto answer = manta::remote<make>().try_get();
   CHECK(answer.value().at(999) == 7);
-  CHECK(manta::async(make).try_get(test::patience).value().at(999) == 7);
-  manta::async([] {}).get(test::patience);
-  CHECK(manta::async([] {}).try_get(test::patience).has_value());
+  CHECK(manta::remote<make>().try_get(test::patience).value().at(999) == 7);
+  manta::remote<nothing>().get(test::patience);
+  CHECK(manta::remote<nothing>().try_get(test::patience).has_value());
 }
 
 TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future when late",
           "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  auto f = manta::async([&go] {
-    go.wait();
-    return std::make_unique<int>(5);
-  });
+  const shut_gate at_end;
+  auto f = manta::remote<box_when_open>(5);
   CHECK_THROWS_AS(std::move(f).get(1ms), manta::timed_out);
   CHECK(std::move(f).try_get(0s).error().code() == manta::errc::timed_out);
   REQUIRE(f.valid());
-  go.open();
+  go->open();
   CHECK(*std::move(f).get(test::patience) == 5);
   CHECK_FALSE(f.valid());
-  CHECK(**manta::async([] { return std::make_unique<int>(6); }).try_get() == 6);
+  CHECK(**manta::remote<box>(6).try_get() == 6);
   auto g = manta::put(std::make_unique<int>(7));
   const auto other = g;
   CHECK(std::move(g).try_get().error().code() == manta::errc::not_unique);
@@ -146,10 +150,11 @@ TEST_CASE("a timed get of an rvalue moves the value out, and keeps the future wh
   CHECK_THROWS_AS(std::move(bad).get(test::patience), manta::task_error);
 }
 
-TEST_CASE("a task's result may be an error, which try_get tells from a failure", "[get]") {
+TEST_CASE("a task's result may be an error, which try_get tells from a failure",
+          "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto make = [] { return manta::error(manta::errc::cancelled, "a value"); };
-  const manta::result<manta::error> got = manta::async(make).try_get();
+  constexpr auto make = [] { return manta::error(manta::errc::cancelled, "a value"); };
+  const manta::result<manta::error> got = manta::remote<make>().try_get();
   REQUIRE(got.has_value());
   CHECK(got.value().message() == "a value");
 }
@@ -157,8 +162,8 @@ TEST_CASE("a task's result may be an error, which try_get tells from a failure",
 TEST_CASE("an error that is known already is thrown at once while others are pending",
           "[get][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto pending = late(go, 1);
+  const shut_gate at_end;
+  const auto pending = late(1);
   const auto bad = manta::remote<fail>(7);
   static_cast<void>(bad.try_get());
   const auto start = std::chrono::steady_clock::now();
@@ -167,17 +172,20 @@ TEST_CASE("an error that is known already is thrown at once while others are pen
   CHECK_THROWS_AS(bad.get(0s), manta::task_error);
 }
 
-TEST_CASE("an error that comes later is thrown while earlier futures are pending", "[get]") {
+TEST_CASE("an error that comes later is thrown while earlier futures are pending",
+          "[get][anywhere]") {
   // Waiting for one after the other would sit at the first until the time is over.
+  static test::everywhere<test::common_gate> fails;
+  fails->shut();
   const manta::runtime rt(test::workers(3));
-  test::scoped_gate go;
-  test::scoped_gate fails;
-  const auto pending = late(go, 1);
-  const auto bad = manta::async([&fails]() -> int {
-    fails.wait();
+  const shut_gate at_end;
+  constexpr auto fail_late = []() -> int {
+    fails->wait();
     throw std::runtime_error("late");
-  });
-  std::thread opens([&fails] { fails.open(); });
+  };
+  const auto pending = late(1);
+  const auto bad = manta::remote<fail_late>();
+  std::thread opens([] { fails->open(); });
   const auto start = std::chrono::steady_clock::now();
   CHECK_THROWS_AS(manta::get(std::vector{pending, bad}, test::patience), manta::task_error);
   CHECK(std::chrono::steady_clock::now() - start < test::patience / 2);
@@ -186,11 +194,11 @@ TEST_CASE("an error that comes later is thrown while earlier futures are pending
                     Catch::Matchers::Contains("2 not ready"));
 }
 
-TEST_CASE("many threads get one future and all see its one value", "[get]") {
+TEST_CASE("many threads get one future and all see its one value", "[get][anywhere]") {
   std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto f = late(go, 77);
+  const shut_gate at_end;
+  const auto f = late(77);
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&f, &right, i] {
@@ -199,7 +207,7 @@ TEST_CASE("many threads get one future and all see its one value", "[get]") {
       if (v == 77) ++right;
     });
   }
-  go.open();
+  go->open();
   for (std::thread& t : threads) t.join();
   CHECK(right == 8);
 }
@@ -207,14 +215,14 @@ TEST_CASE("many threads get one future and all see its one value", "[get]") {
 TEST_CASE("small gets are not starved by one that waits long", "[get][anywhere]") {
   std::atomic<int> got{0};
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto big = late(go, 5);
+  const shut_gate at_end;
+  const auto big = late(5);
   std::thread patient([&] { got = big.get(); });
   int sum = 0;
   for (int i = 0; i < 1000; ++i) sum += manta::remote<identity>(1).get(test::patience);
   CHECK(sum == 1000);
   CHECK(got == 0);
-  go.open();
+  go->open();
   patient.join();
   CHECK(got == 5);
 }
@@ -237,9 +245,9 @@ TEST_CASE("wait gives exactly k, in order, and leaves the rest pending", "[wait]
 
 TEST_CASE("wait returns when k are ready and finds those among pending ones", "[wait][anywhere]") {
   const manta::runtime rt(test::workers(4));
-  test::scoped_gate go;
+  const shut_gate at_end;
   std::vector<manta::future<int>> all;
-  for (int i = 0; i < 3; ++i) all.push_back(late(go, i));
+  for (int i = 0; i < 3; ++i) all.push_back(late(i));
   for (int i = 3; i < 6; ++i) all.push_back(manta::remote<identity>(i));
   auto [ready, pending] = manta::wait(all, {.count = 3, .timeout = test::patience});
   REQUIRE(ready.size() == 3);
@@ -249,16 +257,16 @@ TEST_CASE("wait returns when k are ready and finds those among pending ones", "[
   REQUIRE(pending.size() == 3);
   CHECK(pending[0] == all[0]);
   CHECK(pending[2] == all[2]);
-  go.open();
+  go->open();
   const auto rest = manta::wait(std::move(pending), {.count = 3});
   CHECK(rest.ready.size() == 3);
   CHECK(rest.pending.empty());
 }
 
-TEST_CASE("wait gives what is ready at its timeout", "[wait]") {
+TEST_CASE("wait gives what is ready at its timeout", "[wait][anywhere]") {
   const manta::runtime rt(test::workers(4));
-  test::scoped_gate go;
-  const std::vector<manta::future<int>> all{late(go, 0), manta::put(1), late(go, 2), manta::put(3)};
+  const shut_gate at_end;
+  const std::vector<manta::future<int>> all{late(0), manta::put(1), late(2), manta::put(3)};
   for (const auto limit : {manta::duration(0), manta::duration(5ms), manta::duration(-1s)}) {
     auto [ready, pending] = manta::wait(all, {.count = 4, .timeout = limit});
     REQUIRE(ready.size() == 2);
@@ -269,17 +277,17 @@ TEST_CASE("wait gives what is ready at its timeout", "[wait]") {
   const auto none = manta::wait(std::vector{all[0]}, {.count = 1, .timeout = 1ms});
   CHECK(none.ready.empty());
   CHECK(none.pending.size() == 1);
-  go.open();
+  go->open();
 }
 
 TEST_CASE("a failed future counts as ready", "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const std::vector<manta::future<int>> all{late(go, 0), manta::remote<fail>(1)};
+  const shut_gate at_end;
+  const std::vector<manta::future<int>> all{late(0), manta::remote<fail>(1)};
   const auto found = manta::wait(all, {.count = 1, .timeout = test::patience});
   REQUIRE(found.ready.size() == 1);
   CHECK_THROWS_AS(found.ready[0].get(), manta::task_error);
-  go.open();
+  go->open();
 }
 
 TEST_CASE("wait of an empty list returns at once", "[wait]") {
@@ -310,13 +318,13 @@ TEST_CASE("wait refuses duplicates, empty futures and a count that is too large"
   CHECK_THROWS_AS(manta::wait(many, {.count = 3000}), manta::invalid_argument);
 }
 
-TEST_CASE("a count of zero asks what is needed for nothing and returns", "[wait]") {
+TEST_CASE("a count of zero asks what is needed for nothing and returns", "[wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto found = manta::wait(std::vector{late(go, 1)}, {.count = 0});
+  const shut_gate at_end;
+  const auto found = manta::wait(std::vector{late(1)}, {.count = 0});
   CHECK(found.ready.empty());
   REQUIRE(found.pending.size() == 1);
-  go.open();
+  go->open();
   CHECK(found.pending.front().get() == 1);  // it looks at the gate as long as it runs
 }
 
@@ -353,21 +361,24 @@ TEST_CASE("one at a time from 2,000 pending futures ends", "[wait][anywhere]") {
 TEST_CASE("several threads and tasks wait for the same futures", "[wait][anywhere]") {
   std::atomic<int> complete{0};
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
+  const shut_gate at_end;
   std::vector<manta::future<int>> all;
-  all.push_back(late(go, 0));
+  all.push_back(late(0));
   for (int i = 1; i < 50; ++i) all.push_back(manta::remote<identity>(i));
   const auto wait_for_all = [&all, &complete] {
     if (manta::wait(all, {.count = all.size()}).ready.size() == all.size()) ++complete;
   };
+  constexpr auto wait_in_task = [](const std::vector<manta::future<int>>& futures) {
+    return manta::wait(futures, {.count = futures.size()}).ready.size();
+  };
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(wait_for_all);
-  std::vector<manta::future<void>> tasks;
-  for (int i = 0; i < 4; ++i) tasks.push_back(manta::async(wait_for_all));
-  go.open();
+  std::vector<manta::future<std::size_t>> tasks;
+  for (int i = 0; i < 4; ++i) tasks.push_back(manta::remote<wait_in_task>(all));
+  go->open();
   for (std::thread& t : threads) t.join();
-  manta::get(tasks);
-  CHECK(complete == 8);
+  CHECK(manta::get(tasks) == std::vector<std::size_t>(4, all.size()));
+  CHECK(complete == 4);
 }
 
 TEST_CASE("a future listed twice is found, also among what is left of a list that was looked at",
@@ -416,16 +427,18 @@ TEST_CASE("a future listed twice is found, also among what is left of a list tha
   CHECK(refused < 2000);
 }
 
-TEST_CASE("get of a list of void that is given away leaves it empty", "[get]") {
-  std::atomic<int> ran{0};
+TEST_CASE("get of a list of void that is given away leaves it empty", "[get][anywhere]") {
+  static test::everywhere<std::atomic<int>> ran;
+  *ran = 0;
+  constexpr auto count = [] { ++*ran; };
+  constexpr auto fail_void = [] { throw std::runtime_error("bad"); };
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<void>> futures;
-  for (int i = 0; i < 3; ++i) futures.push_back(manta::async([&ran] { ++ran; }));
+  for (int i = 0; i < 3; ++i) futures.push_back(manta::remote<count>());
   manta::get(std::move(futures));
-  CHECK(ran == 3);
+  CHECK(*ran == 3);
   CHECK(futures.empty());
-  CHECK_THROWS_AS(manta::get(std::vector{manta::async([] { throw std::runtime_error("bad"); })}),
-                  manta::task_error);
+  CHECK_THROWS_AS(manta::get(std::vector{manta::remote<fail_void>()}), manta::task_error);
 }
 
 }  // namespace get_wait_test

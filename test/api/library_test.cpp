@@ -24,6 +24,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+test::everywhere<test::common_gate> opened;
+
 struct adder {
   explicit adder(int b) : base(b) {}
   int add(int x) { return base + x; }
@@ -37,7 +39,6 @@ struct adder {
   }
   std::unique_ptr<int> own(int x) { return std::make_unique<int>(x); }
   int fail(int x) { throw std::runtime_error("fail " + std::to_string(x)); }
-  static inline test::gate* opened = nullptr;
   int base;
 };
 
@@ -89,33 +90,34 @@ TEST_CASE("a semaphore refuses what can never be", "[semaphore]") {
   CHECK_THROWS_AS(manta::semaphore().acquire(), manta::invalid_argument);
 }
 
-TEST_CASE("never more than the permits are held at once, whoever asks", "[semaphore]") {
-  std::atomic<int> most{0};
-  std::atomic<int> held{0};
+TEST_CASE("never more than the permits are held at once, whoever asks", "[semaphore][anywhere]") {
+  static test::everywhere<std::atomic<int>> most;
+  static test::everywhere<std::atomic<int>> held;
+  *most = *held = 0;
   const manta::runtime rt(test::workers(4));
   const manta::semaphore s(3);
-  std::vector<manta::future<void>> tasks;
-  for (unsigned t = 0; t < 12; ++t) {
-    tasks.push_back(manta::async([&held, &most, s, t] {
-      for (unsigned i = 0; i < 200; ++i) {
-        const std::size_t count = 1 + (t + i) % 3;
-        std::optional<manta::permit> p;
-        if (i % 3 == 0) {
-          p = s.acquire(count, 50us);
-          if (!p) continue;
-        } else {
-          p = s.acquire(count);
-        }
-        const int now = held += static_cast<int>(count);
-        int old = most;
-        while (old < now && !most.compare_exchange_weak(old, now)) {
-        }
-        held -= static_cast<int>(count);
+  constexpr auto ask = [](const manta::semaphore& permits, unsigned t, unsigned turns) {
+    for (unsigned i = 0; i < turns; ++i) {
+      const std::size_t count = 1 + (t + i) % 3;
+      std::optional<manta::permit> p;
+      if (i % 3 == 0) {
+        p = permits.acquire(count, 50us);
+        if (!p) continue;
+      } else {
+        p = permits.acquire(count);
       }
-    }));
-  }
+      const int now = *held += static_cast<int>(count);
+      int old = *most;
+      while (old < now && !most->compare_exchange_weak(old, now)) {
+      }
+      *held -= static_cast<int>(count);
+    }
+  };
+  std::vector<manta::future<void>> tasks;
+  const unsigned turns = test::in_processes() ? 50 : 200;
+  for (unsigned t = 0; t < 12; ++t) tasks.push_back(manta::remote<ask>(s, t, turns));
   for (const auto& t : tasks) t.get(test::patience);
-  CHECK(most <= 3);
+  CHECK(*most <= 3);
   CHECK(s.available() == 3);
 }
 
@@ -245,10 +247,11 @@ TEST_CASE("a pool's calls go to its actors and come back in order", "[actor_pool
   CHECK(pool.idle() == 3);
 }
 
-TEST_CASE("a call waits when all actors of the pool are busy, without a thread", "[actor_pool]") {
+TEST_CASE("a call waits when all actors of the pool are busy, without a thread",
+          "[actor_pool][anywhere]") {
   const manta::runtime rt(test::workers(3));
-  test::scoped_gate go;
-  adder::opened = &go;
+  opened->shut();
+  const test::opens_at_end opens(*opened);
   const manta::actor_pool<adder> pool(adders(1));
   const auto slow = pool.submit<&adder::slow>(1);
   std::vector<manta::future<int>> waiting;
@@ -259,17 +262,17 @@ TEST_CASE("a call waits when all actors of the pool are busy, without a thread",
   pool.push(manta::spawn<adder>(200));
   CHECK(waiting[99].get(test::patience) == 299);
   CHECK_FALSE(slow.is_ready());
-  go.open();
+  opened->open();
   CHECK(slow.get(test::patience) == 101);
   manta::get(waiting);
   REQUIRE(pool.pop());
   CHECK(pool.size() == 1);
 }
 
-TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool]") {
+TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool][anywhere]") {
   const manta::runtime rt(test::workers(3));
-  test::scoped_gate go;
-  adder::opened = &go;
+  opened->shut();
+  const test::opens_at_end opens(*opened);
   const manta::actor_pool<adder> pool(adders(1));
   const auto slow = pool.submit<&adder::slow>(1);
   std::string text(100, 'a');
@@ -277,7 +280,7 @@ TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool]") {
   const auto said = pool.submit<&adder::say>(text.c_str(), numbers);
   text.assign(100, 'b');
   numbers[0] = 1000;
-  go.open();
+  opened->open();
   CHECK(said.get(test::patience) == std::string(100, 'a') + "7");
 }
 
@@ -315,13 +318,13 @@ TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves
 
 TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool][anywhere]") {
   std::vector<manta::future<int>> calls;
-  test::scoped_gate go;  // some calls come to it while the runtime ends
+  opened->shut();
   {
     const manta::runtime rt(test::workers(1));
-    adder::opened = &go;
+    const test::opens_at_end opens(*opened);
     const manta::actor_pool<adder> pool(adders(2));
     for (int i = 0; i < 5000; ++i) calls.push_back(pool.submit<&adder::slow>(i));
-    go.open();
+    opened->open();  // some calls come to it while the runtime ends
   }
   int ended = 0;
   int odd = 0;
@@ -338,15 +341,15 @@ TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool][a
   CHECK(odd == 0);
 }
 
-TEST_CASE("progress waits for all and draws its line where there is a terminal", "[progress]") {
+TEST_CASE("progress waits for all and draws its line where there is a terminal",
+          "[progress][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> futures;
-  for (int i = 0; i < 100; ++i) {
-    futures.push_back(manta::async([i] {
-      if (i % 50 == 0) throw std::runtime_error("some fail");
-      return i;
-    }));
-  }
+  constexpr auto some_fail = [](int i) {
+    if (i % 50 == 0) throw std::runtime_error("some fail");
+    return i;
+  };
+  for (int i = 0; i < 100; ++i) futures.push_back(manta::remote<some_fail>(i));
   std::ostringstream shown;
   manta::progress(futures, {.title = "test", .stream = &shown, .is_terminal = true});
   CHECK(std::all_of(futures.begin(), futures.end(), [](const auto& f) { return f.is_ready(); }));
@@ -380,50 +383,58 @@ TEST_CASE("progress says rate and time left, and draws ten times a second at mos
 
 namespace {
 
+test::everywhere<std::array<test::common_gate, 2>> began;
+test::everywhere<std::array<test::common_gate, 2>> go_on;
+test::everywhere<std::atomic<bool>> was_shared;
+
 struct pool_member {
-  int hold(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
-    if (++inside > 1) was_shared = true;
-    began->open();
-    static_cast<void>(go->wait());
+  int hold(std::size_t turn) {
+    if (++inside > 1) *was_shared = true;
+    (*began)[turn].open();
+    static_cast<void>((*go_on)[turn].wait());
     --inside;
     return 1;
   }
   int one() {
-    if (inside > 0) was_shared = true;
+    if (inside > 0) *was_shared = true;
     return 1;
   }
   int ask(manta::actor<pool_member> other) { return manta::remote<&pool_member::one>(other).get(); }
   std::atomic<int> inside{0};
-  static inline std::atomic<bool> was_shared{false};
 };
 
 }  // namespace
 
-TEST_CASE("a pool's actor that is late is handed on when its method has returned", "[actor_pool]") {
+TEST_CASE("a pool's actor that is late is handed on when its method has returned",
+          "[actor_pool][anywhere]") {
+  *was_shared = false;
+  for (std::size_t turn : {0U, 1U}) {
+    (*began)[turn].shut();
+    (*go_on)[turn].shut();
+  }
   const manta::runtime rt(test::workers(3));
   const manta::actor_pool<pool_member> pool(
       {manta::spawn<pool_member>.with({.max_concurrency = 4})()});
-  const auto gate = [] { return std::make_shared<test::gate>(); };
-  const std::array began{gate(), gate()};
-  const std::array go{gate(), gate()};
+  const test::opens_at_end opens((*go_on)[0]);
+  const test::opens_at_end opens_again((*go_on)[1]);
   {
     const manta::deadline_scope within(std::chrono::milliseconds(200));
-    const auto late = pool.submit<&pool_member::hold>(began[0], go[0]);
-    REQUIRE(began[0]->wait());
+    const auto late = pool.submit<&pool_member::hold>(std::size_t{0});
+    REQUIRE((*began)[0].wait());
     CHECK_THROWS_AS(late.get(test::patience), manta::timed_out);
   }
   CHECK(pool.idle() == 0);
   auto next = pool.submit<&pool_member::one>();
-  go[0]->open();
+  (*go_on)[0].open();
   CHECK(next.get(test::patience) == 1);
-  const auto cancelled = pool.submit<&pool_member::hold>(began[1], go[1]);
-  REQUIRE(began[1]->wait());
+  const auto cancelled = pool.submit<&pool_member::hold>(std::size_t{1});
+  REQUIRE((*began)[1].wait());
   CHECK(manta::cancel(cancelled));
   CHECK(pool.idle() == 0);
   next = pool.submit<&pool_member::one>();
-  go[1]->open();
+  (*go_on)[1].open();
   CHECK(next.get(test::patience) == 1);
-  CHECK_FALSE(pool_member::was_shared);
+  CHECK_FALSE(*was_shared);
 }
 
 TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor_pool][anywhere]") {

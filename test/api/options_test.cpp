@@ -75,22 +75,22 @@ TEST_CASE("what this machine can never give is infeasible at the call", "[option
 
 namespace {
 
-std::atomic<int> running{0};
-std::atomic<int> most{0};
+test::everywhere<std::atomic<int>> running;
+test::everywhere<std::atomic<int>> most;
 
 int busy(int x) {
-  const int now = ++running;
-  int seen = most;
-  while (now > seen && !most.compare_exchange_weak(seen, now)) {
+  const int now = ++*running;
+  int seen = *most;
+  while (now > seen && !most->compare_exchange_weak(seen, now)) {
   }
   volatile int sink = 0;
   for (int i = 0; i < 2000; ++i) sink = sink + i;
-  --running;
+  --*running;
   return x;
 }
 /// Runs `tasks` tasks that need `cpus` each; answers how many ever ran at the same time.
 int most_at_once(int tasks, double cpus) {
-  running = most = 0;
+  *running = *most = 0;
   std::vector<manta::future<int>> all;
   for (int i = 0; i < tasks; ++i) {
     all.push_back(manta::remote<busy>.with({.cpus = cpus})(i));
@@ -98,12 +98,12 @@ int most_at_once(int tasks, double cpus) {
   for (int i = 0; i < tasks; ++i) {
     if (all[static_cast<std::size_t>(i)].get() != i) return -1;
   }
-  return most;
+  return *most;
 }
 
 }  // namespace
 
-TEST_CASE("tasks that name their cores never run beyond their sum", "[options]") {
+TEST_CASE("tasks that name their cores never run beyond their sum", "[options][anywhere]") {
   const manta::runtime rt(test::workers(4));
   const int whole = most_at_once(300, 4);
   CHECK(whole == 1);
@@ -119,35 +119,36 @@ TEST_CASE("tasks that name their cores never run beyond their sum", "[options]")
 
 namespace {
 
-std::atomic<int> inside{0};
-std::atomic<int> peak{0};
+test::everywhere<std::atomic<int>> inside;
+test::everywhere<std::atomic<int>> peak;
 
 // Holds its worker, and with it its cores, until three are inside: a wait of manta's would lend
 // them.
 int hold_until_three(int) {
-  const int now_inside = ++inside;
-  int seen = peak;
-  while (now_inside > seen && !peak.compare_exchange_weak(seen, now_inside)) {
+  const int now_inside = ++*inside;
+  int seen = *peak;
+  while (now_inside > seen && !peak->compare_exchange_weak(seen, now_inside)) {
   }
   const auto end = std::chrono::steady_clock::now() + test::patience;
-  while (peak < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-  --inside;
+  while (*peak < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  --*inside;
   return 0;
 }
 
 }  // namespace
 
-TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three", "[options]") {
+TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three",
+          "[options][anywhere]") {
   manta::config eight;
   eight.workers = 8;
   const manta::runtime rt(eight);
-  inside = peak = 0;
+  *inside = *peak = 0;
   std::vector<manta::future<int>> all;
   for (int i = 0; i < 30; ++i) {
     all.push_back(manta::remote<hold_until_three>.with({.cpus = 2.5})(i));
   }
   for (const auto& f : all) static_cast<void>(f.get(test::patience));
-  CHECK(peak == 3);
+  CHECK(*peak == 3);
 }
 
 TEST_CASE("a task with cores whose argument fails or that throws gives its cores back",

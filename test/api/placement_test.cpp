@@ -29,8 +29,8 @@ manta::config machine() {
 
 int identity(int x) { return x; }
 std::vector<int> my_gpus(int) { return manta::this_task::gpus(); }
-std::atomic<test::gate*> shared_gate{nullptr};
-int wait_for_gate(int x) { return shared_gate.load()->wait() ? x : -1; }
+test::everywhere<test::common_gate> gate;
+int wait_for_gate(int x) { return gate->wait() ? x : -1; }
 
 bool all_comes_back(const manta::runtime& rt) {
   const auto end = std::chrono::steady_clock::now() + test::patience;
@@ -91,10 +91,11 @@ TEST_CASE("tasks run in the bundle that they name, with its gpu", "[placement][a
   CHECK(all_comes_back(rt));
 }
 
-TEST_CASE("a group waits until all of it fits, and those in it wait with it", "[placement]") {
+TEST_CASE("a group waits until all of it fits, and those in it wait with it",
+          "[placement][anywhere]") {
   const manta::runtime rt(machine());
-  test::scoped_gate open;
-  shared_gate = &open;
+  gate->shut();
+  const test::opens_at_end opens(*gate);
   const auto holder = manta::remote<wait_for_gate>.with({.gpus = 1})(7);
   const auto g = make_placement_group({{.gpus = 1}, {.gpus = 1}});
   const auto user = manta::remote<my_gpus>.with({.gpus = 1, .where = g.bundle(1)})(0);
@@ -106,7 +107,7 @@ TEST_CASE("a group waits until all of it fits, and those in it wait with it", "[
     if (unmet.is_group) has_group = unmet.count == 1 && unmet.bundles.size() == 2;
   }
   CHECK(has_group);
-  open.open();
+  gate->open();
   CHECK(g.wait(test::patience));
   CHECK(user.get(test::patience).size() == 1);
   CHECK(holder.get(test::patience) == 7);
@@ -115,11 +116,10 @@ TEST_CASE("a group waits until all of it fits, and those in it wait with it", "[
 }
 
 TEST_CASE("removing a group ends those that wait for it and lets the running ones end",
-          "[placement]") {
-  test::gate begun;
+          "[placement][anywhere]") {
   const manta::runtime rt(machine());
-  test::scoped_gate open;
-  shared_gate = &open;
+  gate->shut();
+  const test::opens_at_end opens(*gate);
   const auto g = make_placement_group({{.cpus = 1}});
   const auto runs = manta::remote<wait_for_gate>.with({.cpus = 1, .where = g.bundle(0)})(1);
   std::vector<manta::future<int>> waiting;
@@ -135,7 +135,7 @@ TEST_CASE("removing a group ends those that wait for it and lets the running one
   const std::string said = test::message_of<manta::group_removed>(
       [&] { static_cast<void>(manta::remote<identity>.with({.where = g.bundle(0)})(1)); });
   CHECK_THAT(said, Catch::Matchers::Contains("was removed"));
-  open.open();
+  gate->open();
   CHECK(runs.get(test::patience) == 1);
   CHECK_THROWS_AS(late.get(test::patience), manta::group_removed);
   CHECK(all_comes_back(rt));
@@ -170,8 +170,8 @@ struct counter {
 
 TEST_CASE("actors live in their bundle, and are killed with the group", "[placement][anywhere]") {
   const manta::runtime rt(machine());
-  test::scoped_gate open;
-  shared_gate = &open;
+  gate->shut();
+  const test::opens_at_end opens(*gate);
   const auto g = make_placement_group({{.cpus = 1, .gpus = 1}, {.gpus = 1}});
   const auto inside = manta::spawn<counter>.with({.gpus = 1, .where = g.bundle(0)})();
   const auto idle = manta::spawn<counter>.with({.gpus = 1, .where = g.bundle(1)})();
@@ -189,7 +189,7 @@ TEST_CASE("actors live in their bundle, and are killed with the group", "[placem
       test::message_of<manta::actor_lost>([&] { of_never.get(test::patience); });
   CHECK_THAT(said, Catch::Matchers::Contains("was removed"));
   CHECK(manta::remote<&counter::add>(outside, 7).get(test::patience) == 7);
-  open.open();
+  gate->open();
   static_cast<void>(runs.try_get(test::patience));
   const auto end = std::chrono::steady_clock::now() + test::patience;
   while (rt.resources().free.gpus != 2 && std::chrono::steady_clock::now() < end) {

@@ -33,6 +33,11 @@ inline manta::config two_workers() {
   c.workers = 2;
   return c;
 }
+/// Whether tasks and actors of this run live in processes of their own (MANTA_ISOLATION).
+inline bool in_processes() {
+  const char* const isolation = std::getenv("MANTA_ISOLATION");
+  return isolation != nullptr && std::string(isolation) == "processes";
+}
 /// Whether this run sends all values through bytes (MANTA_CHECK): then there are more moves, and of
 /// exceptions only std's arrive themselves.
 inline bool copies_values() {
