@@ -21,6 +21,7 @@
 #include "node/asked.hpp"
 #include "node/future_names.hpp"
 #include "node/trip.hpp"
+#include "node/workbench.hpp"
 
 namespace manta::inline v0::node {
 
@@ -225,7 +226,10 @@ passed_job* make_passed(std::span<const std::byte> frame, const wire::message_vi
   const exec::job_ops& kind = call != nullptr    ? passed_job::call_ops
                               : spawn != nullptr ? passed_job::spawn_ops
                                                  : passed_job::ops;
-  auto* const made = make_job(source, &kind);
+  auto* const made = [&] {
+    const neutral_caller there(task != nullptr ? task->parent : base::id{});
+    return make_job(source, &kind);
+  }();
   try {
     made->task = std::make_unique<kept_message>(frame, handles_of(arrived));
   } catch (...) {

@@ -44,11 +44,16 @@ class borrowed_workbench {
 };
 
 /// What comes by wire is handled on whichever thread looks for it: not as a part of the task that
-/// waits there, whose deadline and resources are its own.
+/// waits there, whose deadline and resources are its own. Who calls from another process is told
+/// apart from other callers by its id, as it would be here: they are served in turn.
 class neutral_caller {
  public:
   neutral_caller() noexcept : scope_(itself_) {
     itself_.deadline = exec::executor::without_deadline();
+  }
+  explicit neutral_caller(const base::id& calls) noexcept : neutral_caller() {
+    constexpr std::uint64_t not_of_here = std::uint64_t{1} << 63U;
+    itself_.serial = calls.low | not_of_here;
   }
 
  private:

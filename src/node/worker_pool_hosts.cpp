@@ -173,6 +173,7 @@ void worker_pool::host(const std::shared_ptr<hand>& from, std::span<const std::b
       if (asked.retry_exceptions && asked.max_retries > 0) {
         made->task = std::make_unique<kept_message>(frame, handles_of(arrived));
       }
+      const neutral_caller there(task->parent);
       made->job = make_task(*task, &asked);
     } else if (call != nullptr) {
       {

@@ -4,8 +4,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -32,17 +30,17 @@ manta::config machine(int workers, int gpus, manta::resource_list own = {}) {
 int identity(int x) { return x; }
 
 // What each gpu is used for at the moment, in hundredths; tasks enter and leave.
-std::array<std::atomic<int>, 8> in_use{};
-std::atomic<int> beyond{0};
+test::everywhere<std::array<std::atomic<int>, 8>> in_use;
+test::everywhere<std::atomic<int>> beyond;
 
 int use_gpus(int share) {
   const std::vector<int> mine = manta::this_task::gpus();
   for (const int g : mine) {
-    if ((in_use[static_cast<std::size_t>(g)] += share) > 100) ++beyond;
+    if (((*in_use)[static_cast<std::size_t>(g)] += share) > 100) ++*beyond;
   }
   volatile int sink = 0;
   for (int i = 0; i < 500; ++i) sink = sink + i;
-  for (const int g : mine) in_use[static_cast<std::size_t>(g)] -= share;
+  for (const int g : mine) (*in_use)[static_cast<std::size_t>(g)] -= share;
   return static_cast<int>(mine.size());
 }
 
@@ -60,7 +58,7 @@ bool all_comes_back(const manta::runtime& rt) {
 
 TEST_CASE("a gpu is never shared beyond one, whole ones not at all", "[resources][anywhere]") {
   const manta::runtime rt(machine(4, 3));
-  beyond = 0;
+  *beyond = 0;
   std::vector<manta::future<int>> whole;
   std::vector<manta::future<int>> pairs;
   std::vector<manta::future<int>> shares;
@@ -72,7 +70,7 @@ TEST_CASE("a gpu is never shared beyond one, whole ones not at all", "[resources
   for (const auto& f : whole) REQUIRE(f.get(test::patience) == 1);
   for (const auto& f : pairs) REQUIRE(f.get(test::patience) == 2);
   for (const auto& f : shares) REQUIRE(f.get(test::patience) == 1);
-  CHECK(beyond == 0);
+  CHECK(*beyond == 0);
   CHECK(all_comes_back(rt));
 }
 
@@ -84,40 +82,40 @@ TEST_CASE("a task without gpus and the driver are told of none", "[resources][an
 
 namespace {
 
-std::atomic<long> held{0};
-std::atomic<long> most_held{0};
+test::everywhere<std::atomic<long>> held;
+test::everywhere<std::atomic<long>> most_held;
 
 int hold(long amount) {
-  const long now = held += amount;
-  long seen = most_held;
-  while (now > seen && !most_held.compare_exchange_weak(seen, now)) {
+  const long now = *held += amount;
+  long seen = *most_held;
+  while (now > seen && !most_held->compare_exchange_weak(seen, now)) {
   }
   volatile int sink = 0;
   for (int i = 0; i < 500; ++i) sink = sink + i;
-  held -= amount;
+  *held -= amount;
   return 0;
 }
 
 }  // namespace
 
-TEST_CASE("memory and own resources are never given beyond their sum", "[resources]") {
+TEST_CASE("memory and own resources are never given beyond their sum", "[resources][anywhere]") {
   const manta::runtime rt(machine(4, 0, {{"licence", 2.5}}));
-  held = most_held = 0;
+  *held = *most_held = 0;
   std::vector<manta::future<int>> all;
   for (int i = 0; i < 200; ++i) {
     all.push_back(manta::remote<hold>.with({.memory_bytes = 400})(400));
   }
   for (const auto& f : all) static_cast<void>(f.get(test::patience));
-  CHECK(most_held <= 1000);
-  CHECK(most_held >= 400);
+  CHECK(*most_held <= 1000);
+  CHECK(*most_held >= 400);
   all.clear();
-  held = most_held = 0;
+  *held = *most_held = 0;
   for (int i = 0; i < 200; ++i) {
     all.push_back(manta::remote<hold>.with({.resources = {{"licence", 1.2}}})(1));
   }
   for (const auto& f : all) static_cast<void>(f.get(test::patience));
-  CHECK(most_held >= 1);
-  CHECK(most_held <= 2);
+  CHECK(*most_held >= 1);
+  CHECK(*most_held <= 2);
   CHECK(all_comes_back(rt));
 }
 
@@ -169,20 +167,17 @@ TEST_CASE("options of resources that can't be are refused with field and value",
 
 namespace {
 
-int wait_inside(test::gate* open) { return open->wait() ? 1 : 0; }
-std::atomic<test::gate*> shared_gate{nullptr};
-int wait_for_gate(int x) {
-  wait_inside(shared_gate.load());
-  return x;
-}
+// Work that is over when the test says so.
+test::everywhere<test::common_gate> gate;
+int wait_for_gate(int x) { return gate->wait() ? x : -1; }
 
 }  // namespace
 
-TEST_CASE("unmet demand can be asked for, and ends", "[resources]") {
+TEST_CASE("unmet demand can be asked for, and ends", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 1, {{"licence", 1}}));
   CHECK(rt.unmet_demand().empty());
-  test::scoped_gate open;
-  shared_gate = &open;
+  gate->shut();
+  const test::opens_at_end opens(*gate);
   const auto holder =
       manta::remote<wait_for_gate>.with({.gpus = 1, .resources = {{"licence", 1}}})(0);
   std::vector<manta::future<int>> waiting;
@@ -196,7 +191,7 @@ TEST_CASE("unmet demand can be asked for, and ends", "[resources]") {
   CHECK(unmet[1 - gpus].bundles.at(0).resources == manta::resource_list{{"licence", 1}});
   CHECK(unmet[gpus].longest_wait >= 0ns);
   CHECK(rt.resources().free.gpus == 0);
-  open.open();
+  gate->open();
   for (int i = 0; i < 4; ++i) {
     CHECK(waiting[static_cast<std::size_t>(i)].get(test::patience) == i);
   }
@@ -206,11 +201,9 @@ TEST_CASE("unmet demand can be asked for, and ends", "[resources]") {
 
 namespace {
 
-std::mutex order_mutex;
-std::vector<int> order;
+test::everywhere<test::journal> order;
 int note_order(int caller) {
-  const std::lock_guard lock(order_mutex);
-  order.push_back(caller);
+  order->add(caller);
   return caller;
 }
 
@@ -226,21 +219,23 @@ std::vector<manta::future<int>> make_calls(int caller, int n) {
 }  // namespace
 
 // Behaviour 27: first come, first served would run all of the first caller's tasks first.
-TEST_CASE("callers are served in turn when a resource is short", "[resources]") {
+TEST_CASE("callers are served in turn when a resource is short", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 0, {{"licence", 1}}));
-  test::scoped_gate open;
-  shared_gate = &open;
-  order.clear();
+  gate->shut();
+  const test::opens_at_end opens(*gate);
+  order->clear();
   const auto holder = manta::remote<wait_for_gate>.with({.resources = {{"licence", 1}}})(0);
   // Each task is a caller; they call one after the other, a thousand times and twice.
   auto many = manta::remote<make_calls>(1, 1000).get(test::patience);
   auto few = manta::remote<make_calls>(2, 2).get(test::patience);
-  open.open();
+  gate->open();
   for (const auto& f : few) CHECK(f.get(test::patience) == 2);
   for (const auto& f : many) REQUIRE(f.get(test::patience) == 1);
   CHECK(holder.get(test::patience) == 0);
-  REQUIRE(order.size() == 1002);
-  CHECK(std::vector<int>(order.begin(), order.begin() + 4) == std::vector<int>{1, 2, 1, 2});
+  std::vector<int> served = order->entries();
+  REQUIRE(served.size() == 1002);
+  served.resize(4);
+  CHECK(served == std::vector<int>{1, 2, 1, 2});
 }
 
 namespace {
@@ -343,55 +338,65 @@ TEST_CASE("tasks that fail, or whose arguments do, give everything back", "[reso
 
 namespace {
 
-// Work that is over when the test says so.
-using gate_ptr = std::shared_ptr<test::gate>;
-int outlasts(gate_ptr go) { return go->wait() ? 1 : 0; }
-manta::future<int> hands_on(gate_ptr go) { return manta::remote<outlasts>(go); }
-manta::coroutine<int> awaits(gate_ptr go) { co_return co_await manta::remote<outlasts>(go); }
-int throws_late(gate_ptr go) { throw std::runtime_error("after " + std::to_string(outlasts(go))); }
-
-// Opens at the end of its scope at the latest.
-std::shared_ptr<test::scoped_gate> new_gate() { return std::make_shared<test::scoped_gate>(); }
+manta::future<int> hands_on(int x) { return manta::remote<wait_for_gate>(x); }
+manta::coroutine<int> awaits(int x) { co_return co_await manta::remote<wait_for_gate>(x); }
+int throws_late(int x) { throw std::runtime_error("after " + std::to_string(wait_for_gate(x))); }
 
 }  // namespace
 
-TEST_CASE("tasks whose deadline passes while they run give everything back", "[resources]") {
+TEST_CASE("tasks whose deadline passes while they run give everything back",
+          "[resources][anywhere]") {
   const manta::runtime rt(machine(3, 2, {{"own", 3}}));
   const manta::options all{
       .cpus = 0.5, .gpus = 1, .memory_bytes = 100, .resources = {{"own", 1}}, .timeout = 10ms};
   // The task goes on after its deadline, until the gate opens.
   const auto ends_late = [&](const auto& call) {
-    const auto go = new_gate();
-    CHECK_THROWS_AS(call(gate_ptr(go)).get(test::patience), manta::timed_out);
-    go->open();
+    gate->shut();
+    const test::opens_at_end opens(*gate);
+    CHECK_THROWS_AS(call(1).get(test::patience), manta::timed_out);
+    gate->open();
     CHECK(all_comes_back(rt));
   };
-  ends_late(manta::remote<outlasts>.with(all));
+  ends_late(manta::remote<wait_for_gate>.with(all));
   ends_late(manta::remote<throws_late>.with(all));
   ends_late(manta::remote<awaits>.with(all));
   ends_late(manta::remote<hands_on>.with(all));
 }
 
-TEST_CASE("a task that is ended while it waits for resources keeps no arguments", "[resources]") {
-  constexpr auto use = [](const std::shared_ptr<int>& p) { return *p; };
-  const auto cancelled = std::make_shared<int>(1);
-  const auto timed = std::make_shared<int>(2);
-  {
-    const manta::runtime rt(machine(2, 1));
-    const auto go = new_gate();
-    const auto holder = manta::remote<outlasts>.with({.gpus = 1})(gate_ptr(go));
-    const auto f = manta::remote<use>.with({.gpus = 1})(cancelled);
-    const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(timed);
-    CHECK(manta::cancel(f));
-    CHECK_THROWS_AS(f.get(), manta::cancelled);
-    CHECK_THROWS_AS(g.get(test::patience), manta::timed_out);
-    go->open();
-    CHECK(holder.get(test::patience) == 1);
-    CHECK(manta::remote<identity>.with({.gpus = 1})(1).get() == 1);
-    CHECK(all_comes_back(rt));
+namespace {
+
+// Its room shows that somebody keeps it, in whatever form.
+manta::array<int> an_array() { return manta::make_array(std::vector<int>(250'000, 1)); }
+
+bool is_emptied(const manta::runtime& rt) {
+  const auto end = std::chrono::steady_clock::now() + test::patience;
+  while (rt.store().used_bytes != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
   }
-  CHECK(cancelled.use_count() == 1);
-  CHECK(timed.use_count() == 1);
+  return rt.store().used_bytes == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a task that is ended while it waits for resources keeps no arguments",
+          "[resources][anywhere]") {
+  constexpr auto use = [](const manta::array<int>& a) { return a[0]; };
+  const manta::runtime rt(machine(2, 1));
+  gate->shut();
+  const test::opens_at_end opens(*gate);
+  const auto holder = manta::remote<wait_for_gate>.with({.gpus = 1})(1);
+  const auto f = manta::remote<use>.with({.gpus = 1})(an_array());
+  const auto g = manta::remote<use>.with({.gpus = 1, .timeout = 10ms})(an_array());
+  CHECK(rt.store().used_bytes > 0);
+  CHECK(manta::cancel(f));
+  CHECK_THROWS_AS(f.get(), manta::cancelled);
+  CHECK_THROWS_AS(g.get(test::patience), manta::timed_out);
+  CHECK(is_emptied(rt));
+  CHECK_FALSE(holder.is_ready());
+  gate->open();
+  CHECK(holder.get(test::patience) == 1);
+  CHECK(manta::remote<identity>.with({.gpus = 1})(1).get() == 1);
+  CHECK(all_comes_back(rt));
 }
 
 TEST_CASE("a task that delegates gives its resources back before it waits", "[resources]") {
@@ -401,54 +406,67 @@ TEST_CASE("a task that delegates gives its resources back before it waits", "[re
   CHECK(manta::remote<outer>.with({.cpus = 2})().get(test::patience) == 5);
 }
 
-TEST_CASE("what had not begun at its deadline says what it waited for", "[resources]") {
+TEST_CASE("what had not begun at its deadline says what it waited for", "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 0, {{"own", 1}}));
   const manta::options one{.resources = {{"own", 1}}};
-  const auto go = new_gate();
-  const auto holder = manta::remote<outlasts>.with(one)(gate_ptr(go));
+  gate->shut();
+  const test::opens_at_end opens(*gate);
+  const auto holder = manta::remote<wait_for_gate>.with(one)(1);
   const manta::options hurried{.resources = {{"own", 1}}, .timeout = 10ms};
   const auto said = test::message_of<manta::timed_out>(
       [&] { static_cast<void>(manta::remote<identity>.with(hurried)(1).get()); });
   CHECK(said.find("had not begun") != std::string::npos);
   CHECK(said.find("the resources it asked for") != std::string::npos);
-  go->open();
+  gate->open();
   CHECK(holder.get(test::patience) == 1);
 }
 
-TEST_CASE("an actor that is killed while it waits for resources leaves the line", "[resources]") {
+TEST_CASE("an actor that is killed while it waits for resources leaves the line",
+          "[resources][anywhere]") {
   const manta::runtime rt(machine(2, 1));
-  const manta::options gpu{.gpus = 1};
-  const auto go = new_gate();
-  const auto holder = manta::remote<outlasts>.with(gpu)(gate_ptr(go));
-  const auto kept = std::make_shared<int>(1);
+  gate->shut();
+  const test::opens_at_end opens(*gate);
+  const auto holder = manta::remote<wait_for_gate>.with({.gpus = 1})(1);
   struct keeper {
-    explicit keeper(std::shared_ptr<int> what) : mine(std::move(what)) {}
-    std::shared_ptr<int> mine;
+    explicit keeper(manta::array<int> what) : mine(std::move(what)) {}
+    manta::array<int> mine;
   };
-  const auto waits = manta::spawn<keeper>.with({.gpus = 1})(kept);
+  const auto waits = manta::spawn<keeper>.with({.gpus = 1})(an_array());
+  CHECK(rt.store().used_bytes > 0);
   CHECK(rt.unmet_demand().size() == 1);
   manta::kill(waits);
   CHECK(rt.unmet_demand().empty());
-  const auto end = std::chrono::steady_clock::now() + test::patience;
-  while (kept.use_count() > 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-  CHECK(kept.use_count() == 1);
+  CHECK(is_emptied(rt));
   CHECK_FALSE(holder.is_ready());
-  go->open();
+  gate->open();
   CHECK(holder.get(test::patience) == 1);
 }
 
-TEST_CASE("what waits for resources at the end of the runtime is cancelled", "[resources]") {
+namespace {
+
+test::everywhere<test::common_gate> holds;
+int hold_until_end(int x) {
+  holds->open();
+  return wait_for_gate(x);
+}
+
+}  // namespace
+
+TEST_CASE("what waits for resources at the end of the runtime is cancelled",
+          "[resources][anywhere]") {
   std::vector<manta::future<int>> waiting;
-  test::scoped_gate open;
-  shared_gate = &open;
+  gate->shut();
+  holds->shut();
+  const test::opens_at_end at_end(*gate);
   manta::future<int> holder;
   std::thread opens;
   {
     const manta::runtime rt(machine(2, 1));
-    holder = manta::remote<wait_for_gate>.with({.gpus = 1})(0);
+    holder = manta::remote<hold_until_end>.with({.gpus = 1})(0);
+    REQUIRE(holds->wait());
     for (int i = 0; i < 100; ++i) waiting.push_back(manta::remote<identity>.with({.gpus = 1})(i));
     REQUIRE(rt.unmet_demand().size() == 1);
-    opens = std::thread([&open] { open.open(); });
+    opens = std::thread([] { gate->open(); });
   }
   opens.join();
   int ended = 0;
