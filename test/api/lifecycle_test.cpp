@@ -20,13 +20,46 @@ using namespace std::chrono_literals;
 
 int identity(int x) { return x; }
 
+// What goes on until the test says so; it is running when `entered` is open.
+test::everywhere<test::common_gate> entered;
+test::everywhere<test::common_gate> go;
+test::everywhere<test::common_gate> blocked;
+int hog() {
+  entered->open();
+  return go->wait() ? 1 : -1;
+}
+/// Shuts these gates, and lets everybody go at the end.
+class shut_gates {
+ public:
+  explicit shut_gates(int arrivals_at_blocked = 1) : opens_(*go) {
+    entered->shut();
+    go->shut();
+    blocked->shut(arrivals_at_blocked);
+  }
+
+ private:
+  test::opens_at_end opens_;
+};
+int by_get(const manta::future<int>& f) {
+  blocked->arrive();
+  return f.get();
+}
+int by_timed_get(const manta::future<int>& f) {
+  blocked->arrive();
+  return f.get(test::patience * 10);
+}
+int by_wait(const manta::future<int>& f) {
+  blocked->arrive();
+  const auto found = manta::wait(std::vector{f});
+  return found.ready.at(0).get();
+}
+
 struct counter {
   int n = 0;
   int add(int x) { return n += x; }
-  int wait_for(std::shared_ptr<test::gate> entered, std::shared_ptr<test::gate> go) {
-    entered->open();
-    go->wait();
-    return ++n;
+  int wait_for_go() {
+    n += hog();
+    return n;
   }
   int get_in_method(manta::future<int> f) { return n += f.get(); }
 };
@@ -57,12 +90,19 @@ manta::errc code_of(const manta::future<int>& f) {
   return r.error().code();
 }
 
+/// Whether a task that is called now never begins. In workers the end cancels calls, then refuses.
+bool are_calls_cancelled() {
+  const auto r = manta::remote<identity>(1).try_get(0s);
+  return !r && r.error().code() == manta::errc::cancelled;
+}
+
 /// Waits until the runtime refuses new calls, so that its end has begun.
 void await_refusal() {
   const auto end = std::chrono::steady_clock::now() + test::patience;
   while (std::chrono::steady_clock::now() < end) {
     try {
       static_cast<void>(manta::put(1));
+      if (test::in_processes() && are_calls_cancelled()) return;
     } catch (const manta::exception&) {
       return;
     }
@@ -118,15 +158,18 @@ TEST_CASE("a struct's bad field is invalid_config with key and range", "[lifecyc
   CHECK_THROWS_AS(manta::put(1), manta::no_runtime);
 }
 
-TEST_CASE("futures outlive the runtime with their values and errors", "[lifecycle]") {
+TEST_CASE("futures outlive the runtime with their values and errors", "[lifecycle][anywhere]") {
+  constexpr auto kept = [] { return std::string("kept"); };
+  constexpr auto fail = []() -> int { throw std::runtime_error("kept, too"); };
+  constexpr auto nothing = [] {};
   manta::future<std::string> value;
   manta::future<int> failed;
   manta::future<void> none;
   {
     const manta::runtime rt(test::two_workers());
-    value = manta::async([] { return std::string("kept"); });
-    failed = manta::async([]() -> int { throw std::runtime_error("kept, too"); });
-    none = manta::async([] {});
+    value = manta::remote<kept>();
+    failed = manta::remote<fail>();
+    none = manta::remote<nothing>();
     value.get();
     none.get();
     static_cast<void>(failed.try_get());
@@ -160,16 +203,12 @@ TEST_CASE("actor handles outlive the runtime; their calls are refused", "[lifecy
   CHECK_FALSE(r);
 }
 
-TEST_CASE("at the end running tasks finish and queued ones are cancelled", "[lifecycle]") {
+TEST_CASE("at the end running tasks finish and queued ones are cancelled",
+          "[lifecycle][anywhere]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
-  test::scoped_gate go;
-  test::gate entered;
-  const auto running = manta::async([&] {
-    entered.open();
-    go.wait();
-    return 1;
-  });
-  REQUIRE(entered.wait());
+  const shut_gates at_end;
+  const auto running = manta::remote<hog>();
+  REQUIRE(entered->wait());
   std::vector<manta::future<int>> queued;
   for (int i = 0; i < 1000; ++i) queued.push_back(manta::remote<identity>(i));
   const auto dependent = manta::remote<identity>(queued.back());
@@ -178,7 +217,7 @@ TEST_CASE("at the end running tasks finish and queued ones are cancelled", "[lif
     ending end(rt);
     REQUIRE(end.has_begun());
     await_refusal();
-    go.open();
+    go->open();
     CHECK(end.has_ended());
   }
   CHECK(running.get() == 1);
@@ -190,19 +229,14 @@ TEST_CASE("at the end running tasks finish and queued ones are cancelled", "[lif
   CHECK_THROWS_AS(dependent.get(), manta::cancelled);
 }
 
-TEST_CASE("the end wakes tasks and threads that wait for work that never began", "[lifecycle]") {
+TEST_CASE("the end wakes tasks and threads that wait for work that never began",
+          "[lifecycle][anywhere]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto entered = std::make_shared<test::gate>();
-  const auto running = manta::async([go, entered] {
-    entered->open();
-    go->wait();
-    return 1;
-  });
+  const shut_gates at_end;
+  const auto running = manta::remote<hog>();
   REQUIRE(entered->wait());
   const auto never = manta::remote<identity>(1);
   const auto after = manta::remote<identity>(never);
-  std::vector<manta::future<int>> blocked;
   std::atomic<int> woken{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -222,46 +256,27 @@ TEST_CASE("the end wakes tasks and threads that wait for work that never began",
   CHECK(code_of(after) == manta::errc::cancelled);
 }
 
-TEST_CASE("the end wakes a task that is blocked in get, wait and timed get", "[lifecycle]") {
+TEST_CASE("the end wakes a task that is blocked in get, wait and timed get",
+          "[lifecycle][anywhere]") {
   for (int round = 0; round < 3; ++round) {
     std::optional<manta::runtime> rt(std::in_place, test::workers(2));
-    const auto go = std::make_shared<test::scoped_gate>();
-    const auto entered = std::make_shared<test::gate>();
+    const shut_gates at_end(3);
     // It holds one worker; whatever the others wait for is queued for the cores named by it.
-    const auto hog =
-        manta::remote<[](std::shared_ptr<test::gate> e, std::shared_ptr<test::gate> g) {
-          e->open();
-          g->wait();
-          return 1;
-        }>.with({.cpus = 2})(entered, std::shared_ptr<test::gate>(go));
+    const auto running = manta::remote<hog>.with({.cpus = 2})();
     REQUIRE(entered->wait());
     const auto never = manta::remote<identity>.with({.cpus = 2})(1);
-    test::gate blocked(3);
-    const auto by_get = manta::async([never, &blocked] {
-      blocked.arrive();
-      return never.get();
-    });
-    const auto by_timed_get = manta::async([never, &blocked] {
-      blocked.arrive();
-      return never.get(test::patience * 10);
-    });
-    const auto by_wait = manta::async([never, &blocked] {
-      blocked.arrive();
-      const auto found = manta::wait(std::vector{never});
-      return found.ready.at(0).get();
-    });
-    REQUIRE(blocked.wait());
+    const std::vector waiting{manta::remote<by_get>(never), manta::remote<by_timed_get>(never),
+                              manta::remote<by_wait>(never)};
+    REQUIRE(blocked->wait());
     {
       ending end(rt);
       await_refusal();
       go->open();
       CHECK(end.has_ended());
     }
-    CHECK(hog.get() == 1);
+    CHECK(running.get() == 1);
     CHECK(code_of(never) == manta::errc::cancelled);
-    CHECK(code_of(by_get) == manta::errc::cancelled);
-    CHECK(code_of(by_timed_get) == manta::errc::cancelled);
-    CHECK(code_of(by_wait) == manta::errc::cancelled);
+    for (const auto& f : waiting) CHECK(code_of(f) == manta::errc::cancelled);
   }
 }
 
@@ -269,19 +284,14 @@ TEST_CASE("the end wakes a task that is blocked in get, wait and timed get", "[l
 // comes, and who waits for a later call must be told all the same.
 TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[lifecycle]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(2));
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto entered = std::make_shared<test::gate>();
+  const shut_gates at_end;
   const auto a = manta::spawn<counter>();
-  const auto first = manta::remote<&counter::wait_for>(a, entered, std::shared_ptr<test::gate>(go));
+  const auto first = manta::remote<&counter::wait_for_go>(a);
   REQUIRE(entered->wait());
   std::vector<manta::future<int>> calls;
   for (int i = 0; i < 5000; ++i) calls.push_back(manta::remote<&counter::add>(a, 1));
-  test::gate blocked;
-  const auto waiting = manta::async([last = calls.back(), &blocked] {
-    blocked.open();
-    return last.get();
-  });
-  REQUIRE(blocked.wait());
+  const auto waiting = manta::remote<by_get>(calls.back());
+  REQUIRE(blocked->wait());
   {
     ending end(rt);
     await_refusal();
@@ -300,24 +310,15 @@ TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[
 TEST_CASE("the end wakes a task that waits for an idle actor's call with a late argument",
           "[lifecycle][anywhere]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(2));
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto entered = std::make_shared<test::gate>();
-  const auto late = manta::async([go, entered] {
-    entered->open();
-    go->wait();
-    return 1;
-  });
+  const shut_gates at_end;
+  const auto late = manta::remote<hog>();
   REQUIRE(entered->wait());
   const auto a = manta::spawn<counter>();
   manta::remote<&counter::add>(a, 1).get();
   const auto held = manta::remote<&counter::add>(a, late);
   const auto behind = manta::remote<&counter::add>(a, 1);
-  test::gate blocked;
-  const auto waiting = manta::async([behind, &blocked] {
-    blocked.open();
-    return behind.get();
-  });
-  REQUIRE(blocked.wait());
+  const auto waiting = manta::remote<by_get>(behind);
+  REQUIRE(blocked->wait());
   {
     ending end(rt);
     await_refusal();
@@ -334,21 +335,16 @@ TEST_CASE("the end wakes a task that waits for an idle actor's call with a late 
 TEST_CASE("calls of an actor whose construction never began are cancelled like any",
           "[lifecycle]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
-  test::scoped_gate go;
-  test::gate entered;
-  const auto hog = manta::async([&] {
-    entered.open();
-    go.wait();
-    return 1;
-  });
-  REQUIRE(entered.wait());
+  const shut_gates at_end;
+  const auto running = manta::remote<hog>();
+  REQUIRE(entered->wait());
   const auto a = manta::spawn<counter>();
   std::vector<manta::future<int>> calls;
   for (int i = 0; i < 600; ++i) calls.push_back(manta::remote<&counter::add>(a, 1));
   {
     ending end(rt);
     await_refusal();
-    go.open();
+    go->open();
     CHECK(end.has_ended());
   }
   int wrong = 0;
@@ -358,35 +354,40 @@ TEST_CASE("calls of an actor whose construction never began are cancelled like a
 
 TEST_CASE("the end waits for an actor whose method is blocked, and destroys the actor",
           "[lifecycle]") {
+  static test::everywhere<std::atomic<int>> living;
+  *living = 0;
   struct mortal {
-    std::shared_ptr<test::gate> died;
-    ~mortal() {
-      if (died) died->open();
-    }
+    mortal() { ++*living; }
+    mortal(const mortal&) = delete;
+    ~mortal() { --*living; }
+    int wait_for_go() { return hog(); }
   };
-  const auto died = std::make_shared<test::gate>();
-  manta::actor<mortal> kept;
+  std::optional<manta::runtime> rt(std::in_place, test::two_workers());
+  const shut_gates at_end;
+  const auto kept = manta::spawn<mortal>();
+  static_cast<void>(manta::spawn<mortal>());
+  const auto running = manta::remote<&mortal::wait_for_go>(kept);
+  REQUIRE(entered->wait());
   {
-    const manta::runtime rt(test::two_workers());
-    kept = manta::spawn<mortal>(mortal{died});
-    const auto unused = manta::spawn<mortal>(mortal{nullptr});
+    ending end(rt);
+    await_refusal();
+    CHECK_FALSE(end.has_ended_now());
+    CHECK(*living >= 1);
+    go->open();
+    CHECK(end.has_ended());
   }
-  CHECK(died->wait(0ns));
+  CHECK(running.get() == 1);
+  CHECK(*living == 0);
 }
 
-TEST_CASE("a runtime ends with 10,000 dependents of a task that never began", "[lifecycle]") {
+TEST_CASE("a runtime ends with 10,000 dependents of a task that never began",
+          "[lifecycle][anywhere]") {
   std::vector<manta::future<int>> chain;
   {
     const manta::runtime rt(test::workers(1));
-    const auto go = std::make_shared<test::gate>();
-    const auto entered = std::make_shared<test::gate>();
-    const auto hog = manta::async([go, entered] {
-      entered->open();
-      go->wait();
-      return 0;
-    });
+    const shut_gates at_end;
+    manta::future<int> f = manta::remote<hog>();
     REQUIRE(entered->wait());
-    manta::future<int> f = hog;
     for (int i = 0; i < 10000; ++i) {
       f = manta::remote<identity>(f);
       chain.push_back(f);
