@@ -328,9 +328,21 @@ error timed_out_error_of(const job* j, bool has_begun) noexcept {
 
 }  // namespace
 
+namespace {
+
+// One that waits elsewhere: who hears that it has timed out may rely on it that it never begins.
+bool take_back(job* j) noexcept {
+  const call_extra* const with = j->extra();
+  if (j->ops->origin != nullptr || with == nullptr || !with->is_outside) return false;
+  outside* const away = elsewhere.load(std::memory_order_acquire);
+  return away != nullptr && away->take_back(j, timed_out_error_of(j, false));
+}
+
+}  // namespace
+
 void expire_job(job* j) noexcept {
   if (j->is_ready()) return;
-  if (withdraw(j, timed_out_error_of(j, false))) return;
+  if (withdraw(j, timed_out_error_of(j, false)) || take_back(j)) return;
   const job_ref end(j->awaited());
   if (!j->end_late(timed_out_error_of(j, true))) return;
   if (end.get() == j) {

@@ -34,30 +34,35 @@ bool is_for_node(worker_order::kind what) noexcept {
 
 }  // namespace
 
+bool worker_pool::take_back(exec::job* j, const error& reason) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [of, f] = find_flight(j);
+    if (f == nullptr || !f->is_written) return false;
+    if (!of->line.page().claim(f->number, wire::slot_state::free)) return false;
+    leave(*of, *f);
+  }
+  j->fail(reason, 1);
+  return true;
+}
+
 // One that was sent ahead and has not begun ends here; one that runs is told, and what it called
 // from there is cancelled.
 void worker_pool::stop(exec::job* j) noexcept {
-  if (stop_call(j)) return;
-  bool is_back = false;
+  if (stop_call(j) || take_back(j, exec::cancelled_error())) return;
   std::vector<exec::job_ref> children;
   {
     const std::lock_guard lock(mutex_);
     const auto [of, f] = find_flight(j);
     if (f == nullptr) return;
-    if (f->is_written && of->line.page().claim(f->number, wire::slot_state::free)) {
-      leave(*of, *f);
-      is_back = true;
-    } else {
-      order_stop(*of, *f);
-      const base::id caller = is_passed(j) ? passed_job::self(j)->id : exec::id_of(*j);
-      for (const auto& [request, child] : of->asked) {
-        if (child->parent != caller) continue;
-        child->hold();
-        children.emplace_back(child);
-      }
+    order_stop(*of, *f);
+    const base::id caller = is_passed(j) ? passed_job::self(j)->id : exec::id_of(*j);
+    for (const auto& [request, child] : of->asked) {
+      if (child->parent != caller) continue;
+      child->hold();
+      children.emplace_back(child);
     }
   }
-  if (is_back) j->fail(exec::cancelled_error(), 1);
   for (const exec::job_ref& one : children) exec::cancel_job(one.get(), true);
 }
 

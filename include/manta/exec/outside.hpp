@@ -45,6 +45,9 @@ class MANTA_API outside {
   /// Sleeps until `p`, the calling thread's, is signalled (true) or the deadline. `awaited`: the
   /// job that is waited for, null when it is something else.
   virtual bool sleep(parker& p, const base::deadline& deadline, job* awaited) = 0;
+  /// A claimed task of its own that was sent and has not begun ends with `reason`, and never
+  /// begins. False: it is none, or may have begun.
+  virtual bool take_back(job* /*j*/, const error& /*reason*/) noexcept { return false; }
   /// A claimed job of its own is to stop; it was asked to before this.
   virtual void stop(job* j) noexcept = 0;
   /// The same, and what runs it ends at once.
