@@ -466,12 +466,16 @@ void isolated_worker::obey(std::uint64_t number) noexcept {
       // It may be about to begin. Numbers grow, so the old ones mean nothing any more.
       if (early_stops_.size() >= most_kept_stops) early_stops_.clear();
       early_stops_.insert(number);
-      return;
+    } else {
+      if (!found->second->try_hold()) return;
+      asked = exec::job_ref(found->second);
     }
-    if (!found->second->try_hold()) return;
-    asked = exec::job_ref(found->second);
   }
-  exec::cancel_job(asked.get(), true);
+  if (asked) {
+    exec::cancel_job(asked.get(), true);
+  } else {
+    hear_calls_until(number);
+  }
 }
 
 void isolated_worker::listen() noexcept {

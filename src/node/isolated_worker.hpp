@@ -120,6 +120,7 @@ class isolated_worker final : public exec::outside {
   void give_back(const base::id& id, std::uint32_t n) noexcept;
   void say_end(const base::id& actor, end_reason reason, const std::string& message) noexcept;
   void obey_kill(std::uint64_t actor) noexcept;
+  void hear_calls_until(std::uint64_t number) noexcept;
   bool serve_construction() noexcept;
   bool serve_actor() noexcept;
   void listen() noexcept;
@@ -176,6 +177,7 @@ class isolated_worker final : public exec::outside {
   std::unordered_map<const exec::job*, constructing> constructions_;  // of these
   std::unordered_map<std::uint64_t, exec::job*> running_;             // by number; no holds
   std::unordered_set<std::uint64_t> early_stops_;  // of tasks that have not begun
+  std::uint64_t last_call_ = 0;                    // of the actor's, the latest that was heard
   struct put_aside {
     wire::frame_buffer frame;
     std::uint64_t number = 0;

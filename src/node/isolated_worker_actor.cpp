@@ -150,7 +150,27 @@ exec::actor_core* isolated_worker::pinned_tenant(const base::id& id) noexcept {
   return lives_here_->core;
 }
 
+// On the thread that listens: a call that is to stop lies in the ring, maybe behind a method that
+// runs for long, and has to end now. Not what came after it: that may name segments whose
+// descriptors this thread has not heard of yet.
+void isolated_worker::hear_calls_until(std::uint64_t number) noexcept {
+  const auto is_ahead = [this, number] {
+    const std::lock_guard lock(mutex_);
+    return lives_here_ != nullptr && last_call_ < number;
+  };
+  try {
+    while (is_ahead() && pump(doing::waits, nullptr) == came::something) {
+    }
+  } catch (...) {
+    vanish();
+  }
+}
+
 void isolated_worker::on_call(const wire::call_view& call, std::uint64_t number) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    last_call_ = std::max(last_call_, number);
+  }
   begun_task begun{.id = call.actor, .number = number, .at = base::now()};
   exec::actor_core* const core = pinned_tenant(call.actor);
   const neutral_caller nobody;
