@@ -4,6 +4,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,12 +30,26 @@ namespace manta::inline v0::node {
 
 using exec::ended_error;
 
+/// The runtime's end came first: what waits is cancelled, and who watches is told so.
+inline void end_with_runtime(exec::actor_core* core) noexcept {
+  core->lose_elsewhere(end_reason::runtime_ended, ended_error());
+}
+
 /// An actor whose object is in a worker. Under mutex_.
 struct worker_pool::tenant {
   /// A call that was sent, null when it has ended.
   exec::job*& at(std::uint64_t number) noexcept { return calls[number - first]; }
   bool has(std::uint64_t number) const noexcept {
     return number >= first && number - first < calls.size() && calls[number - first] != nullptr;
+  }
+
+  void note_early_end(const wire::actor_end_view& said) noexcept {
+    early_end.emplace().reason = said.reason;
+    try {
+      early_end->message = said.message;
+    } catch (const std::bad_alloc&) {
+      // The reason alone.
+    }
   }
 
   exec::actor_core* core = nullptr;  // with a pin
@@ -56,6 +72,7 @@ struct worker_pool::tenant {
   std::unique_ptr<kept_message>
       spawn_again;  // the message that makes it, while it may be made anew
   base::time_point kill_asked{};
+  std::optional<actor_end> early_end;  // said before its construction had its answer
 };
 
 /// A task that a worker has.

@@ -93,7 +93,11 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
   {
     const std::lock_guard lock(mutex_);
     tenant* const t = from->lives_here.get();
-    if (t != nullptr && t->id == said.actor && t->construction != nullptr) return;
+    if (t != nullptr && t->id == said.actor && t->construction != nullptr) {
+      // It was killed before it began: the answer is behind this, and has to be first.
+      t->note_early_end(said);
+      return;
+    }
     core = t == nullptr || t->id != said.actor ? nullptr : t->core;
     if (core != nullptr) {
       was_left = t->is_left;
@@ -122,6 +126,8 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
   fail_calls(left, core, is_closing ? ended_error() : why);
   vacate(from);
   if (was_left) {
+    // One that was let go of, and would have lived on.
+    if (is_closing && said.reason == end_reason::killed) end_with_runtime(core);
     core->end_elsewhere();
   } else if (!is_closing) {
     core->lose_elsewhere(said.reason, std::move(why));

@@ -102,6 +102,7 @@ void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexc
       }
       why = lost_error(*of);
     }
+    if (is_closing_.load(std::memory_order_relaxed)) end_with_runtime(of);
   } catch (...) {
     why = describe_current_exception(construction->ops->function);
   }
@@ -340,6 +341,8 @@ bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64
   exec::job* construction = nullptr;
   exec::job* call = nullptr;
   exec::actor_core* core = nullptr;
+  base::id id;
+  std::optional<actor_end> early_end;
   {
     const std::lock_guard lock(mutex_);
     tenant* const t = from->lives_here.get();
@@ -348,6 +351,8 @@ bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64
     call = end_call(*from, number);
     if (number == t->construction_number && t->construction != nullptr) {
       construction = std::exchange(t->construction, nullptr);
+      id = t->id;
+      early_end = std::move(t->early_end);
       --under_way_;
     }
     if (call == nullptr && construction == nullptr) return number == t->construction_number;
@@ -356,13 +361,18 @@ bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64
     if (call != nullptr) ++sum_.calls;
   }
   if (construction != nullptr) {
-    const bool has_failed = std::holds_alternative<wire::error_view>(arrived.outcome);
+    const auto* const failed = std::get_if<wire::error_view>(&arrived.outcome);
+    const bool has_failed = failed != nullptr;
+    const bool is_overtaken = has_failed && is_closing_.load(std::memory_order_relaxed) &&
+                              failed->chain.front().code == errc::cancelled;
+    if (is_overtaken) end_with_runtime(core);
     const std::uint64_t bits = is_passed(construction) && !has_failed
                                    ? fill_passed(passed_job::self(construction), frame, arrived)
                                    : fill_slot(construction, arrived);
     construction->ops->drop_arguments(construction);
     construction->finish(bits | exec::job_bits::claimed, 1);
     core->kind().settle(core, construction);
+    if (early_end) on_actor_end(from, {id, early_end->reason, early_end->message});
   } else {
     finish_call(call, arrived, frame);
     core->ended_elsewhere();

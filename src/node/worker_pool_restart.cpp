@@ -243,6 +243,7 @@ void worker_pool::lose_tenant(hand& dead, const std::string& how) noexcept {
   const bool is_closing = is_closing_.load(std::memory_order_relaxed);
   error why = death_error(*core, was->kill_asked != base::time_point{}, dead.pid, how);
   fail_calls(lost, core, is_closing ? ended_error() : why);
+  if (is_closing && (was->construction != nullptr || was->is_left)) end_with_runtime(core);
   if (was->construction != nullptr) {
     was->construction->fail(error(errc::worker_lost, why.message()), 1);
     core->kind().settle(core, was->construction);
