@@ -19,39 +19,54 @@ namespace {
 using namespace std::chrono_literals;
 using manta::end_reason;
 
-std::atomic<int> alive{0};
+test::everywhere<std::atomic<int>> alive;
+test::everywhere<test::common_gate> began;
+test::everywhere<test::common_gate> go;
+test::everywhere<test::common_gate> died;
+
+/// The gates of one case: shut when it begins, and nobody is at them when it ends.
+struct own_gates {
+  own_gates() {
+    began->shut();
+    go->shut();
+    died->shut();
+  }
+  own_gates(const own_gates&) = delete;
+  own_gates& operator=(const own_gates&) = delete;
+  ~own_gates() { go->open(); }
+};
+
+enum class construction : int { held };
 
 /// Counts its living instances; methods that end when they are told.
 struct worker {
   int calls = 0;
-  std::shared_ptr<test::gate> died;
 
-  worker() { ++alive; }
-  explicit worker(std::shared_ptr<test::gate> d) : died(std::move(d)) { ++alive; }
+  worker() { ++*alive; }
   explicit worker(int x) {
     if (x < 0) throw std::domain_error("x is negative");
-    ++alive;
+    ++*alive;
   }
-  worker(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+  explicit worker(construction /*held*/) {
     began->open();
     go->wait();
-    ++alive;
+    ++*alive;
   }
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
   ~worker() {
-    --alive;
-    if (died) died->open();
+    --*alive;
+    died->open();
   }
 
   int call() { return ++calls; }
   int add(int x) { return calls += x; }
-  int hold(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+  int hold() {
     began->open();
     go->wait();
     return ++calls;
   }
-  bool until_stopped(std::shared_ptr<test::gate> began) {
+  bool until_stopped() {
     began->open();
     while (!manta::this_task::is_cancelled()) std::this_thread::yield();
     return true;
@@ -69,6 +84,11 @@ struct worker {
   }
 };
 
+int wait_to_go(int x) {
+  go->wait();
+  return x;
+}
+
 template <class F>
 manta::errc code_of(const F& f) {
   const auto r = f.try_get(test::patience);
@@ -82,7 +102,7 @@ std::string text_of(const F& f) {
 
 bool all_gone() {
   const auto end = std::chrono::steady_clock::now() + test::patience;
-  while (manta::exec::actor_core::alive() != 0 || alive != 0) {
+  while (manta::exec::actor_core::alive() != 0 || *alive != 0) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
   }
@@ -91,12 +111,12 @@ bool all_gone() {
 
 }  // namespace
 
-TEST_CASE("kill fails what waits, stops what runs, and frees the object", "[actor][end]") {
+TEST_CASE("kill fails what waits, stops what runs, and frees the object",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto began = std::make_shared<test::gate>();
-  const auto died = std::make_shared<test::gate>();
-  const auto a = manta::spawn<worker>(died);
-  const auto running = manta::remote<&worker::until_stopped>(a, began);
+  const own_gates gates;
+  const auto a = manta::spawn<worker>();
+  const auto running = manta::remote<&worker::until_stopped>(a);
   std::vector<manta::future<int>> queued;
   for (int i = 0; i < 50; ++i) queued.push_back(manta::remote<&worker::call>(a));
   const auto end = manta::monitor(a);
@@ -115,12 +135,12 @@ TEST_CASE("kill fails what waits, stops what runs, and frees the object", "[acto
   CHECK(all_gone());
 }
 
-TEST_CASE("queued calls of a killed actor fail though a method still runs", "[actor][end]") {
+TEST_CASE("queued calls of a killed actor fail though a method still runs",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto began = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::scoped_gate>();
+  const own_gates gates;
   const auto a = manta::spawn<worker>();
-  const auto running = manta::remote<&worker::hold>(a, began, std::shared_ptr<test::gate>(go));
+  const auto running = manta::remote<&worker::hold>(a);
   std::vector<manta::future<int>> queued;
   for (int i = 0; i < 20; ++i) queued.push_back(manta::remote<&worker::call>(a));
   REQUIRE(began->wait());
@@ -128,20 +148,22 @@ TEST_CASE("queued calls of a killed actor fail though a method still runs", "[ac
   manta::kill(a);
   int lost = 0;
   for (const auto& f : queued) {
-    lost += f.is_ready() && code_of(f) == manta::errc::actor_lost ? 1 : 0;
+    // Which have begun is known where the actor lives.
+    const bool is_told = f.is_ready() || test::in_processes();
+    lost += is_told && code_of(f) == manta::errc::actor_lost ? 1 : 0;
   }
   CHECK(lost == 40);
   CHECK_FALSE(running.is_ready());
-  CHECK(alive == 1);
+  CHECK(*alive == 1);
   go->open();
   CHECK(running.get(test::patience) == 1);
   CHECK(all_gone());
 }
 
-TEST_CASE("kill of an idle actor, twice, and of one that ended", "[actor][end]") {
+TEST_CASE("kill of an idle actor, twice, and of one that ended", "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto died = std::make_shared<test::gate>();
-  const auto a = manta::spawn<worker>(died);
+  const own_gates gates;
+  const auto a = manta::spawn<worker>();
   CHECK(manta::remote<&worker::call>(a).get(test::patience) == 1);
   const auto first = manta::monitor(a);
   const auto second = manta::monitor(a);
@@ -159,13 +181,11 @@ TEST_CASE("kill of an idle actor, twice, and of one that ended", "[actor][end]")
   CHECK(all_gone());
 }
 
-TEST_CASE("kill before the construction: nothing is made and every call fails", "[actor][end]") {
+TEST_CASE("kill before the construction: nothing is made and every call fails",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto late = manta::async([go] {
-    go->wait();
-    return 1;
-  });
+  const own_gates gates;
+  const auto late = manta::remote<wait_to_go>(1);
   const auto a = manta::spawn<worker>(late);
   std::vector<manta::future<int>> calls;
   for (int i = 0; i < 10; ++i) calls.push_back(manta::remote<&worker::call>(a));
@@ -181,11 +201,10 @@ TEST_CASE("kill before the construction: nothing is made and every call fails", 
   CHECK(all_gone());
 }
 
-TEST_CASE("kill during the construction: the object is made, and ended", "[actor][end]") {
+TEST_CASE("kill during the construction: the object is made, and ended", "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto began = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto a = manta::spawn<worker>(began, std::shared_ptr<test::gate>(go));
+  const own_gates gates;
+  const auto a = manta::spawn<worker>(construction::held);
   const auto call = manta::remote<&worker::call>(a);
   REQUIRE(began->wait());
   const auto end = manta::monitor(a);
@@ -197,13 +216,10 @@ TEST_CASE("kill during the construction: the object is made, and ended", "[actor
   CHECK(all_gone());
 }
 
-TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor][end]") {
+TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto late = manta::async([go] {
-    go->wait();
-    return 1;
-  });
+  const own_gates gates;
+  const auto late = manta::remote<wait_to_go>(1);
   const auto a = manta::spawn<worker>();
   const auto held = manta::remote<&worker::add>(a, late);
   const auto behind = manta::remote<&worker::call>(a);
@@ -218,11 +234,8 @@ TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor]
 TEST_CASE("a retired actor finishes what was called, held calls included",
           "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto late = manta::async([go] {
-    go->wait();
-    return 10;
-  });
+  const own_gates gates;
+  const auto late = manta::remote<wait_to_go>(10);
   const auto a = manta::spawn<worker>();
   std::vector<manta::future<int>> before;
   for (int i = 0; i < 10; ++i) before.push_back(manta::remote<&worker::call>(a));
@@ -244,11 +257,11 @@ TEST_CASE("a retired actor finishes what was called, held calls included",
   CHECK(all_gone());
 }
 
-TEST_CASE("a retired actor can still be killed", "[actor][end]") {
+TEST_CASE("a retired actor can still be killed", "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto began = std::make_shared<test::gate>();
+  const own_gates gates;
   const auto a = manta::spawn<worker>();
-  const auto running = manta::remote<&worker::until_stopped>(a, began);
+  const auto running = manta::remote<&worker::until_stopped>(a);
   const auto queued = manta::remote<&worker::call>(a);
   REQUIRE(began->wait());
   manta::retire(a);
@@ -261,12 +274,12 @@ TEST_CASE("a retired actor can still be killed", "[actor][end]") {
   CHECK(all_gone());
 }
 
-TEST_CASE("a method that leaves delivers its answer, and the actor ends", "[actor][end]") {
+TEST_CASE("a method that leaves delivers its answer, and the actor ends",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto began = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::scoped_gate>();
+  const own_gates gates;
   const auto a = manta::spawn<worker>();
-  const auto first = manta::remote<&worker::hold>(a, began, std::shared_ptr<test::gate>(go));
+  const auto first = manta::remote<&worker::hold>(a);
   const auto leave = manta::remote<&worker::leave>(a, 7);
   const auto after = manta::remote<&worker::call>(a);
   const auto end = manta::monitor(a);
@@ -286,7 +299,7 @@ TEST_CASE("a method that leaves delivers its answer, and the actor ends", "[acto
 }
 
 TEST_CASE("monitors hear of a constructor that failed, a last handle, and the runtime",
-          "[actor][end]") {
+          "[actor][end][anywhere]") {
   manta::future<manta::actor_end> at_the_end;
   {
     const manta::runtime rt(test::two_workers());
@@ -334,22 +347,22 @@ TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor]
   CHECK(all_gone());
 }
 
-TEST_CASE("an actor gives its own handle, and that alone keeps it alive", "[actor][end]") {
+TEST_CASE("an actor gives its own handle, and that alone keeps it alive",
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   auto a = manta::spawn<worker>();
   auto own = manta::remote<&worker::self>(a).get(test::patience);
   CHECK(own == a);
   own = {};
   // The method runs when the last handle has gone already.
-  const auto began = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto first = manta::remote<&worker::hold>(a, began, std::shared_ptr<test::gate>(go));
+  const own_gates gates;
+  const auto first = manta::remote<&worker::hold>(a);
   auto later = manta::remote<&worker::self>(a);
   REQUIRE(began->wait());
   a = {};
   go->open();
   auto again = std::move(later).get(test::patience);
-  CHECK(alive == 1);
+  CHECK(*alive == 1);
   CHECK(manta::remote<&worker::call>(again).get(test::patience) == 2);
   later = {};
   again = {};
@@ -394,8 +407,8 @@ TEST_CASE("empty handles are refused", "[actor][end]") {
 
 // What could break: two ends of one actor both free it, a call is neither run nor failed, a monitor
 // is not told.
-TEST_CASE("ends of all kinds race with calls and with the last handle", "[actor][end]") {
-  constexpr int rounds = test::is_sanitized ? 150 : 1500;
+TEST_CASE("ends of all kinds race with calls and with the last handle", "[actor][end][anywhere]") {
+  const int rounds = test::is_sanitized || test::in_processes() ? 150 : 1500;
   const manta::runtime rt(test::workers(3));
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -440,7 +453,7 @@ namespace {
 struct bystander {
   int one() { return 1; }
 };
-int waits_for_end(manta::actor<bystander> a, std::shared_ptr<test::gate> began) {
+int waits_for_end(manta::actor<bystander> a) {
   const auto end = manta::monitor(a);
   a = {};
   began->open();
@@ -456,8 +469,8 @@ TEST_CASE("the end of the runtime tells a task that waits for a monitor", "[acto
     const manta::runtime rt(test::two_workers());
     kept = manta::spawn<bystander>();
     CHECK(manta::remote<&bystander::one>(kept).get() == 1);
-    const auto began = std::make_shared<test::gate>();
-    f = manta::remote<waits_for_end>(kept, began);
+    const own_gates gates;
+    f = manta::remote<waits_for_end>(kept);
     REQUIRE(began->wait());
   }
   REQUIRE(f.is_ready());

@@ -158,29 +158,31 @@ TEST_CASE("copies of a handle share the values, and an empty handle has none", "
   CHECK(c[99] == 99);
 }
 
-TEST_CASE("tasks and actors get an array itself, not a copy of its values", "[array]") {
+TEST_CASE("tasks and actors get an array itself, not a copy of its values", "[array][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const array<double> a = counted(1000);
   const auto at = reinterpret_cast<std::uintptr_t>(a.data());
+  const bool is_one_process = !test::in_processes();  // each one maps the values for itself
   CHECK(manta::remote<total>(a).get() == 499500);
   CHECK(manta::remote<total_by_value>(a).get() == 499500);
-  CHECK(manta::remote<address>(a).get() == at);
+  if (is_one_process) CHECK(manta::remote<address>(a).get() == at);
   CHECK(manta::remote<same>(a).get().data() == a.data());
-  CHECK(manta::remote<address>(manta::remote<same>(a)).get() == at);
+  if (is_one_process) CHECK(manta::remote<address>(manta::remote<same>(a)).get() == at);
   const manta::actor<keeper> k = manta::spawn<keeper>(a);
   CHECK(manta::remote<&keeper::kept>(k).get().data() == a.data());
   CHECK(manta::remote<&keeper::add>(k, manta::remote<counted>(10)).get() == 45);
   CHECK(manta::remote<&keeper::kept>(k).get().size() == 10);
 }
 
-TEST_CASE("a span of const takes an array without a copy, now and later", "[array]") {
+TEST_CASE("a span of const takes an array without a copy, now and later", "[array][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const array<double> a = counted(1000);
   const auto at = reinterpret_cast<std::uintptr_t>(a.data());
+  const bool is_one_process = !test::in_processes();  // each one maps the values for itself
   CHECK(manta::remote<total_of_span>(a).get() == 499500);
-  CHECK(manta::remote<address_of_span>(a).get() == at);
+  if (is_one_process) CHECK(manta::remote<address_of_span>(a).get() == at);
   CHECK(manta::remote<total_of_span>(manta::remote<counted>(10)).get() == 45);
-  CHECK(manta::remote<address_of_span>(manta::put(a)).get() == at);
+  if (is_one_process) CHECK(manta::remote<address_of_span>(manta::put(a)).get() == at);
   CHECK(manta::remote<total_of_span>(std::vector<double>{1, 2}).get() == 3);
   CHECK(manta::remote<total_of_span>(make_array(std::vector<float>{1, 2})).get() == 3);
 }

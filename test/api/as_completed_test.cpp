@@ -23,12 +23,28 @@ namespace {
 int identity(int x) { return x; }
 int fail(int x) { throw std::runtime_error("fail " + std::to_string(x)); }
 
-manta::future<int> late(test::gate& go, int value) {
-  return manta::async([go = go.share(), value] {
-    go->wait();
-    return value;
-  });
+test::everywhere<test::common_gate> gates[5];
+int late_task(int gate, int value) {
+  gates[gate]->wait();
+  return value;
 }
+/// Ends with `value` when that gate is open.
+manta::future<int> late(int gate, int value) { return manta::remote<late_task>(gate, value); }
+
+/// The gates of one case: shut when it begins, and nobody is at them when it ends.
+struct own_gates {
+  own_gates() {
+    for (auto& one : gates) one->shut();
+  }
+  own_gates(const own_gates&) = delete;
+  own_gates& operator=(const own_gates&) = delete;
+  ~own_gates() {
+    for (auto& one : gates) one->open();
+  }
+  static void open(int gate) { gates[gate]->open(); }
+};
+
+std::unique_ptr<int> boxed(int x) { return std::make_unique<int>(x); }
 
 // An actor that waits for its own calls in each way that there is here.
 struct introvert {
@@ -83,21 +99,20 @@ TEST_CASE("as_completed gives each future once, whatever ends when", "[as_comple
   }
 }
 
-TEST_CASE("as_completed gives who ended first, first", "[as_completed]") {
+TEST_CASE("as_completed gives who ended first, first", "[as_completed][anywhere]") {
   const manta::runtime rt(test::workers(4));
-  test::scoped_gate first;
-  test::scoped_gate second;
-  const std::vector<manta::future<int>> all{late(second, 0), late(first, 1), manta::put(2)};
+  const own_gates gate;
+  const std::vector<manta::future<int>> all{late(1, 0), late(0, 1), manta::put(2)};
   auto range = manta::as_completed(all);
   CHECK(range.remaining() == 3);
   CHECK(range.next()->get() == 2);
   CHECK_FALSE(range.next(0s));
   CHECK_FALSE(range.next(2ms));
   CHECK(range.remaining() == 2);
-  first.open();
+  gate.open(0);
   CHECK(range.next(test::patience).value() == all[1]);
   CHECK_FALSE(range.next(1ms));
-  second.open();
+  gate.open(1);
   CHECK(range.next()->get() == 0);
   CHECK(range.remaining() == 0);
   CHECK_FALSE(range.next());
@@ -105,15 +120,15 @@ TEST_CASE("as_completed gives who ended first, first", "[as_completed]") {
 }
 
 TEST_CASE("as_completed gives those that ended while nobody looked in their order",
-          "[as_completed]") {
+          "[as_completed][anywhere]") {
   const manta::runtime rt(test::workers(5));
-  std::vector<test::scoped_gate> gates(5);
+  const own_gates gate;
   std::vector<manta::future<int>> all;
-  for (int i = 0; i < 5; ++i) all.push_back(late(gates[static_cast<std::size_t>(i)], i));
+  for (int i = 0; i < 5; ++i) all.push_back(late(i, i));
   auto range = manta::as_completed(all);
   const std::vector<int> order{3, 0, 4, 1, 2};
   for (const int i : order) {
-    gates[static_cast<std::size_t>(i)].open();
+    gate.open(i);
     static_cast<void>(all[static_cast<std::size_t>(i)].get(test::patience));
   }
   std::vector<int> got;
@@ -154,11 +169,11 @@ TEST_CASE("as_completed refuses empty futures and duplicates and keeps the list"
 }
 
 TEST_CASE("as_completed moves the futures: who takes them may move the values out",
-          "[as_completed]") {
+          "[as_completed][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<std::unique_ptr<int>>> all;
   for (int i = 0; i < 100; ++i) {
-    all.push_back(manta::async([i] { return std::make_unique<int>(i); }));
+    all.push_back(manta::remote<boxed>(i));
   }
   int sum = 0;
   for (auto& f : manta::as_completed(std::move(all))) sum += *std::move(f).get();
@@ -177,13 +192,13 @@ TEST_CASE("as_completed may be left half way, while the rest is ending",
     auto moved = std::move(range);
     static_cast<void>(moved.next());
   }
-  test::scoped_gate go;
-  const auto last = late(go, 1);
+  const own_gates gate;
+  const auto last = late(0, 1);
   {
     auto range = manta::as_completed(std::vector{last, manta::put(2)});
     CHECK(range.next()->get() == 2);
   }
-  go.open();
+  gate.open(0);
   CHECK(last.get() == 1);  // it has left the gate
 }
 
@@ -202,8 +217,8 @@ TEST_CASE("as_completed in a task lends its core", "[as_completed][anywhere]") {
 TEST_CASE("several threads walk ranges over the same futures", "[as_completed][anywhere]") {
   std::atomic<int> right{0};
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  std::vector<manta::future<int>> all{late(go, 0)};
+  const own_gates gate;
+  std::vector<manta::future<int>> all{late(0, 0)};
   for (int i = 1; i < 2000; ++i) all.push_back(manta::remote<identity>(i));
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -213,7 +228,7 @@ TEST_CASE("several threads walk ranges over the same futures", "[as_completed][a
       if (sum == 1999L * 1000) ++right;
     });
   }
-  go.open();
+  gate.open(0);
   for (std::thread& t : threads) t.join();
   CHECK(right == 4);
 }
@@ -248,8 +263,8 @@ TEST_CASE("an actor that waits for its own calls is told so", "[as_completed][an
 
 TEST_CASE("wait_any gives the position of the first future that is ready", "[wait_any][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto number = late(go, 1);
+  const own_gates gate;
+  const auto number = late(0, 1);
   const auto text = manta::put("text");
   const auto nothing = manta::async([] {});
   CHECK(manta::wait_any(number, text) == 1);
@@ -259,7 +274,7 @@ TEST_CASE("wait_any gives the position of the first future that is ready", "[wai
   CHECK_FALSE(manta::wait_any(0s, number));
   CHECK_FALSE(manta::wait_any(1ms, number));
   CHECK(manta::wait_any(number, manta::remote<fail>(1)) == 1);
-  go.open();
+  gate.open(0);
   CHECK(manta::wait_any(number) == 0);
   CHECK(manta::wait_any(number, text) == 0);
 }
@@ -271,15 +286,16 @@ TEST_CASE("wait_any refuses empty and repeated futures", "[wait_any]") {
   CHECK_THROWS_AS(manta::wait_any(a, a), manta::invalid_argument);
 }
 
-TEST_CASE("on_ready runs its function as a task when the future has ended", "[on_ready]") {
+TEST_CASE("on_ready runs its function as a task when the future has ended",
+          "[on_ready][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  const auto f = late(go, 20);
+  const own_gates gate;
+  const auto f = late(0, 20);
   const auto twice = manta::on_ready(f, [](const manta::future<int>& ended) {
     return std::pair(ended.get(0s) * 2, std::this_thread::get_id());
   });
   CHECK_FALSE(twice.is_ready());
-  go.open();
+  gate.open(0);
   CHECK(twice.get(test::patience).first == 40);
   // A future that is ready already: not inside the call either.
   test::scoped_gate held;
@@ -324,11 +340,11 @@ TEST_CASE("what on_ready waits for ends with the runtime, and so does it", "[on_
   manta::future<int> out;
   {
     const manta::runtime rt(test::workers(1));
-    test::scoped_gate go;
-    const auto blocker = late(go, 1);
+    const own_gates gate;
+    const auto blocker = late(0, 1);
     const auto queued = manta::remote<identity>(1);
     out = manta::on_ready(queued, [](const manta::future<int>&) { return 1; });
-    go.open();
+    gate.open(0);
   }
   REQUIRE(out.is_ready());
   const auto result = out.try_get();

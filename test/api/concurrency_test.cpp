@@ -13,12 +13,14 @@
 #include "api/support.hpp"
 #include "exec/support.hpp"
 
+namespace concurrency_test {
+
 namespace {
 
 using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
 
-std::atomic<int> alive{0};
+test::everywhere<std::atomic<int>> alive;
 
 /// How many are inside now, and the most there were.
 struct meter {
@@ -37,26 +39,43 @@ struct meter {
   }
 };
 using meters = std::array<meter, 4>;
+
+test::everywhere<meters> shared;
+test::everywhere<test::common_gate> began;
+test::everywhere<test::common_gate> go;
+test::everywhere<test::common_gate> all_inside;
+
+/// The meters and gates of one case: as new when it begins, and nobody is held when it ends.
+struct own_meters {
+  own_meters() {
+    for (meter& m : *shared) m.inside = m.most = m.calls = 0;
+    began->shut();
+    go->shut();
+  }
+  own_meters(const own_meters&) = delete;
+  own_meters& operator=(const own_meters&) = delete;
+  ~own_meters() { go->open(); }
+  meters& operator*() const { return *shared; }
+};
 }  // namespace
+}  // namespace concurrency_test
 
 namespace manta::codec {
-template <>
-struct custom<std::shared_ptr<meters>> : test::stays_shared<meters> {};
 template <>
 struct custom<std::shared_ptr<std::vector<manta::future<int>>>>
     : test::stays_shared<std::vector<manta::future<int>>> {};
 }  // namespace manta::codec
 
+namespace concurrency_test {
 namespace {
 struct crew {
-  std::shared_ptr<meters> shared;
-  explicit crew(std::shared_ptr<meters> m) : shared(std::move(m)) { ++alive; }
+  crew() { ++*alive; }
   crew(const crew&) = delete;
   crew& operator=(const crew&) = delete;
   ~crew() {
     // Whoever is still inside would use a dead object.
     for (meter& m : *shared) m.calls += m.inside != 0 ? 1'000'000 : 0;
-    --alive;
+    --*alive;
   }
 
   int work(int group, int spins) {
@@ -67,29 +86,31 @@ struct crew {
     return group;
   }
   /// All of them have to be inside before one of them goes on.
-  bool meet(int group, std::shared_ptr<test::gate> all) {
+  bool meet(int group) {
     meter& m = (*shared)[static_cast<std::size_t>(group)];
     m.enter();
     // A wait of manta's lends the core; the future is of a task that ends with the last arrival.
-    all->arrive();
-    const bool met = manta::async([all] { return all->wait(); }).get(test::patience);
+    all_inside->arrive();
+    const bool met = manta::async([] { return all_inside->wait(); }).get(test::patience);
     m.leave();
     return met;
   }
-  int hold(std::shared_ptr<test::gate> began, std::shared_ptr<test::gate> go) {
+  int hold() {
     began->open();
     go->wait();
     return 1;
   }
-  bool until_stopped(std::shared_ptr<test::gate> began) {
+  bool until_stopped() {
     began->arrive();
     while (!manta::this_task::is_cancelled()) std::this_thread::yield();
     return true;
   }
   int one() { return 1; }
-  int ask_self(manta::weak_actor<crew> me) { return manta::remote<&crew::one>(me.lock()).get(); }
-  int ask_group(manta::weak_actor<crew> me, std::string group) {
-    return manta::remote<&crew::one>.with({.group = group})(me.lock()).get();
+  int ask_weak(manta::weak_actor<crew> me) { return manta::remote<&crew::one>(me.lock()).get(); }
+  int ask_self() { return manta::remote<&crew::one>(manta::this_actor::handle<crew>()).get(); }
+  int ask_group(std::string group) {
+    const auto me = manta::this_actor::handle<crew>();
+    return manta::remote<&crew::one>.with({.group = group})(me).get();
   }
   int many_to_self(int n) {
     const auto me = manta::this_actor::handle<crew>();
@@ -103,7 +124,7 @@ struct crew {
 };
 
 bool all_gone() {
-  return manta_test::happens([] { return manta::exec::actor_core::alive() == 0 && alive == 0; });
+  return manta_test::happens([] { return manta::exec::actor_core::alive() == 0 && *alive == 0; });
 }
 
 template <class F>
@@ -114,14 +135,14 @@ manta::errc code_of(const F& f) {
 
 }  // namespace
 
-TEST_CASE("max_concurrency calls run at a time, and never more", "[actor][concurrency]") {
+TEST_CASE("max_concurrency calls run at a time, and never more", "[actor][concurrency][anywhere]") {
   const manta::runtime rt(test::workers(4));
-  const auto m = std::make_shared<meters>();
+  const own_meters m;
   {
-    const auto a = manta::spawn<crew>.with({.max_concurrency = 3})(m);
-    const auto all = std::make_shared<test::gate>(3);
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 3})();
+    all_inside->shut(3);
     std::vector<manta::future<bool>> met;
-    for (int i = 0; i < 3; ++i) met.push_back(manta::remote<&crew::meet>(a, 0, all));
+    for (int i = 0; i < 3; ++i) met.push_back(manta::remote<&crew::meet>(a, 0));
     for (const auto& f : met) CHECK(f.get(test::patience));
     std::vector<manta::future<int>> answers;
     for (int i = 0; i < 500; ++i) answers.push_back(manta::remote<&crew::work>(a, 0, i % 20));
@@ -133,21 +154,18 @@ TEST_CASE("max_concurrency calls run at a time, and never more", "[actor][concur
 }
 
 TEST_CASE("groups have limits of their own and do not wait for each other",
-          "[actor][concurrency]") {
+          "[actor][concurrency][anywhere]") {
   const manta::runtime rt(test::workers(4));
-  const auto m = std::make_shared<meters>();
-  const auto a = manta::spawn<crew>.with({.groups = {{"io", 2}, {"slow", 1}}})(m);
-  const auto began = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto open = std::shared_ptr<test::gate>(go);
-  const auto blocked = manta::remote<&crew::hold>.with({.group = "slow"})(a, began, open);
+  const own_meters m;
+  const auto a = manta::spawn<crew>.with({.groups = {{"io", 2}, {"slow", 1}}})();
+  const auto blocked = manta::remote<&crew::hold>.with({.group = "slow"})(a);
   const auto behind = manta::remote<&crew::one>.with({.group = "slow"})(a);
   REQUIRE(began->wait());
   // The default group and the other go on.
   CHECK(manta::remote<&crew::one>(a).get(test::patience) == 1);
-  const auto all = std::make_shared<test::gate>(2);
-  const auto first = manta::remote<&crew::meet>.with({.group = "io"})(a, 1, all);
-  const auto second = manta::remote<&crew::meet>.with({.group = "io"})(a, 1, all);
+  all_inside->shut(2);
+  const auto first = manta::remote<&crew::meet>.with({.group = "io"})(a, 1);
+  const auto second = manta::remote<&crew::meet>.with({.group = "io"})(a, 1);
   CHECK(first.get(test::patience));
   CHECK(second.get(test::patience));
   CHECK_FALSE(behind.is_ready());
@@ -157,7 +175,7 @@ TEST_CASE("groups have limits of their own and do not wait for each other",
   CHECK_THROWS_AS(manta::remote<&crew::one>.with({.group = "disk"})(a), manta::invalid_argument);
   CHECK_THROWS_WITH(manta::remote<&crew::one>.with({.group = "disk"})(a),
                     Contains("disk") && Contains("io, slow"));
-  const auto plain = manta::spawn<crew>(m);
+  const auto plain = manta::spawn<crew>();
   CHECK_THROWS_WITH(manta::remote<&crew::one>.with({.group = "io"})(plain),
                     Contains("no groups; leave the option unset") && !Contains("one of those"));
 }
@@ -165,19 +183,19 @@ TEST_CASE("groups have limits of their own and do not wait for each other",
 // Against the plain rule: in every group at most `limit` inside, every call once, the object gone
 // only after the last. A lane that is not counted, or counted twice, shows as too many or as a
 // hang.
-TEST_CASE("limits hold and every call runs once, whoever calls", "[actor][concurrency]") {
+TEST_CASE("limits hold and every call runs once, whoever calls", "[actor][concurrency][anywhere]") {
   const std::uint64_t seed = manta_test::run_seed();
   CAPTURE(seed);
   manta_test::dice random(seed);
   const manta::runtime rt(test::workers(4));
   for (int round = 0; round < manta_test::scaled(150); ++round) {
-    const auto m = std::make_shared<meters>();
+    const own_meters m;
     std::array<int, 3> limits{};
     for (int& l : limits) l = 1 + static_cast<int>(random.below(4));
     std::array<int, 3> sent{};
     {
       auto a = manta::spawn<crew>.with(
-          {.max_concurrency = limits[0], .groups = {{"b", limits[1]}, {"c", limits[2]}}})(m);
+          {.max_concurrency = limits[0], .groups = {{"b", limits[1]}, {"c", limits[2]}}})();
       std::vector<std::thread> threads;
       std::array<std::array<int, 3>, 3> counts{};
       for (std::size_t t = 0; t < 3; ++t) {
@@ -211,14 +229,15 @@ TEST_CASE("limits hold and every call runs once, whoever calls", "[actor][concur
   }
 }
 
-TEST_CASE("concurrent actors are killed, retired and left like others", "[actor][concurrency]") {
+TEST_CASE("concurrent actors are killed, retired and left like others",
+          "[actor][concurrency][anywhere]") {
   const manta::runtime rt(test::workers(4));
-  const auto m = std::make_shared<meters>();
+  const own_meters m;
   {
-    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})(m);
-    const auto began = std::make_shared<test::gate>(2);
-    const auto x = manta::remote<&crew::until_stopped>(a, began);
-    const auto y = manta::remote<&crew::until_stopped>(a, began);
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})();
+    began->shut(2);
+    const auto x = manta::remote<&crew::until_stopped>(a);
+    const auto y = manta::remote<&crew::until_stopped>(a);
     std::vector<manta::future<int>> queued;
     for (int i = 0; i < 20; ++i) queued.push_back(manta::remote<&crew::one>(a));
     REQUIRE(began->wait());
@@ -231,10 +250,9 @@ TEST_CASE("concurrent actors are killed, retired and left like others", "[actor]
     CHECK(code_of(manta::remote<&crew::one>(a)) == manta::errc::actor_lost);
   }
   {
-    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})(m);
-    const auto began = std::make_shared<test::gate>();
-    const auto go = std::make_shared<test::scoped_gate>();
-    const auto held = manta::remote<&crew::hold>(a, began, std::shared_ptr<test::gate>(go));
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})();
+    began->shut();
+    const auto held = manta::remote<&crew::hold>(a);
     std::vector<manta::future<int>> before;
     for (int i = 0; i < 20; ++i) before.push_back(manta::remote<&crew::one>(a));
     const auto end = manta::monitor(a);
@@ -247,7 +265,7 @@ TEST_CASE("concurrent actors are killed, retired and left like others", "[actor]
     CHECK(end.get(test::patience).reason == manta::end_reason::ended);
   }
   {
-    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})(m);
+    const auto a = manta::spawn<crew>.with({.max_concurrency = 2})();
     CHECK(manta::remote<&crew::leave>(a).get(test::patience) == 3);
     CHECK(manta::monitor(a).get(test::patience).reason == manta::end_reason::exited);
   }
@@ -255,25 +273,30 @@ TEST_CASE("concurrent actors are killed, retired and left like others", "[actor]
 }
 
 TEST_CASE("a concurrent actor may wait for itself where another lane is free",
-          "[actor][concurrency]") {
+          "[actor][concurrency][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto m = std::make_shared<meters>();
-  const auto a = manta::spawn<crew>.with({.max_concurrency = 2, .groups = {{"one", 1}}})(m);
+  const own_meters m;
+  const auto a = manta::spawn<crew>.with({.max_concurrency = 2, .groups = {{"one", 1}}})();
   const manta::weak_actor<crew> me = a;
-  CHECK(manta::remote<&crew::ask_self>(a, me).get(test::patience) == 1);
-  CHECK(manta::remote<&crew::ask_group>(a, me, "one").get(test::patience) == 1);
-  const auto f = manta::remote<&crew::ask_group>.with({.group = "one"})(a, me, "one");
+  // A weak handle can't go to another process yet.
+  if (!test::in_processes()) {
+    CHECK(manta::remote<&crew::ask_weak>(a, me).get(test::patience) == 1);
+  }
+  CHECK(manta::remote<&crew::ask_self>(a).get(test::patience) == 1);
+  CHECK(manta::remote<&crew::ask_group>(a, "one").get(test::patience) == 1);
+  const auto f = manta::remote<&crew::ask_group>.with({.group = "one"})(a, "one");
   CHECK(code_of(f) == manta::errc::self_wait);
 }
 
-TEST_CASE("the end of the runtime ends concurrent actors and their calls", "[actor][concurrency]") {
+TEST_CASE("the end of the runtime ends concurrent actors and their calls",
+          "[actor][concurrency][anywhere]") {
   for (int round = 0; round < manta_test::scaled(200); ++round) {
-    const auto m = std::make_shared<meters>();
+    const own_meters m;
     std::vector<manta::future<int>> answers;
     {
       const manta::runtime rt(test::two_workers());
-      const auto a = manta::spawn<crew>.with({.max_concurrency = 1 + round % 4})(m);
-      const auto b = manta::spawn<crew>.with({.groups = {{"g", 2}}, .mailbox_cap = 50})(m);
+      const auto a = manta::spawn<crew>.with({.max_concurrency = 1 + round % 4})();
+      const auto b = manta::spawn<crew>.with({.groups = {{"g", 2}}, .mailbox_cap = 50})();
       for (int i = 0; i < 100; ++i) {
         answers.push_back(manta::remote<&crew::work>(a, 0, i % 7));
         answers.push_back(manta::remote<&crew::work>.with({.group = "g"})(b, 1, i % 3));
@@ -289,14 +312,12 @@ TEST_CASE("the end of the runtime ends concurrent actors and their calls", "[act
   }
 }
 
-TEST_CASE("a full mailbox refuses calls when it was asked to", "[actor][mailbox]") {
+TEST_CASE("a full mailbox refuses calls when it was asked to", "[actor][mailbox][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto m = std::make_shared<meters>();
+  const own_meters m;
   const auto a =
-      manta::spawn<crew>.with({.mailbox_cap = 3, .on_full = manta::full_policy::refuse})(m);
-  const auto began = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto running = manta::remote<&crew::hold>(a, began, std::shared_ptr<test::gate>(go));
+      manta::spawn<crew>.with({.mailbox_cap = 3, .on_full = manta::full_policy::refuse})();
+  const auto running = manta::remote<&crew::hold>(a);
   REQUIRE(began->wait());
   std::vector<manta::future<int>> waiting;
   for (int i = 0; i < 3; ++i) waiting.push_back(manta::remote<&crew::one>(a));
@@ -308,12 +329,13 @@ TEST_CASE("a full mailbox refuses calls when it was asked to", "[actor][mailbox]
   for (int i = 0; i < 100; ++i) CHECK(manta::remote<&crew::one>(a).get(test::patience) == 1);
 }
 
-TEST_CASE("a full mailbox makes callers wait, and none is forgotten", "[actor][mailbox]") {
+TEST_CASE("a full mailbox makes callers wait, and none is forgotten",
+          "[actor][mailbox][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr int calls = test::is_sanitized ? 500 : 5000;
   for (const int concurrency : {1, 3}) {
-    const auto m = std::make_shared<meters>();
-    const auto a = manta::spawn<crew>.with({.max_concurrency = concurrency, .mailbox_cap = 2})(m);
+    const own_meters m;
+    const auto a = manta::spawn<crew>.with({.max_concurrency = concurrency, .mailbox_cap = 2})();
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t) {
       threads.emplace_back([a] {
@@ -332,12 +354,12 @@ TEST_CASE("a full mailbox makes callers wait, and none is forgotten", "[actor][m
   }
 }
 
-TEST_CASE("who waits for a place has a time limit, and can be cancelled", "[actor][mailbox]") {
+TEST_CASE("who waits for a place has a time limit, and can be cancelled",
+          "[actor][mailbox][anywhere]") {
   const manta::runtime rt(test::workers(3));
-  const auto m = std::make_shared<meters>();
-  const auto began = std::make_shared<test::gate>();
-  const auto a = manta::spawn<crew>.with({.mailbox_cap = 1})(m);
-  const auto running = manta::remote<&crew::until_stopped>(a, began);
+  const own_meters m;
+  const auto a = manta::spawn<crew>.with({.mailbox_cap = 1})();
+  const auto running = manta::remote<&crew::until_stopped>(a);
   REQUIRE(began->wait());
   const auto waiting = manta::remote<&crew::one>(a);
   const manta::call_options soon{.timeout = std::chrono::milliseconds(10)};
@@ -360,13 +382,12 @@ TEST_CASE("who waits for a place has a time limit, and can be cancelled", "[acto
   manta::remote<&crew::one>(a).get(test::patience);  // the places are right still
 }
 
-TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mailbox]") {
+TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mailbox][anywhere]") {
   std::atomic<int> lost{0};
   const manta::runtime rt(test::two_workers());
-  const auto m = std::make_shared<meters>();
-  const auto began = std::make_shared<test::gate>();
-  const auto a = manta::spawn<crew>.with({.mailbox_cap = 1})(m);
-  const auto running = manta::remote<&crew::until_stopped>(a, began);
+  const own_meters m;
+  const auto a = manta::spawn<crew>.with({.mailbox_cap = 1})();
+  const auto running = manta::remote<&crew::until_stopped>(a);
   REQUIRE(began->wait());
   const auto waiting = manta::remote<&crew::one>(a);
   std::vector<std::thread> threads;
@@ -384,17 +405,17 @@ TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mai
 
 TEST_CASE("an actor that fills its own mailbox gets a typed error", "[actor][mailbox]") {
   const manta::runtime rt(test::two_workers());
-  const auto m = std::make_shared<meters>();
-  const auto a = manta::spawn<crew>.with({.mailbox_cap = 2})(m);
+  const own_meters m;
+  const auto a = manta::spawn<crew>.with({.mailbox_cap = 2})();
   CHECK(manta::remote<&crew::many_to_self>(a, 2).get(test::patience) == 2);
   CHECK(code_of(manta::remote<&crew::many_to_self>(a, 3)) == manta::errc::self_wait);
 }
 
 TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency]") {
   const manta::runtime rt(test::two_workers());
-  const auto m = std::make_shared<meters>();
-  const auto refused = [&m](manta::actor_options o) {
-    return test::message_of<manta::invalid_argument>([&] { manta::spawn<crew>.with(o)(m); });
+  const own_meters m;
+  const auto refused = [](manta::actor_options o) {
+    return test::message_of<manta::invalid_argument>([&] { manta::spawn<crew>.with(o)(); });
   };
   CHECK_THAT(refused({.max_concurrency = 0}), Contains("max_concurrency: asked 0, allowed 1 to"));
   CHECK_THAT(refused({.max_concurrency = 65537}), Contains("max_concurrency: asked 65537"));
@@ -402,7 +423,7 @@ TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency
   CHECK_THAT(refused({.groups = {{"a", 0}}}), Contains("\"a\"") && Contains("asked 0"));
   CHECK_THAT(refused({.groups = {{"a", 1}, {"a", 2}}}), Contains("twice"));
   CHECK_THAT(refused({.mailbox_cap = std::size_t{1} << 31U}), Contains("mailbox_cap"));
-  const auto a = manta::spawn<crew>(m);
+  const auto a = manta::spawn<crew>();
   CHECK_THROWS_AS(manta::remote<&crew::one>.with({.group = ""})(a), manta::invalid_argument);
 }
 
@@ -410,11 +431,11 @@ namespace {
 
 struct late_self {
   int other(int x) { return x + 1; }
-  int call_self(std::shared_ptr<test::gate> go) {
+  int call_self() {
     static_cast<void>(go->wait());
     return manta::remote<&late_self::other>(manta::this_actor::handle<late_self>(), 4).get();
   }
-  manta::coroutine<int> await_self(std::shared_ptr<test::gate> go) {
+  manta::coroutine<int> await_self() {
     static_cast<void>(go->wait());
     co_return co_await manta::remote<&late_self::other>(manta::this_actor::handle<late_self>(), 5);
   }
@@ -422,14 +443,15 @@ struct late_self {
 
 }  // namespace
 
-TEST_CASE("a method calls its own actor after the last handle went", "[actor][concurrency]") {
+TEST_CASE("a method calls its own actor after the last handle went",
+          "[actor][concurrency][anywhere]") {
   const manta::runtime rt(test::workers(2));
   for (int round = 0; round < 20; ++round) {
     auto a = manta::spawn<late_self>.with({.max_concurrency = 3})();
-    const auto go = std::make_shared<test::gate>();
+    go->shut();
     const auto end = manta::monitor(a);
-    const auto f = manta::remote<&late_self::call_self>(a, go);
-    const auto g = manta::remote<&late_self::await_self>(a, go);
+    const auto f = manta::remote<&late_self::call_self>(a);
+    const auto g = manta::remote<&late_self::await_self>(a);
     a = {};
     go->open();
     CHECK(f.get(test::patience) == 5);
@@ -443,8 +465,8 @@ namespace {
 struct canceller {
   using calls = std::vector<manta::future<int>>;
   // Leaves as many entries in its worker's queue as make it look for stale ones.
-  int cancel_and_sweep(std::shared_ptr<test::gate> go, std::shared_ptr<calls> queued) {
-    static_cast<void>(go->wait());
+  int cancel_and_sweep(std::shared_ptr<test::gate> starts, std::shared_ptr<calls> queued) {
+    static_cast<void>(starts->wait());
     for (const auto& f : *queued) manta::cancel(f);
     std::vector<manta::future<int>> many;
     for (int i = 0; i < 80; ++i) many.push_back(manta::async([i] { return i; }));
@@ -463,14 +485,14 @@ TEST_CASE("cancelled calls that have a lane leave it", "[actor][concurrency]") {
   const auto end = manta::monitor(a);
   const auto kept = std::make_shared<int>(1);
   const auto ready = std::make_shared<test::gate>();
-  const auto go = std::make_shared<test::gate>();
+  const auto starts = std::make_shared<test::gate>();
   // The only worker begins when all three are there: then each has a lane in its queue.
   const auto held = manta::async([ready] { return ready->wait() ? 1 : 0; });
   const auto queued = std::make_shared<canceller::calls>();
-  const auto sum = manta::remote<&canceller::cancel_and_sweep>(a, go, queued);
+  const auto sum = manta::remote<&canceller::cancel_and_sweep>(a, starts, queued);
   for (int i = 0; i < 2; ++i) queued->push_back(manta::remote<&canceller::never>(a, kept));
   ready->open();
-  go->open();
+  starts->open();
   CHECK(sum.get(test::patience) == 79 * 40);
   a = {};
   CHECK(end.get(test::patience).reason == manta::end_reason::ended);
@@ -482,3 +504,5 @@ TEST_CASE("cancelled calls that have a lane leave it", "[actor][concurrency]") {
   CHECK(kept.use_count() == 1);
   CHECK(held.get() == 1);
 }
+
+}  // namespace concurrency_test

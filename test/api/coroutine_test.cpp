@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -18,12 +17,12 @@ namespace coroutine_test {
 namespace {
 
 using namespace std::chrono_literals;
-using test::are_suspended;
+using test::are_waiting;
 using test::eventually;
 using test::held_future;
-using test::open_now;
 using test::tracked;
-using test::wait_for_gate;
+using test::wait_for_held_gate;
+using test::waits_here;
 
 int twice(int x) { return 2 * x; }
 int fail(int x) { throw std::runtime_error("bad " + std::to_string(x)); }
@@ -57,10 +56,16 @@ manta::coroutine<int> depth(int n) {
   co_return 1 + co_await depth(n - 1);
 }
 manta::coroutine<int> depth_then_wait(int n, manta::future<int> last) {
-  if (n == 0) co_return co_await last;
+  if (n == 0) {
+    const waits_here here;
+    co_return co_await last;
+  }
   co_return 1 + co_await depth_then_wait(n - 1, std::move(last));
 }
-manta::coroutine<int> wait_for(manta::future<int> f) { co_return co_await f; }
+manta::coroutine<int> wait_for(manta::future<int> f) {
+  const waits_here here;
+  co_return co_await f;
+}
 manta::coroutine<> no_value() { co_await manta::remote<nothing>(); }
 
 }  // namespace
@@ -84,14 +89,14 @@ TEST_CASE("coroutines call themselves and each other", "[coroutine][anywhere]") 
   }
 }
 
-TEST_CASE("coroutines await one another 100,000 deep without stack", "[coroutine]") {
+TEST_CASE("coroutines await one another 100,000 deep without stack", "[coroutine][anywhere]") {
   // Each frame resumed by another would need stack for all of them, here and when they are
   // destroyed.
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<depth>(100000).get() == 100000);
   held_future last(5);
   const auto waiting = manta::remote<depth_then_wait>(100000, last.future);
-  CHECK(are_suspended(1));
+  CHECK(are_waiting(1));
   last.gate.open();
   CHECK(waiting.get() == 100005);
 }
@@ -238,7 +243,10 @@ manta::coroutine<child_names> name_children(manta::future<int> late) {
     note(names, child);
     co_await child;
   }
-  co_await late;
+  {
+    const waits_here here;
+    co_await late;
+  }
   co_await nested_call(&names, 1);
   co_await late;
   note(names, manta::remote<twice>(9));
@@ -257,12 +265,12 @@ manta::coroutine<> push_many(manta::actor<recorder> to, int n) {
 }
 }  // namespace
 
-TEST_CASE("a coroutine stays the same caller across suspensions", "[coroutine]") {
+TEST_CASE("a coroutine stays the same caller across suspensions", "[coroutine][anywhere]") {
   // A context that is lost at a suspension would number children from 0 again.
   const manta::runtime rt(test::two_workers());
   held_future late(1);
   const auto f = manta::remote<name_children>(late.future);
-  CHECK(are_suspended(1));
+  CHECK(are_waiting(1));
   late.gate.open();
   const child_names& names = f.get();
   const manta::exec::job* const j = manta::detail::access::job(f);
@@ -327,103 +335,112 @@ TEST_CASE("a vector of futures is awaited as a whole", "[coroutine][anywhere]") 
   CHECK(manta::remote<gathers_failure>(never.future).get() == "bad 2");
 }
 
-TEST_CASE("10,000 coroutines wait at once without threads", "[coroutine]") {
+TEST_CASE("10,000 coroutines wait at once without threads", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr std::size_t n = 10000;
   std::vector<manta::future<int>> waiting;
   held_future held(3);
   for (std::size_t i = 0; i < n; ++i) waiting.push_back(manta::remote<wait_for>(held.future));
-  CHECK(are_suspended(n));
-  CHECK(manta::exec::executor::global().threads() <= 4);
+  CHECK(are_waiting(n));
+  if (!test::in_processes()) CHECK(manta::exec::executor::global().threads() <= 4);
   held.gate.open();
   for (const auto& f : waiting) REQUIRE(f.get() == 3);
   waiting.clear();
-  CHECK(are_suspended(0));
+  CHECK(are_waiting(0));
 }
 
 namespace {
-std::mutex log_mutex;
-std::vector<std::string> log_lines;
-void log_line(std::string line) {
-  const std::lock_guard lock(log_mutex);
-  log_lines.push_back(std::move(line));
+enum mark : int {
+  parameter = 1,
+  inner_parameter,
+  first_local,
+  second_local,
+  inner_local,
+  dependent,
+  unused
+};
+test::everywhere<test::journal> ends;
+std::vector<int> take_ends() {
+  const std::vector<int> all = ends->entries();
+  ends->clear();
+  return all;
 }
-std::vector<std::string> take_log() {
-  const std::lock_guard lock(log_mutex);
-  return std::exchange(log_lines, {});
-}
+// Writes its end down, once it was told to: not that of what only carried it where it is used.
 struct noisy {
-  std::string name;
+  int what = 0;
+  bool is_told = false;
   noisy() = default;
-  explicit noisy(std::string n) : name(std::move(n)) {}
-  noisy(noisy&& other) noexcept : name(std::exchange(other.name, {})) {}
+  explicit noisy(mark m, bool told = false) : what(m), is_told(told) {}
+  noisy(noisy&& other) noexcept : what(other.what), is_told(std::exchange(other.is_told, false)) {}
   ~noisy() {
-    if (!name.empty()) log_line("~" + name);
+    if (is_told) ends->add(what);
   }
   template <class Archive>
   void serialize(Archive& ar) {
-    ar(name);
+    ar(what);
   }
 };
-manta::coroutine<int> inner(noisy /*parameter*/, manta::future<int> f) {
-  const noisy local("inner local");
+manta::coroutine<int> inner(noisy given, manta::future<int> f) {
+  given.is_told = true;
+  const noisy local(inner_local, true);
+  const waits_here here;
   co_return co_await f;
 }
-manta::coroutine<int> outer(noisy /*parameter*/, manta::future<int> f) {
-  const noisy first("first local");
-  const noisy second("second local");
-  co_return co_await inner(noisy("inner parameter"), f);
+manta::coroutine<int> outer(noisy given, manta::future<int> f) {
+  given.is_told = true;
+  const noisy first(first_local, true);
+  const noisy second(second_local, true);
+  co_return co_await inner(noisy(inner_parameter), f);
 }
-void after(int /*x*/) { log_line("dependent"); }
-const std::vector<std::string> expected_order = {"~inner local", "~inner parameter",
-                                                 "~second local", "~first local", "~parameter"};
+void after(int /*x*/) { ends->add(dependent); }
+const std::vector<int> expected_order = {inner_local, inner_parameter, second_local, first_local,
+                                         parameter};
 }  // namespace
 
-TEST_CASE("locals and parameters are gone before the future is ready", "[coroutine]") {
+TEST_CASE("locals and parameters are gone before the future is ready", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  take_log();
+  ends->clear();
   held_future held(1);
-  const auto done = manta::remote<after>(manta::remote<outer>(noisy("parameter"), held.future));
-  CHECK(are_suspended(1));
-  take_log();  // where arguments go through bytes one was logged
+  const auto done = manta::remote<after>(manta::remote<outer>(noisy(parameter), held.future));
+  CHECK(are_waiting(1));
   held.gate.open();
   done.get();
-  std::vector<std::string> lines = take_log();
-  REQUIRE(!lines.empty());
-  CHECK(lines.back() == "dependent");
-  lines.pop_back();
-  CHECK(lines == expected_order);
+  std::vector<int> marks = take_ends();
+  REQUIRE(!marks.empty());
+  CHECK(marks.back() == dependent);
+  marks.pop_back();
+  CHECK(marks == expected_order);
 }
 
 TEST_CASE("the end of the runtime destroys what is suspended, in order", "[coroutine]") {
-  take_log();
+  ends->clear();
   manta::future<int> f;
   manta::future<int> deep;
-  test::scoped_gate gate;
-  open_now = &gate;
+  test::held_gate->shut();
+  const test::opens_at_end leaves(*test::held_gate);
   std::thread late;
   {
     const manta::runtime rt(test::two_workers());
-    const auto blocked = manta::remote<wait_for_gate>(1);
-    f = manta::remote<outer>(noisy("parameter"), blocked);
+    const auto blocked = manta::remote<wait_for_held_gate>(1);
+    f = manta::remote<outer>(noisy(parameter), blocked);
     deep = manta::remote<depth_then_wait>(100000, blocked);
-    CHECK(are_suspended(2));
-    take_log();  // where arguments go through bytes one was logged
+    CHECK(are_waiting(2));
     // The end lets the blocked task finish, which does so only when the coroutines are gone.
-    late = std::thread([&gate] {
-      static_cast<void>(are_suspended(0));
-      gate.open();
+    late = std::thread([] {
+      static_cast<void>(are_waiting(0));
+      test::held_gate->open();
     });
   }
   late.join();
   CHECK(manta::exec::suspended_coroutines() == 0);
   CHECK_THROWS_AS(f.get(), manta::cancelled);
   CHECK_THROWS_AS(deep.get(), manta::cancelled);
-  CHECK(take_log() == expected_order);
+  CHECK(take_ends() == expected_order);
 }
 
 namespace {
 manta::coroutine<int> waits_for_coroutine(manta::future<int> f) {
+  const waits_here here;
   co_return co_await manta::remote<wait_for>(f);
 }
 int blocks_for(manta::future<int> f) { return f.get(); }
@@ -432,23 +449,23 @@ int blocks_for(manta::future<int> f) { return f.get(); }
 TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine]") {
   // A worker blocked in get would never be joined, a thread of the program never come back.
   manta::future<int> f;
-  test::scoped_gate gate;
-  open_now = &gate;
+  test::held_gate->shut();
+  const test::opens_at_end leaves(*test::held_gate);
   std::thread driver;
   std::atomic<bool> was_cancelled{false};
   {
     const manta::runtime rt(test::two_workers());
-    const auto blocked = manta::remote<wait_for_gate>(1);
+    const auto blocked = manta::remote<wait_for_held_gate>(1);
     const auto suspended = manta::remote<waits_for_coroutine>(blocked);
     f = manta::remote<blocks_for>(suspended);
-    CHECK(are_suspended(2));
+    CHECK(are_waiting(2));
     driver = std::thread([&, suspended] {
       try {
         suspended.get();
       } catch (const manta::cancelled&) {
         was_cancelled = true;
       }
-      gate.open();
+      test::held_gate->open();
     });
   }
   driver.join();
@@ -471,14 +488,14 @@ TEST_CASE("lambdas, options and futures as arguments work as for plain tasks",
 }
 
 TEST_CASE("a coroutine that is made and never run is destroyed", "[coroutine]") {
-  take_log();
+  ends->clear();
   {
-    manta::coroutine<int> made = inner(noisy("unused"), manta::future<int>());
+    manta::coroutine<int> made = inner(noisy(unused, true), manta::future<int>());
     CHECK(made.valid());
     const manta::coroutine<int> moved = std::move(made);
     CHECK(!made.valid());
   }
-  CHECK(take_log() == std::vector<std::string>{"~unused"});
+  CHECK(take_ends() == std::vector<int>{unused});
 }
 
 TEST_CASE("many threads call coroutines at once", "[coroutine][anywhere]") {
@@ -497,7 +514,7 @@ TEST_CASE("many threads call coroutines at once", "[coroutine][anywhere]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the captures of a coroutine lambda live until it has ended", "[coroutine]") {
+TEST_CASE("the captures of a coroutine lambda live until it has ended", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   held_future later(5);
   const int tracked_before = tracked::alive;
@@ -516,7 +533,7 @@ TEST_CASE("the captures of a coroutine lambda live until it has ended", "[corout
         co_await gate;
         throw std::runtime_error(text);
       });
-  REQUIRE(are_suspended(3));
+  REQUIRE(test::are_suspended(3));
   later.gate.open();
   CHECK(std::move(f).get() == 13);
   CHECK(*std::move(moved).get() == 3);
@@ -544,7 +561,7 @@ TEST_CASE("a suspended coroutine lambda that is cancelled or ended drops its cap
     };
     auto cancelled = wait_with();
     ended = wait_with();
-    REQUIRE(are_suspended(2));
+    REQUIRE(test::are_suspended(2));
     CHECK(tracked::alive == tracked_before + 2);
     CHECK(manta::cancel(cancelled));
     CHECK_THROWS_AS(cancelled.get(), manta::cancelled);
@@ -556,7 +573,7 @@ TEST_CASE("a suspended coroutine lambda that is cancelled or ended drops its cap
 }
 
 TEST_CASE("on_ready's coroutine has its captures and its future until it has ended",
-          "[coroutine]") {
+          "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   held_future later(5);
   auto first = manta::async([] { return std::vector<int>(1000, 2); });
@@ -567,7 +584,7 @@ TEST_CASE("on_ready's coroutine has its captures and its future until it has end
                         const int more = co_await gate;
                         co_return ended.get().at(999) + v.at(999) + more;
                       });
-  REQUIRE(are_suspended(1));
+  REQUIRE(test::are_suspended(1));
   first = {};
   later.gate.open();
   CHECK(second.get() == 14);

@@ -14,14 +14,26 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using test::scoped_gate;
-
+// What the tasks of one case share with it.
 struct board {
-  scoped_gate entered;
-  scoped_gate release;
+  test::common_gate entered;
+  test::common_gate release;
   std::atomic<int> ran{0};
 };
-board* shown = nullptr;
+test::everywhere<board> shown;
+
+// The board of one case: as new when it begins, and nobody is held there when it ends.
+struct own_board {
+  own_board() {
+    shown->entered.shut();
+    shown->release.shut();
+    shown->ran = 0;
+  }
+  own_board(const own_board&) = delete;
+  own_board& operator=(const own_board&) = delete;
+  ~own_board() { shown->release.open(); }
+  board* operator->() const { return &*shown; }
+};
 
 int hold(int x) {
   shown->entered.open();
@@ -54,9 +66,9 @@ manta::future<bool> delegates() { return manta::remote<stops>(1); }
 
 struct worker {
   int calls = 0;
-  int hold() {
-    shown->entered.open();
+  int hold_until_told() {
     shown->release.wait();
+    wait_for_stop();
     return ++calls;
   }
   int add() { return ++calls; }
@@ -71,33 +83,33 @@ manta::errc code_of(const manta::future<T>& f) {
 }  // namespace
 
 TEST_CASE("queued work ends at its deadline while the workers are busy, and never runs",
-          "[deadline]") {
-  board b;
-  shown = &b;
+          "[deadline][anywhere]") {
+  const own_board b;
   const manta::runtime rt(test::workers(1));
   const auto held = manta::remote<hold>(1);
-  REQUIRE(b.entered.wait());
+  REQUIRE(b->entered.wait());
   const auto late = manta::remote<count_run>.with({.timeout = 5ms, .name = "late one"})(2);
   const auto dependent = manta::remote<count_run>(late);
   CHECK(code_of(late) == manta::errc::timed_out);
   CHECK(test::message_of<manta::timed_out>([&late] { late.get(); }).find("late one") !=
         std::string::npos);
-  b.release.open();
+  b->release.open();
   CHECK(held.get() == 1);
   CHECK(code_of(dependent) == manta::errc::timed_out);
-  CHECK(b.ran == 0);
+  CHECK(b->ran == 0);
 }
 
-TEST_CASE("running work's future ends at the deadline; the result is dropped", "[deadline]") {
-  board b;
-  shown = &b;
+TEST_CASE("running work's future ends at the deadline; the result is dropped",
+          "[deadline][anywhere]") {
+  const own_board b;
   const int before = test::tracked::alive;
   {
     const manta::runtime rt(test::two_workers());
+    CHECK(manta::remote<count_run>(1).get() == 1);  // somebody is there to begin it
     const auto f = manta::remote<hold_tracked>.with({.timeout = 5ms})();
     CHECK(code_of(f) == manta::errc::timed_out);
     CHECK(code_of(f) == manta::errc::timed_out);
-    b.release.open();
+    b->release.open();
   }
   CHECK(test::tracked::alive == before);
 }
@@ -112,9 +124,8 @@ TEST_CASE("work that throws after its deadline does not touch its future", "[dea
   }
 }
 
-TEST_CASE("work that ends in time is not touched by its deadline", "[deadline]") {
-  board b;
-  shown = &b;
+TEST_CASE("work that ends in time is not touched by its deadline", "[deadline][anywhere]") {
+  const own_board b;
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> futures;
   for (int i = 0; i < 2000; ++i) {
@@ -123,12 +134,11 @@ TEST_CASE("work that ends in time is not touched by its deadline", "[deadline]")
   int sum = 0;
   for (const auto& f : futures) sum += f.get();
   CHECK(sum == 1999000);
-  CHECK(b.ran == 2000);
+  CHECK(b->ran == 2000);
 }
 
 TEST_CASE("deadlines that pass just when work ends leave one outcome", "[deadline][anywhere]") {
-  board b;
-  shown = &b;
+  const own_board b;
   const manta::runtime rt(test::two_workers());
   int odd = 0;
   for (int i = 0; i < 500; ++i) {
@@ -143,21 +153,19 @@ TEST_CASE("deadlines that pass just when work ends leave one outcome", "[deadlin
   CHECK(odd == 0);
 }
 
-TEST_CASE("what waits for an argument ends at its deadline", "[deadline]") {
-  board b;
-  shown = &b;
+TEST_CASE("what waits for an argument ends at its deadline", "[deadline][anywhere]") {
+  const own_board b;
   const manta::runtime rt(test::two_workers());
   const auto held = manta::remote<hold>(1);
   const auto f = manta::remote<count_run>.with({.timeout = 5ms})(held);
   CHECK(code_of(f) == manta::errc::timed_out);
-  b.release.open();
+  b->release.open();
   CHECK(held.get() == 1);
-  CHECK(b.ran == 0);
+  CHECK(b->ran == 0);
 }
 
 TEST_CASE("a task hands its deadline on to what it calls", "[deadline][anywhere]") {
-  board b;
-  shown = &b;
+  const own_board b;
   const manta::runtime rt(test::two_workers());
   constexpr auto outer = [](int x) {
     const bool has_own = manta::this_task::deadline().has_value();
@@ -170,9 +178,9 @@ TEST_CASE("a task hands its deadline on to what it calls", "[deadline][anywhere]
   CHECK(code_of(g) == manta::errc::timed_out);
 }
 
-TEST_CASE("a scope gives its deadline to the calls in it and takes it back", "[deadline]") {
-  board b;
-  shown = &b;
+TEST_CASE("a scope gives its deadline to the calls in it and takes it back",
+          "[deadline][anywhere]") {
+  const own_board b;
   const manta::runtime rt(test::two_workers());
   const auto held = manta::remote<hold>(1);
   manta::future<int> inside;
@@ -192,7 +200,7 @@ TEST_CASE("a scope gives its deadline to the calls in it and takes it back", "[d
   }
   CHECK_FALSE(manta::this_task::deadline());
   CHECK(code_of(inside) == manta::errc::timed_out);
-  b.release.open();
+  b->release.open();
   CHECK(held.get() == 1);
   CHECK_THROWS_AS(manta::deadline_scope(0ms), manta::invalid_argument);
 }
@@ -212,8 +220,7 @@ manta::coroutine<bool> scope_over_await(int x) {
 
 TEST_CASE("a scope in a coroutine ends where it ends, though it was suspended in it",
           "[deadline][coroutine][anywhere]") {
-  board b;
-  shown = &b;
+  const own_board b;
   const manta::runtime rt(test::workers(1));
   std::vector<manta::future<bool>> all;
   for (int i = 1; i <= 50; ++i) all.push_back(manta::remote<scope_over_await>(i));
@@ -221,16 +228,15 @@ TEST_CASE("a scope in a coroutine ends where it ends, though it was suspended in
 }
 
 TEST_CASE("calls of an actor end at their deadline, queued or running; the actor goes on",
-          "[deadline]") {
-  board b;
-  shown = &b;
+          "[deadline][anywhere]") {
+  const own_board b;
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<worker>();
-  const auto running = manta::remote<&worker::hold>.with({.timeout = 20ms})(a);
-  const auto queued = manta::remote<&worker::add>.with({.timeout = 20ms})(a);
+  const auto running = manta::remote<&worker::hold_until_told>.with({.timeout = 100ms})(a);
+  const auto queued = manta::remote<&worker::add>.with({.timeout = 10ms})(a);  // it is told first
   CHECK(code_of(running) == manta::errc::timed_out);
   CHECK(code_of(queued) == manta::errc::timed_out);
-  b.release.open();
+  b->release.open();
   CHECK(manta::remote<&worker::add>(a).get() == 2);  // hold ran to its end, the queued add never
 }
 

@@ -15,12 +15,12 @@ namespace {
 using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
 
-std::atomic<int> made{0};
+test::everywhere<std::atomic<int>> made;
 
 struct room {
   int n = 0;
-  room() { ++made; }
-  explicit room(int start) : n(start) { ++made; }
+  room() { ++*made; }
+  explicit room(int start) : n(start) { ++*made; }
   int add(int x) { return n += x; }
   [[noreturn]] int fail() { throw std::runtime_error("no"); }
 };
@@ -61,9 +61,9 @@ TEST_CASE("a named actor is found by its name and namespace", "[actor][name][any
   CHECK(manta::remote<look>().get(test::patience) == 2);
 }
 
-TEST_CASE("a name is taken while its actor lives", "[actor][name]") {
+TEST_CASE("a name is taken while its actor lives", "[actor][name][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  made = 0;
+  *made = 0;
   const auto a = manta::spawn<room>.with({.name = "x", .name_space = "s"})();
   CHECK_THROWS_AS((manta::spawn<room>.with({.name = "x", .name_space = "s"})()), manta::name_taken);
   CHECK_THROWS_WITH((manta::spawn<other>.with({.name = "x", .name_space = "s"})()),
@@ -71,7 +71,7 @@ TEST_CASE("a name is taken while its actor lives", "[actor][name]") {
   const auto b = manta::spawn<room>.with({.name = "x", .name_space = "t"})();
   CHECK(manta::remote<&room::add>(a, 1).get() == 1);
   CHECK(manta::remote<&room::add>(b, 1).get() == 1);
-  CHECK(made == 2);
+  CHECK(*made == 2);
   CHECK_THROWS_WITH(manta::remote<&room::fail>(a).get(), Contains("fail"));
 }
 
@@ -110,14 +110,14 @@ TEST_CASE("a name does not outlive the runtime", "[actor][name][anywhere]") {
 }
 
 TEST_CASE("get_if_exists gives the living actor, and makes one when there is none",
-          "[actor][name]") {
+          "[actor][name][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  made = 0;
+  *made = 0;
   const auto a = manta::spawn<room>.with({.name = "x", .get_if_exists = true})(1);
   const auto b = manta::spawn<room>.with({.name = "x", .get_if_exists = true})(100);
   CHECK(a == b);
   CHECK(manta::remote<&room::add>(b, 1).get() == 2);
-  CHECK(made == 1);
+  CHECK(*made == 1);
 }
 
 TEST_CASE("a name with another type says both types", "[actor][name][anywhere]") {
@@ -130,12 +130,12 @@ TEST_CASE("a name with another type says both types", "[actor][name][anywhere]")
   CHECK(manta::remote<&room::add>(a, 1).get() == 1);
 }
 
-TEST_CASE("many threads that get or make one name get one actor", "[actor][name]") {
+TEST_CASE("many threads that get or make one name get one actor", "[actor][name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   constexpr int rounds = test::is_sanitized ? 50 : 500;
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {
-    made = 0;
+    *made = 0;
     test::gate start(4);
     std::vector<manta::actor<room>> got(4);
     std::atomic<int> refused{0};
@@ -156,7 +156,7 @@ TEST_CASE("many threads that get or make one name get one actor", "[actor][name]
     for (const auto& a : got) wrong += a == got[0] ? 0 : 1;
     wrong += manta::remote<&room::add>(got[0], 1).get() == 1 ? 0 : 1;
     wrong += refused == 4 ? 0 : 1;
-    wrong += made == 1 ? 0 : 1;
+    wrong += *made == 1 ? 0 : 1;
   }
   CHECK(wrong == 0);
 }

@@ -35,6 +35,12 @@ std::vector<bool> make_flags(int n) {
 }
 int add(int a, int b) { return a + b; }
 
+test::everywhere<test::common_gate> go_on;
+std::pair<int, int> late_numbers() {
+  go_on->wait();
+  return {20, 22};
+}
+
 // Copying it throws; its values are told apart by a move.
 struct fragile {
   int value = 0;
@@ -60,16 +66,14 @@ TEST_CASE("the parts of a tuple, pair and array arrive as futures", "[split][any
 
 TEST_CASE("split does not block, and its parts are arguments at once", "[split][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  test::scoped_gate go;
-  auto source = manta::async([&go] {
-    go.wait();
-    return std::pair(20, 22);
-  });
+  go_on->shut();
+  const test::opens_at_end leaves(*go_on);
+  auto source = manta::remote<late_numbers>();
   const auto [a, b] = manta::split(source);
   CHECK_FALSE(a.is_ready());
   const auto sum = manta::remote<add>(a, b);
   CHECK_THROWS_AS(a.get(0s), manta::timed_out);
-  go.open();
+  go_on->open();
   CHECK(sum.get(test::patience) == 42);
   // The source is there still, since a handle to it was kept.
   CHECK(source.get() == std::pair(20, 22));
@@ -160,11 +164,11 @@ TEST_CASE("parts end when the runtime does", "[split]") {
   manta::future<int> part;
   {
     const manta::runtime rt(test::workers(1));
-    test::scoped_gate go;
-    const auto blocker = manta::async([&go] { go.wait(); });
+    go_on->shut();
+    const auto blocker = manta::remote<late_numbers>();
     const auto source = manta::remote<make_pair>();
     part = manta::split(source).first;
-    go.open();
+    go_on->open();
   }
   REQUIRE(part.is_ready());
   const auto result = part.try_get();
@@ -180,30 +184,32 @@ TEST_CASE("split of a delegated future follows it", "[split][anywhere]") {
 
 namespace {
 
-std::pair<int, int> late_pair(std::shared_ptr<test::gate> go) {
-  go->wait();
+std::pair<int, int> late_pair() {
+  go_on->wait();
   return {1, 2};
 }
 
 }  // namespace
 
-TEST_CASE("a part is nobody's work: it is not cancelled, and has no deadline", "[split][cancel]") {
+TEST_CASE("a part is nobody's work: it is not cancelled, and has no deadline",
+          "[split][cancel][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto first = std::make_shared<test::scoped_gate>();
-  auto [a, b] = manta::split(manta::remote<late_pair>(std::shared_ptr<test::gate>(first)));
+  go_on->shut();
+  const test::opens_at_end leaves(*go_on);
+  auto [a, b] = manta::split(manta::remote<late_pair>());
   CHECK_FALSE(manta::cancel(a));
-  first->open();
+  go_on->open();
   CHECK(a.get(test::patience) == 1);
   CHECK(b.get(test::patience) == 2);
 
-  const auto go = std::make_shared<test::scoped_gate>();
-  const auto source = manta::remote<late_pair>(std::shared_ptr<test::gate>(go));
+  go_on->shut();
+  const auto source = manta::remote<late_pair>();
   const manta::deadline_scope within(std::chrono::milliseconds(5));
   auto [c, d] = manta::split(source);
   // One that does have the deadline tells when it has passed.
-  const auto due = manta::remote<late_pair>(std::shared_ptr<test::gate>(go));
+  const auto due = manta::remote<late_pair>();
   CHECK_THROWS_AS(due.get(test::patience), manta::timed_out);
-  go->open();
+  go_on->open();
   CHECK(c.get(test::patience) == 1);
   CHECK(d.get(test::patience) == 2);
 }

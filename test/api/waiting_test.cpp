@@ -19,6 +19,10 @@ std::unique_ptr<int> make_owned(int x) { return std::make_unique<int>(x); }
 int plus_one(int x) { return x + 1; }
 int with_inner_cores(int x) { return manta::remote<plus_one>.with({.cpus = 2})(x).get(); }
 
+test::everywhere<std::atomic<bool>> inside;
+test::everywhere<std::atomic<bool>> go;
+test::everywhere<std::atomic<bool>> ended;
+
 struct selfish {
   manta::actor<selfish> me;
   void know(manta::actor<selfish> self) { me = std::move(self); }
@@ -28,14 +32,14 @@ struct selfish {
         manta::wait(std::vector{manta::remote<&selfish::value>(me)}, {.count = 1});
     return static_cast<int>(ready.size());
   }
-  manta::future<int> start(std::shared_ptr<std::atomic<bool>> go) {
-    return manta::async([go] {
+  manta::future<int> start() {
+    return manta::async([] {
       while (!*go) std::this_thread::yield();
       return 7;
     });
   }
-  int get_of(const std::vector<manta::future<int>>& f, std::shared_ptr<std::atomic<bool>> go) {
-    std::thread opener([go] { *go = true; });
+  int get_of(const std::vector<manta::future<int>>& f) {
+    std::thread opener([] { *go = true; });
     const int x = f[0].get();
     opener.join();
     return x;
@@ -43,8 +47,9 @@ struct selfish {
 };
 
 struct tells_its_end {
-  std::shared_ptr<std::atomic<bool>> ended;
-  explicit tells_its_end(std::shared_ptr<std::atomic<bool>> e) : ended(std::move(e)) {}
+  tells_its_end() = default;
+  tells_its_end(const tells_its_end&) = delete;
+  tells_its_end& operator=(const tells_its_end&) = delete;
   ~tells_its_end() { *ended = true; }
   int one() { return 1; }
 };
@@ -82,17 +87,18 @@ TEST_CASE("a task that waits for its arguments does not hold the cores it will n
   CHECK(b.get(test::patience) == 3);
 }
 
-TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle]") {
+TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle][anywhere]") {
   std::vector<manta::future<int>> waiting;
   {
     const manta::runtime rt(test::two_workers());
+    CHECK(manta::remote<plus_one>(1).get() == 2);
     for (int i = 0; i < 100; ++i) {
       waiting.push_back(manta::remote<with_inner_cores>.with({.cpus = 2})(i));
     }
   }
-  int ended = 0;
-  for (const auto& f : waiting) ended += f.is_ready() ? 1 : 0;
-  CHECK(ended == 100);
+  int count = 0;
+  for (const auto& f : waiting) count += f.is_ready() ? 1 : 0;
+  CHECK(count == 100);
 }
 
 TEST_CASE("an actor that waits for its own call gets self_wait from wait, too",
@@ -110,7 +116,7 @@ TEST_CASE("an actor that waits for its own call gets self_wait from wait, too",
 
 namespace {
 
-int get_once_known(std::shared_ptr<manta::future<int>> own, std::shared_ptr<std::atomic<bool>> go) {
+int get_once_known(std::shared_ptr<manta::future<int>> own) {
   while (!*go) std::this_thread::yield();
   return own->get();
 }
@@ -119,22 +125,22 @@ int get_once_known(std::shared_ptr<manta::future<int>> own, std::shared_ptr<std:
 TEST_CASE("a task that waits for its own result gets self_wait", "[wait]") {
   const manta::runtime rt(test::two_workers());
   const auto own = std::make_shared<manta::future<int>>();
-  const auto go = std::make_shared<std::atomic<bool>>(false);
-  const auto f = manta::remote<get_once_known>(own, go);
+  *go = false;
+  const auto f = manta::remote<get_once_known>(own);
   *own = f;
   *go = true;
   CHECK_THROWS_AS(f.get(test::patience), manta::self_wait);
   *own = {};
 }
 
-TEST_CASE("an actor may wait for what its earlier call delegated to a task", "[actor]") {
+TEST_CASE("an actor may wait for what its earlier call delegated to a task", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
-  const auto go = std::make_shared<std::atomic<bool>>(false);
-  const auto started = manta::remote<&selfish::start>(a, go);
+  *go = false;
+  const auto started = manta::remote<&selfish::start>(a);
   while (!started.is_ready() && manta::remote<&selfish::value>(a).get() != 7) {
   }
-  const auto answer = manta::remote<&selfish::get_of>(a, std::vector{started, started}, go);
+  const auto answer = manta::remote<&selfish::get_of>(a, std::vector{started, started});
   CHECK(answer.get(test::patience) == 7);
 }
 
@@ -155,18 +161,17 @@ struct where {
 }  // namespace
 
 TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
-  std::atomic<bool> inside{false};
-  std::atomic<bool> go{false};
+  *inside = *go = false;
   const manta::runtime rt(test::workers(1));
   const auto a = manta::spawn<where>();
   const auto b = manta::spawn<where>();
   CHECK(manta::remote<&where::on>(a).get(test::patience) != std::this_thread::get_id());
   CHECK(manta::remote<&where::count>(b).get(test::patience) == 0);
-  const auto busy = manta::async([&] {
-    inside = true;
-    while (!go) std::this_thread::yield();
+  const auto busy = manta::async([] {
+    *inside = true;
+    while (!*go) std::this_thread::yield();
   });
-  REQUIRE(becomes_true(inside));  // the only worker is taken; nobody else can run a call
+  REQUIRE(becomes_true(*inside));  // the only worker is taken; nobody else can run a call
   CHECK(manta::remote<&where::on>(a).get() == std::this_thread::get_id());
   CHECK(manta::remote<&where::on>(a).get() == std::this_thread::get_id());
   // A method's call of another actor, too.
@@ -178,7 +183,7 @@ TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
   CHECK_THROWS_AS(timed.get(1ms), manta::timed_out);
   CHECK(latest.get() == std::this_thread::get_id());
   CHECK(timed.is_ready());
-  go = true;
+  *go = true;
   busy.get();
 }
 
@@ -201,31 +206,31 @@ TEST_CASE("callers that run an actor in turn lose no call", "[actor][wait][anywh
 }
 
 // A thread that manta had never seen counted as one that comes after the end: the actor stayed.
-TEST_CASE("an actor ends when its last handle goes on a thread that is new here", "[actor]") {
+TEST_CASE("an actor ends when its last handle goes on a thread that is new here",
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const auto ended = std::make_shared<std::atomic<bool>>(false);
-  auto last = manta::spawn<tells_its_end>(ended);
+  *ended = false;
+  auto last = manta::spawn<tells_its_end>();
   CHECK(manta::remote<&tells_its_end::one>(last).get() == 1);
   std::thread([handle = std::move(last)]() mutable { handle = {}; }).join();
   CHECK(becomes_true(*ended));
 }
 
-TEST_CASE("a second runtime that is refused changes nothing of the first", "[lifecycle]") {
+TEST_CASE("a second runtime that is refused changes nothing of the first",
+          "[lifecycle][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  static std::atomic<bool> inside{false};
-  static std::atomic<bool> go{false};
-  inside = go = false;
+  *inside = *go = false;
   constexpr auto hold = [](int x) {
-    inside = true;
-    while (!go) std::this_thread::yield();
+    *inside = true;
+    while (!*go) std::this_thread::yield();
     return x;
   };
   const auto first = manta::remote<hold>.with({.cpus = 2})(1);
-  REQUIRE(becomes_true(inside));
+  REQUIRE(becomes_true(*inside));
   CHECK_THROWS_AS(manta::runtime(test::two_workers()), manta::invalid_argument);
   const auto second = manta::remote<plus_one>.with({.cpus = 2})(1);
   CHECK_THROWS_AS(second.get(20ms), manta::timed_out);
-  go = true;
+  *go = true;
   CHECK(second.get(test::patience) == 2);
   CHECK(first.get() == 1);
 }
