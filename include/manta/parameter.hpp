@@ -45,6 +45,11 @@ void write_elements_as([[maybe_unused]] codec::out_archive& out,
     write_elements_as<std::vector<typename span_of_kept<P>::type>, U>(out, values);
   } else if constexpr (!codec::container<P>) {
     node::raise_not_convertible(base::spelled_type<std::vector<U>>(), base::spelled_type<P>());
+  } else if constexpr (std::is_same_v<P, std::vector<U>> && !std::is_copy_constructible_v<U> &&
+                       node::can_travel<U> && !codec::is_bitwise<U>) {
+    const bool before = out.passing(true);
+    codec::write_as_vector<U>(out, values);
+    out.passing(before);
   } else if constexpr (!std::is_convertible_v<const U&, typename P::value_type>) {
     node::raise_not_convertible(base::spelled_type<U>(),
                                 base::spelled_type<typename P::value_type>());

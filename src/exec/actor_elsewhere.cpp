@@ -38,7 +38,8 @@ void construct_elsewhere(actor_core* of, job* construction) noexcept {
     away->construct(of, construction);
     return;
   }
-  construction->fail(cancelled_error(), 1);
+  of->lose_elsewhere(end_reason::runtime_ended, ended_error());
+  construction->fail(ended_error(), 1);
   of->kind().settle(of, construction);
 }
 

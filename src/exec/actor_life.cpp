@@ -383,25 +383,37 @@ void actor_core::come_to_rest(leaving how) noexcept {
   end_life();
 }
 
-// By who runs the actor, when no call runs.
+// True for one: the life ends by it.
+bool actor_core::claim_end() noexcept {
+  phase now = life_.load(std::memory_order_acquire);
+  while (now < phase::over) {
+    if (life_.compare_exchange_weak(now, phase::over, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+// By who runs the actor, when no call runs. Of an actor elsewhere that may be any caller's thread,
+// and the runtime's end comes between.
 void actor_core::end_life() noexcept {
+  bool is_ours = false;
   if (rare_state* const r = rare()) {
     const std::lock_guard lock(r->life_mutex);
-    life_.store(phase::over, std::memory_order_release);
+    is_ours = claim_end();
   } else {
-    life_.store(phase::over, std::memory_order_release);
+    is_ours = claim_end();
   }
   fail_lost(backlog_.exchange(nullptr, std::memory_order_acq_rel));
   job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
   if (newest != idle_mark() && newest != closed_mark()) fail_lost(in_order(newest));
+  if (!is_ours) return;
   fail_held();
   dispose();
 }
 
-// Fails what waited in vain; the core itself is no call.
+// Fails what waited in vain, for the runtime's end if nothing else; the core itself is no call.
 void actor_core::fail_lost(job* list) noexcept {
   const error* const lost = lost_.load(std::memory_order_acquire);
-  static_cast<void>(cancel_mails(list, lost != nullptr ? *lost : error::out_of_memory()));
+  static_cast<void>(cancel_mails(list, lost != nullptr ? *lost : ended_error()));
 }
 
 // Fails the calls that still wait for arguments, into which what they wait for still points: they

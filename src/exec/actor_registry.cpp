@@ -44,7 +44,7 @@ std::size_t actor_core::alive() noexcept {
 // The end of the runtime.
 
 void actor_core::close(const error& reason) noexcept {
-  if (life_.exchange(phase::over, std::memory_order_acq_rel) >= phase::over) return;
+  if (!claim_end()) return;
   job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
   static_cast<void>(cancel_mails(backlog_.exchange(nullptr, std::memory_order_acq_rel), reason));
   if (has_lanes_) static_cast<void>(cancel_mails(rare()->lanes->take_waiting(), reason));

@@ -211,7 +211,7 @@ class worker_pool final : public exec::outside {
   static void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
                          const error& why) noexcept;
   static std::vector<exec::job*> calls_of(tenant& t) noexcept;
-  void close_actors() noexcept;
+  void close_actors(bool asks_to_stop) noexcept;
   void forget_actors() noexcept;
 
   // worker_pool_restart.cpp: deaths of actors' workers

@@ -272,11 +272,16 @@ std::vector<exec::job*> worker_pool::calls_of(tenant& t) noexcept {
   return out;
 }
 
-// The runtime ends: what has not begun is cancelled, what runs ends first.
-void worker_pool::close_actors() noexcept {
+// The runtime ends: what has not begun is cancelled, what runs ends first; unless it is asked to
+// stop, it has all the time.
+void worker_pool::close_actors(bool asks_to_stop) noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& one : all_) {
-    if (one->lives_here != nullptr) order_kill(*one);
+    tenant* const t = one->lives_here.get();
+    if (t == nullptr) continue;
+    const bool is_asked = t->kill_asked != base::time_point{};
+    if (!asks_to_stop && !is_asked) t->kill_asked = base::time_point::max();
+    order_kill(*one);
   }
 }
 

@@ -101,7 +101,7 @@ void worker_pool::close(bool asks_to_stop) noexcept {
     }
   }
   cancel_pending();
-  close_actors();
+  close_actors(asks_to_stop);
   wake_collector();
   exec::parker nap;
   for (int round = 0;; ++round) {

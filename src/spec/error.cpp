@@ -47,6 +47,14 @@ template <class Exception>
   throw Exception(e);
 }
 
+// An object of it must have an exception inside: std::rethrow_if_nested ends the program otherwise.
+class nesting_task_error final : public task_error, public std::nested_exception {
+ public:
+  using task_error::nested_ptr;
+  using task_error::rethrow_nested;
+  using task_error::task_error;
+};
+
 // std::nested_exception captures the exception being handled, so the original is thrown and caught
 // once to be the one.
 [[noreturn]] void throw_task_error(const error& e) {
@@ -55,7 +63,7 @@ template <class Exception>
   try {
     std::rethrow_exception(failure->cause);
   } catch (...) {
-    throw task_error(e);
+    throw nesting_task_error(e);
   }
 }
 
@@ -68,6 +76,11 @@ struct error::body {
   task_failure failure;
   bool has_failure = false;
 };
+
+void task_error::rethrow_nested() const {
+  if (const std::exception_ptr original = nested_ptr()) std::rethrow_exception(original);
+  as_error().raise();
+}
 
 const char* to_string(errc code) noexcept {
   const auto index = static_cast<std::size_t>(code);

@@ -148,8 +148,7 @@ TEST_CASE("an exception whose copy throws gives a typed error and no hang", "[ex
 TEST_CASE("a message of 10 MiB arrives whole", "[exception]") {
   const manta::runtime rt(test::two_workers());
   constexpr std::size_t size = 10U << 20U;
-  constexpr auto fail = []() -> int { throw std::runtime_error(std::string(size, 'm')); };
-  const auto f = manta::remote<fail>();
+  const auto f = manta::async([]() -> int { throw std::runtime_error(std::string(size, 'm')); });
   try {
     f.get();
     FAIL("nothing was thrown");

@@ -282,7 +282,8 @@ TEST_CASE("the end wakes a task that is blocked in get, wait and timed get",
 
 // An actor's turn ends after some hundred calls; at the end of the runtime its next turn never
 // comes, and who waits for a later call must be told all the same.
-TEST_CASE("the end wakes a task that waits for a call far back in a mailbox", "[lifecycle]") {
+TEST_CASE("the end wakes a task that waits for a call far back in a mailbox",
+          "[lifecycle][anywhere]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(2));
   const shut_gates at_end;
   const auto a = manta::spawn<counter>();
@@ -353,7 +354,7 @@ TEST_CASE("calls of an actor whose construction never began are cancelled like a
 }
 
 TEST_CASE("the end waits for an actor whose method is blocked, and destroys the actor",
-          "[lifecycle]") {
+          "[lifecycle][anywhere]") {
   static test::everywhere<std::atomic<int>> living;
   *living = 0;
   struct mortal {

@@ -150,7 +150,8 @@ TEST_CASE("a span of const reads vectors, arrays and the value of a future in pl
   CHECK(manta::remote<sum_span>(plain).get() == 11);
 }
 
-TEST_CASE("order is kept and movable values are moved when futures are gathered", "[value]") {
+TEST_CASE("order is kept and movable values are moved when futures are gathered",
+          "[value][anywhere]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<std::unique_ptr<int>>> parts;
   for (int i = 0; i < 10; ++i) parts.push_back(manta::remote<make_unique_int>(i));

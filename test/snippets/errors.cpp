@@ -30,6 +30,8 @@ TEST_CASE("errors: what a task throws arrives at get, with the original") {
     CHECK(e.node() == "local");
     CHECK(e.attempt() == 0);
     CHECK_THROWS_AS(std::rethrow_if_nested(e), std::out_of_range);
+    // The same, where it may have stayed in another process.
+    if (e.nested_ptr() != nullptr) CHECK_THROWS_AS(e.rethrow_nested(), std::out_of_range);
   }
 }
 

@@ -253,10 +253,16 @@ TEST_CASE("a failure that has no exception any more is raised without one", "[er
   CHECK(e.message() == "f threw T [node n7, attempt 2]");
   bool has_nested = true;
   try {
-    e.raise();
-  } catch (const manta::task_error& caught) {
-    CHECK(caught.attempt() == 2);
-    has_nested = caught.nested_ptr() != nullptr;
+    throw std::logic_error("unrelated");
+  } catch (const std::logic_error&) {
+    try {
+      e.raise();
+    } catch (const manta::task_error& caught) {
+      CHECK(caught.attempt() == 2);
+      has_nested = caught.nested_ptr() != nullptr;
+      std::rethrow_if_nested(caught);  // of a std::nested_exception without one it would end this
+      CHECK_THROWS_AS(caught.rethrow_nested(), manta::task_error);
+    }
   }
   CHECK_FALSE(has_nested);
 }

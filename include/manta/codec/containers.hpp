@@ -246,6 +246,16 @@ struct coder<shape::range, T> {
   }
 };
 
+/// Writes a range of E, or of references to them, as the vector of them.
+template <class E, class Range>
+void write_as_vector(out_archive& out, const Range& values) {
+  static_assert(!is_bitwise<E>);
+  const writing inside(out);
+  out.count(std::size(values));
+  out.charge(std::size(values) * sizeof(E));
+  for (const E& one : values) codec::write(out, one);
+}
+
 /// Containers of nodes: `Put` adds an element to one that is read.
 template <class T>
 struct node_coder {

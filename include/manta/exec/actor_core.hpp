@@ -307,6 +307,7 @@ class MANTA_API actor_core : public job {
   void rejoin(job* current) noexcept;
   void stopped(job* current) noexcept;
   void come_to_rest(leaving how) noexcept;
+  bool claim_end() noexcept;
   void end_life() noexcept;
   void dispose() noexcept;
   void fail_lost(job* list) noexcept;

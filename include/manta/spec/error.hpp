@@ -110,10 +110,16 @@ class MANTA_API exception : public std::runtime_error {
   manta::error error_;
 };
 
-/// A user's exception that arrived at `get`. std::rethrow_if_nested gives the original.
-class MANTA_API task_error : public exception, public std::nested_exception {
+/// A user's exception that arrived at `get`. std::rethrow_if_nested gives the original where there
+/// is one, and does nothing otherwise: an exception that is none of std's stays in the process that
+/// threw it (src/docs/travel.md). What is thrown is a std::nested_exception, too, when it has one.
+class MANTA_API task_error : public exception {
  public:
   using exception::exception;
+  /// The original; null when it stayed in another process.
+  std::exception_ptr nested_ptr() const noexcept { return as_error().failure()->cause; }
+  /// Throws the original, or this failure once more when it has none.
+  [[noreturn]] void rethrow_nested() const;
   /// The type of the exception, demangled; "unknown" when it has none.
   const std::string& type_name() const noexcept { return as_error().failure()->type_name; }
   /// Its what(), or empty.
