@@ -326,23 +326,20 @@ error timed_out_error_of(const job* j, bool has_begun) noexcept {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // One that waits elsewhere: who hears that it has timed out may rely on it that it never begins.
-bool take_back(job* j) noexcept {
+bool take_back(job* j, const error& reason) noexcept {
   const call_extra* const with = j->extra();
   if (j->ops->origin != nullptr || with == nullptr || !with->is_outside) return false;
   outside* const away = elsewhere.load(std::memory_order_acquire);
-  return away != nullptr && away->take_back(j, timed_out_error_of(j, false));
+  return away != nullptr && away->take_back(j, reason);
 }
 
 }  // namespace
 
 void expire_job(job* j) noexcept {
   if (j->is_ready()) return;
-  if (withdraw(j, timed_out_error_of(j, false)) || take_back(j)) return;
+  const error not_begun = timed_out_error_of(j, false);
+  if (withdraw(j, not_begun) || take_back(j, not_begun)) return;
   const job_ref end(j->awaited());
   if (!j->end_late(timed_out_error_of(j, true))) return;
   if (end.get() == j) {

@@ -139,8 +139,9 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
     waits ? held->lend(through) : held->take_back();
   }
   static void lend_cores(flight& f, bool waits, exec::claim_list& through) noexcept {
+    if (f.is_lent == waits) return;  // first: the job is another cache line
     exec::resource_claim* const held = f.job->extra()->claim.get();
-    if (held == nullptr || f.is_lent == waits) return;
+    if (held == nullptr) return;
     f.is_lent = waits;
     waits ? held->lend(through) : held->take_back();
   }

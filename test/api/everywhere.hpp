@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include <linux/futex.h>
@@ -132,6 +133,18 @@ class journal {
   std::atomic<std::size_t> used_{0};
   std::array<std::atomic<int>, 1024> entries_{};
 };
+
+/// Waits, with a deadline, for what other processes bring about; it looks once a millisecond, since
+/// they share numbers with this one and no condition variable. Tasks and the test's thread.
+template <class Claim>
+bool comes_true(Claim&& claim, std::chrono::milliseconds within = std::chrono::seconds(60)) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (!claim()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 /// Opens a gate at the end of a scope, so that a failed assertion does not leave tasks at it.
 class opens_at_end {

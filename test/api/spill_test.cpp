@@ -54,14 +54,8 @@ double sum_of_all(const std::vector<array<double>>& all) {
   for (const auto& one : all) sum += sum_of(one);
   return sum;
 }
-// Tasks may be in other processes.
 bool appears(const std::string& file) {
-  const auto end = std::chrono::steady_clock::now() + test::patience;
-  while (!std::filesystem::exists(file)) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
+  return test::comes_true([&] { return std::filesystem::exists(file); });
 }
 double sum_when_told(const array<double>& a, const std::string& begun, const std::string& told) {
   std::ofstream(begun).put('.');

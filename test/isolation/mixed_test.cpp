@@ -16,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::comes_true;
 using test::isolated;
+using test::mixed;
 using test::pid;
 using test::shared;
 using test::shared_numbers;
@@ -23,15 +24,6 @@ using test::square;
 
 constexpr auto in_process = manta::isolation_mode::processes;
 constexpr auto in_thread = manta::isolation_mode::threads;
-
-// Early, so that tasks find the shared numbers.
-manta::config mixed(int workers = 2) {
-  manta::config c;
-  c.workers = workers;
-  c.isolation = in_thread;
-  c.zygote = manta::zygote_mode::early;
-  return c;
-}
 
 const auto isolated_pid = manta::remote<pid>.with({.isolation = in_process});
 const auto pid_here = manta::remote<pid>.with({.isolation = in_thread});

@@ -61,6 +61,16 @@ inline manta::config isolated(int workers = 2) {
   return c;
 }
 
+/// Tasks run in threads unless they ask for a worker, whose zygote is made early, so that they find
+/// the shared numbers.
+inline manta::config mixed(int workers = 2) {
+  manta::config c;
+  c.workers = workers;
+  c.isolation = manta::isolation_mode::threads;
+  c.zygote = manta::zygote_mode::early;
+  return c;
+}
+
 /// The processes whose parent is `parent`, zombies too.
 inline std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> found;
@@ -85,18 +95,6 @@ inline std::vector<pid_t> children_of(pid_t parent) {
   }
   if (folder != nullptr) closedir(folder);
   return found;
-}
-
-/// Waits, with a deadline, for what other processes bring about; it looks once a millisecond, since
-/// they share numbers with this one and no condition variable. Tasks and the test's thread.
-template <class Claim>
-bool comes_true(Claim&& claim, std::chrono::milliseconds within = patience) {
-  const auto end = std::chrono::steady_clock::now() + within;
-  while (!claim()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 }  // namespace test
