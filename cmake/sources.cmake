@@ -41,6 +41,7 @@ set(manta_sources
   src/exec/actor_life.cpp
   src/exec/actor_registry.cpp
   src/exec/await_telling.cpp
+  src/exec/barrier_core.cpp
   src/exec/block_pool.cpp
   src/exec/call_extra.cpp
   src/exec/cancellation.cpp
@@ -86,6 +87,7 @@ set(manta_sources
   src/node/large_ranges.cpp
   src/node/lent_arrays.cpp
   src/node/memory_use.cpp
+  src/node/named_handles.cpp
   src/node/order_line.cpp
   src/node/output_lines.cpp
   src/node/passed_job.cpp

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/barrier.hpp>
 
-#include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include <manta/exec/executor.hpp>
-#include <manta/exec/linked_list.hpp>
+#include <manta/node/shared_thing.hpp>
 #include <manta/spec/error.hpp>
-
-#include "exec/await_telling.hpp"
 
 namespace manta::inline v0 {
 
@@ -21,60 +18,59 @@ std::size_t check_parties(std::size_t asked) {
                                             static_cast<std::ptrdiff_t>(asked)));
 }
 
-[[noreturn]] void raise_empty() {
+/// Stands for a barrier of another process.
+struct barrier_mirror {
+  barrier_mirror(std::shared_ptr<node::far_link> to, std::size_t parties)
+      : link(std::move(to)), core(parties) {
+    core.stand_for(link->barrier);
+  }
+  std::shared_ptr<node::far_link> link;
+  exec::barrier_core core;
+
+  static std::shared_ptr<void> make(const std::shared_ptr<node::far_link>& link,
+                                    std::uint64_t parties) {
+    const auto made = std::make_shared<barrier_mirror>(link, static_cast<std::size_t>(parties));
+    return std::shared_ptr<exec::barrier_core>(made, &made->core);
+  }
+};
+
+}  // namespace
+
+barrier::barrier(std::size_t parties)
+    : core_(std::make_shared<exec::barrier_core>(check_parties(parties))) {}
+
+exec::barrier_core& barrier::checked() const {
+  if (core_) return *core_;
   raise(errc::invalid_argument,
         "an empty barrier handle was used; it was default-made or moved from; make one with "
         "barrier(parties)");
 }
 
-}  // namespace
-
-struct barrier::state {
-  struct party {
-    exec::thread_waiter told;
-    party* previous = nullptr;
-    party* next = nullptr;
-    bool is_listed = false;
-  };
-  explicit state(std::size_t n) : parties(n) {}
-  const std::size_t parties;
-  std::mutex mutex;
-  std::size_t arrived = 0;
-  std::uint64_t generation = 0;
-  exec::linked_list<party> waiting;
-};
-
-barrier::barrier(std::size_t parties) : state_(std::make_shared<state>(check_parties(parties))) {}
-
 barrier_arrival barrier::arrive_and_wait() const {
-  if (!state_) raise_empty();
-  const std::shared_ptr<state> keep = state_;
-  state& s = *keep;
-  state::party me;
-  barrier_arrival out;
-  {
-    const std::lock_guard lock(s.mutex);
-    out.generation = s.generation;
-    out.is_last = ++s.arrived == s.parties;
-    if (out.is_last) {
-      s.arrived = 0;
-      ++s.generation;
-      while (state::party* const p = s.waiting.pop_front()) p->told.sleep.signal();
-    } else {
-      s.waiting.push_back(&me);
-    }
-  }
-  if (out.is_last || exec::await_telling(me.told, std::nullopt) == exec::awoken::told) return out;
-  const std::lock_guard lock(s.mutex);
-  if (!me.is_listed) return out;
-  s.waiting.remove(&me);
-  --s.arrived;
-  exec::raise_stopped("arrive_and_wait");
+  checked();
+  const std::shared_ptr<exec::barrier_core> keep = core_;
+  exec::barrier_party me;
+  keep->perform(me);
+  return {me.generation, me.is_last};
 }
 
-std::size_t barrier::parties() const {
-  if (!state_) raise_empty();
-  return state_->parties;
-}
+std::size_t barrier::parties() const { return checked().parties(); }
 
 }  // namespace manta::inline v0
+
+namespace manta::inline v0::codec {
+
+void custom<barrier>::write(out_archive& out, const barrier& b) {
+  node::write_thing<barrier>(
+      out, {.owner = b.core_, .core = b.core_.get(), .kind = spec::reference_kind::barrier},
+      b.valid() ? b.parties() : 0);
+}
+
+barrier custom<barrier>::read(in_archive& in) {
+  barrier out;
+  out.core_ = std::static_pointer_cast<exec::barrier_core>(
+      node::read_thing<barrier>(in, spec::reference_kind::barrier, nullptr, &barrier_mirror::make));
+  return out;
+}
+
+}  // namespace manta::inline v0::codec

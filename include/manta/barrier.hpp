@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <manta/base/export.hpp>
+#include <manta/exec/barrier_core.hpp>
 #include <manta/handles.hpp>
 
 // barrier: nobody goes on before all have come.
@@ -21,7 +22,8 @@ struct barrier_arrival {
 /// A handle to a meeting point of a number of parties, used again and again. Handles are copied
 /// into tasks, actors and other threads. A party that waits lends its core, so there may be more
 /// parties than workers. A party that never comes makes the others wait for ever; a task that waits
-/// gets cancelled, and its arrival taken back, when it is cancelled or its runtime ends.
+/// gets cancelled, and its arrival taken back, when it is cancelled or its runtime ends. That of a
+/// task in an isolated worker that dies is taken back, too.
 ///
 /// Any thread may use a handle and its copies. A default-made handle is empty: anything but
 /// assignment throws invalid_argument.
@@ -33,23 +35,30 @@ class MANTA_API barrier {
   explicit barrier(std::size_t parties);
 
   /// Waits until all parties of this round have arrived. What each did before its arrival is seen
-  /// by all after it. Cost: a lock; a wake for each party that sleeps.
+  /// by all after it. Cost: a lock; a wake for each party that sleeps; from an isolated worker a
+  /// message to its node and back. Throws cancelled; store_full in a worker that waits too often.
   barrier_arrival arrive_and_wait() const;
   /// Number of parties.
   std::size_t parties() const;
   /// Whether this is a handle to a barrier.
-  bool valid() const noexcept { return static_cast<bool>(state_); }
+  bool valid() const noexcept { return static_cast<bool>(core_); }
 
  private:
-  struct state;
-  std::shared_ptr<state> state_;
+  friend struct codec::custom<barrier>;
+  exec::barrier_core& checked() const;
+
+  std::shared_ptr<exec::barrier_core> core_;
 };
 
 }  // namespace manta::inline v0
 
 namespace manta::inline v0::codec {
 
+/// Goes as the same barrier.
 template <>
-struct custom<barrier> : detail::boxed_handle<barrier, spec::reference_kind::barrier> {};
+struct custom<barrier> {
+  static MANTA_API void write(out_archive& out, const barrier& b);
+  static MANTA_API barrier read(in_archive& in);
+};
 
 }  // namespace manta::inline v0::codec

@@ -106,7 +106,7 @@ class permit_source {
   permit_source(const permit_source&) = delete;
   permit_source& operator=(const permit_source&) = delete;
   ~permit_source() {
-    if (is_owed_) of_.core_->release(request_.count);
+    if (is_owed_ && request_.failure == nullptr) of_.core_->release(request_.count);
   }
 
   bool is_ready() noexcept {
@@ -125,6 +125,7 @@ class permit_source {
   }
   permit take() {
     is_owed_ = false;
+    if (request_.failure != nullptr) std::rethrow_exception(request_.failure);
     return permit(of_.core_, request_.count);
   }
 

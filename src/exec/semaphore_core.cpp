@@ -26,14 +26,18 @@ bool semaphore_core::perform(std::size_t count, const base::deadline& deadline) 
   permit_request request;
   request.count = count;
   request.tell = &me;
-  if (enlist(request)) return true;
   awoken how = awoken::told;
-  try {
-    how = await_telling(me, deadline);
-  } catch (...) {
-    if (withdraw(request)) throw;  // else it was told meanwhile
+  if (!enlist(request)) {
+    try {
+      how = await_telling(me, deadline);
+    } catch (...) {
+      if (withdraw(request)) throw;  // else it was told meanwhile
+    }
   }
-  if (how == awoken::told || !withdraw(request)) return true;
+  if (how == awoken::told || !withdraw(request)) {
+    if (request.failure != nullptr) std::rethrow_exception(request.failure);
+    return true;
+  }
   if (how == awoken::stopped) raise_stopped("acquire");
   return false;
 }

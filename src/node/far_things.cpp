@@ -31,18 +31,28 @@ struct far_wish {
   std::uint64_t number = 0;
   exec::wish* want = nullptr;
   exec::permit_request* request = nullptr;
+  exec::barrier_party* party = nullptr;
+
+  exec::waiter* whom() const noexcept {
+    if (want != nullptr) return want->group->tell;
+    return request != nullptr ? request->tell : party->tell;
+  }
 };
 
 }  // namespace
 
 /// One of them. Wishes are looked up by their address; who is told is told under the lock, so that
 /// who takes a wish back knows that it is not being told.
-class far_thing final : public far_link, public exec::far_channel, public exec::far_semaphore {
+class far_thing final : public far_link,
+                        public exec::far_channel,
+                        public exec::far_semaphore,
+                        public exec::far_barrier {
  public:
   far_thing(far_things& in, const base::id& id, const item_ops* items) noexcept
       : in_(in), id_(id), items_(items) {
     channel = this;
     semaphore = this;
+    barrier = this;
   }
   ~far_thing() override {
     {
@@ -74,6 +84,9 @@ class far_thing final : public far_link, public exec::far_channel, public exec::
     return static_cast<std::size_t>(ask_number(thing_op::available, 0).value);
   }
 
+  bool enlist(exec::barrier_party& p) noexcept override;
+  bool withdraw(exec::barrier_party& p) noexcept override { return take_back(&p); }
+
   const base::id& id() const noexcept { return id_; }
   std::atomic<std::uint32_t> times_came{1};  // times the node has sent it, which it has back then
 
@@ -82,7 +95,10 @@ class far_thing final : public far_link, public exec::far_channel, public exec::
   thing_answer ask_number(thing_op op, std::uint64_t value) noexcept;
   void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
   thing_answer read(const wire::result_view& came, void* into) const;
-  void answered(far_wish& one, const wire::result_view& came) noexcept;
+  void answered(far_wish& one, const void* key, const wire::result_view& came) noexcept;
+  bool note_item(exec::wish& w, wish_state state, const std::exception_ptr& why) noexcept;
+  template <class Wish>
+  bool enlist_far(Wish& w, Wish* far_wish::*as, thing_op op, std::uint64_t value) noexcept;
   void begin(const std::shared_ptr<far_wish>& one, const void* key,
              const worker_questions::writer& ask);
   bool take_back(const void* key) noexcept;
@@ -192,7 +208,8 @@ void far_thing::begin(const std::shared_ptr<far_wish>& one, const void* key,
   }
   try {
     in_.asks_.begin(
-        ask, [this, one](const wire::result_view& came) { answered(*one, came); }, &one->number);
+        ask, [this, one, key](const wire::result_view& came) { answered(*one, key, came); },
+        &one->number);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     open_.erase(key);
@@ -222,45 +239,69 @@ bool far_thing::enlist(exec::wish& w) noexcept {
   }
 }
 
-bool far_thing::enlist(exec::permit_request& r) noexcept {
+// As one that is met at once when it could not be asked for.
+template <class Wish>
+bool far_thing::enlist_far(Wish& w, Wish* far_wish::*as, thing_op op,
+                           std::uint64_t value) noexcept {
   try {
     const auto one = std::make_shared<far_wish>();
-    one->request = &r;
-    begin(one, &r, question(thing_op::acquire, r.count, nullptr));
+    (*one).*as = &w;
+    begin(one, &w, question(op, value, nullptr));
     return false;
   } catch (...) {
-    std::terminate();  // there is no memory to ask, and nobody to be told
+    w.failure = std::current_exception();
+    return true;
   }
 }
 
-// By who found the answer in the ring.
-void far_thing::answered(far_wish& one, const wire::result_view& came) noexcept {
+bool far_thing::enlist(exec::permit_request& r) noexcept {
+  return enlist_far(r, &far_wish::request, thing_op::acquire, r.count);
+}
+
+bool far_thing::enlist(exec::barrier_party& p) noexcept {
+  return enlist_far(p, &far_wish::party, thing_op::arrive, 0);
+}
+
+// Whether its group is told.
+bool far_thing::note_item(exec::wish& w, wish_state state, const std::exception_ptr& why) noexcept {
+  if (state == wish_state::closed) {
+    w.state = state;
+    return w.group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && w.group->claim();
+  }
+  if (state != wish_state::met) return false;
+  const bool is_told = w.group->claim();
+  // Else another case of its select has happened.
+  if (!is_told && !w.is_send && !why) tell(thing_op::restore, 0, w.value);
+  if (is_told) w.failure = why;
+  if (is_told) w.state = state;
+  return is_told;
+}
+
+// By who found the answer in the ring. `key`: what it is listed by.
+void far_thing::answered(far_wish& one, const void* key, const wire::result_view& came) noexcept {
   exec::wish* const w = one.want;
   std::exception_ptr why;
-  wish_state state = wish_state::met;
+  thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
   try {
-    state =
-        static_cast<wish_state>(read(came, w != nullptr && !w->is_send ? w->value : nullptr).state);
+    said = read(came, w != nullptr && !w->is_send ? w->value : nullptr);
   } catch (...) {
     why = std::current_exception();
   }
-  bool is_told = w == nullptr;
-  if (w != nullptr && state == wish_state::closed) {
-    is_told = w->group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && w->group->claim();
-    w->state = state;
-  } else if (w != nullptr && state == wish_state::met) {
-    is_told = w->group->claim();
-    // Else another case of its select has happened.
-    if (!is_told && !w->is_send && !why) tell(thing_op::restore, 0, w->value);
-    if (is_told) w->failure = why;
-    if (is_told) w->state = state;
+  const auto state = static_cast<wish_state>(said.state);
+  bool is_told = state == wish_state::met;
+  if (w != nullptr) is_told = note_item(*w, state, why);
+  if (is_told && one.request != nullptr) one.request->failure = why;
+  if (is_told && one.party != nullptr) {
+    one.party->failure = why;
+    one.party->generation = said.value / 2;
+    one.party->is_last = said.value % 2 != 0;
   }
   {
     const std::lock_guard lock(mutex_);
-    open_.erase(w != nullptr ? static_cast<const void*>(w) : one.request);
+    open_.erase(key);
     one.was_withdrawn = state == wish_state::open;
-    exec::waiter* const whom = w != nullptr ? w->group->tell : one.request->tell;
-    if (is_told && state != wish_state::open) whom->fire(whom);
+    exec::waiter* const whom = one.whom();
+    if (is_told) whom->fire(whom);
   }
   one.answered.signal();
 }
@@ -288,6 +329,11 @@ void far_thing::restore(void* box) noexcept { tell(thing_op::restore, 0, box); }
 // ---- all of them
 
 base::id id_of_far(const shared_thing& of) noexcept {
+  if (of.kind == spec::reference_kind::barrier) {
+    const auto* const core = static_cast<exec::barrier_core*>(of.core);
+    const auto* const far = static_cast<far_thing*>(core->stands_for());
+    return far != nullptr ? far->id() : base::id{};
+  }
   if (of.kind == spec::reference_kind::semaphore) {
     const auto* const core = static_cast<exec::semaphore_core*>(of.core);
     const auto* const far = static_cast<far_thing*>(core->stands_for());

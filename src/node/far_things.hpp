@@ -11,8 +11,8 @@
 
 #include "node/worker_questions.hpp"
 
-// What stands in an isolated worker for the channels and semaphores of its node; the story is
-// shared_names.hpp's.
+// What stands in an isolated worker for the channels, semaphores and barriers of its node; the
+// story is shared_names.hpp's.
 
 namespace manta::inline v0::node {
 

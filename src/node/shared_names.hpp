@@ -10,7 +10,7 @@
 #include <manta/base/id.hpp>
 #include <manta/node/shared_thing.hpp>
 
-// Channels and semaphores whose handles are in other processes.
+// Channels, semaphores and barriers whose handles are in other processes.
 //
 // Problem. A channel's items, and who waits for them, are in the memory of the process that made
 // it. A handle that goes to an isolated worker has to mean that same channel, and who waits there
@@ -26,8 +26,9 @@
 //           goes on <------ Result ------------ ... met, on a thread of the node's own
 //           cancelled or late: Ask(withdraw) -> taken back and answered, or met before
 //
-// A worker that ends has its wishes withdrawn, its permits given back, and an item that was taken
-// for it and could not be told is the oldest again: as when a task ends by an exception.
+// A worker that ends has its wishes withdrawn, its arrivals at barriers too, its permits given
+// back, and an item that was taken for it and could not be told is the oldest again: as when a task
+// ends by an exception.
 //
 // Limits: worker_things::most_open wishes of a worker. What a worker makes itself stays there: its
 // handles can't leave it. Threads: any; a lock of its own, under which nothing of others ends.

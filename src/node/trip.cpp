@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/trip.hpp"
 
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -18,19 +17,12 @@
 #include <manta/codec/identity.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
-#include <manta/exec/outside.hpp>
-#include <manta/exec/parker.hpp>
 #include <manta/exec/stream_core.hpp>
 #include <manta/node/carrier.hpp>
 
-#include "node/actor_names.hpp"
-#include "node/array_names.hpp"
 #include "node/asked.hpp"
-#include "node/far_things.hpp"
-#include "node/future_names.hpp"
 #include "node/large_ranges.hpp"
-#include "node/shared_names.hpp"
-#include "node/worker_futures.hpp"
+#include "node/named_handles.hpp"
 #include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
@@ -46,96 +38,6 @@ wire::envelope envelope_of(const base::id& request, std::uint32_t sending) noexc
 
 void check_written(const result<void>& written) {
   if (!written) raise(errc::encode_failed, written.error().message());
-}
-
-// What other processes know an actor by. One that is made here, in a worker, may wait for its
-// constructor's arguments: until the node has heard of it no message can name it.
-base::id name_of(exec::actor_core* core) {
-  actor_names& names = actor_names::global();
-  if (!core->is_elsewhere() || !exec::asks_elsewhere()) return names.name_here(core);
-  constexpr std::chrono::milliseconds look{1};  // nobody rings when it is told
-  exec::parker nap;
-  for (;;) {
-    if (const std::optional<base::id> id = names.known(core)) return *id;
-    if (core->has_ended()) {
-      raise(errc::actor_lost, "the actor has ended; its handle can't go to another process");
-    }
-    exec::elsewhere.load(std::memory_order_acquire)->sleep(nap, base::after(look), nullptr);
-  }
-}
-
-// The same of a channel or a semaphore. What a worker makes is nobody else's.
-base::id name_of(const shared_thing& thing, const char* function) {
-  if (!exec::asks_elsewhere()) return shared_names::global().name(thing);
-  const base::id id = id_of_far(thing);
-  if (id != base::id{}) return id;
-  raise(errc::unsupported,
-        fmt::format("{}: a channel or semaphore that was made in an isolated worker can't leave "
-                    "it; make it in the driver and pass it to the task",
-                    readable_name(function)));
-}
-
-// The same for a future.
-base::id name_of(workbench& on, const spec::reference& of, const char* function) {
-  auto* const j = reinterpret_cast<exec::job*>(of.local);
-  const auto* const values = reinterpret_cast<const carrier*>(of.values);
-  if (values == nullptr) {
-    raise(errc::unsupported,
-          fmt::format("{}: a future inside of a value can't go to another process, since its value "
-                      "can't; see docs/travel.md",
-                      readable_name(function)));
-  }
-  if (worker_futures* const here = worker_futures::here()) return here->name(j, values);
-  on.named.reserve_one();
-  const base::id id = future_names::global().name(j, of.type, values);
-  on.named.put(id);
-  return id;
-}
-
-// What was written, with its handles named by what other processes know them by. Not all have that
-// yet.
-spec::parcel_view with_names(workbench& on, const char* function) {
-  on.references.clear();
-  spec::parcel_view out = on.out.view();
-  for (const codec::lent_reference& lent : on.out.lent()) {
-    spec::reference named = lent.as;
-    if (named.kind == spec::reference_kind::array) {
-      // What has no place is copied, and never comes here.
-      static_cast<placed_block*>(reinterpret_cast<array_block*>(named.local))->name(named);
-      named.local = 0;
-      on.references.push_back(named);
-      continue;
-    }
-    if (named.kind == spec::reference_kind::channel ||
-        named.kind == spec::reference_kind::semaphore) {
-      named.what = name_of(*reinterpret_cast<const shared_thing*>(named.local), function);
-      named.local = 0;
-      on.references.push_back(named);
-      continue;
-    }
-    if (named.kind == spec::reference_kind::future) {
-      named.what = name_of(on, named, function);
-      named.local = 0;
-      named.values = 0;
-      on.references.push_back(named);
-      continue;
-    }
-    if (named.kind != spec::reference_kind::actor) {
-      raise(errc::unsupported,
-            fmt::format(
-                "{}: a stream or other handle but a future, an actor's, array's, channel's or "
-                "semaphore's inside of a value can't go to an isolated worker or come from one "
-                "yet; pass the value, or run it with isolation = threads",
-                readable_name(function)));
-    }
-    auto* const core = reinterpret_cast<exec::actor_core*>(named.local);
-    named.what = name_of(core);
-    named.local = 0;
-    on.references.push_back(named);
-  }
-  out.references = on.references;
-  pack_large(on, out);
-  return out;
 }
 
 const codec::entry& entry_of(const spec::function_id& function, codec::entry_kind kind) {

@@ -239,7 +239,7 @@ class worker_pool final : public exec::outside {
   bool abandon_reserved(hand& from, const base::id& id, std::string_view why) noexcept;
   void forget_questions(hand& of) noexcept;
 
-  // worker_pool_things.cpp: channels and semaphores
+  // worker_pool_things.cpp: channels, semaphores, barriers
   bool has_all_shared(hand& of, std::span<const spec::reference> came) noexcept;
   void on_thing(const std::shared_ptr<hand>& from, std::uint64_t number,
                 const wire::ask_view& asked);

@@ -12,7 +12,7 @@
 #include "node/worker_pool.hpp"
 #include "node/worker_things.hpp"
 
-// Channels and semaphores of the node that isolated workers use, seen from the pool:
+// Channels, semaphores and barriers of the node that isolated workers use, seen from the pool:
 // shared_names.hpp has the story.
 
 namespace manta::inline v0::node {
@@ -20,9 +20,7 @@ namespace manta::inline v0::node {
 // What a worker names it has been given. False: nonsense.
 bool worker_pool::has_all_shared(hand& of, std::span<const spec::reference> came) noexcept {
   const auto is_one = [](const spec::reference& one) {
-    const bool is_thing =
-        one.kind == spec::reference_kind::channel || one.kind == spec::reference_kind::semaphore;
-    return is_thing || is_shared(one.what);
+    return is_of_thing(one.kind) || is_shared(one.what);
   };
   if (std::ranges::none_of(came, is_one)) return true;
   const std::lock_guard lock(mutex_);
@@ -80,7 +78,7 @@ bool worker_pool::say_written(hand& to, std::uint64_t number,
   }
 }
 
-// The runtime ends: who waits for an item or a permit is asked to stop, as threads are then.
+// The runtime ends: who waits for an item, permits or others is asked to stop, as threads are then.
 void worker_pool::stop_waiting_tasks() noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& one : all_) {

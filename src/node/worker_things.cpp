@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <manta/codec/errors.hpp>
+#include <manta/exec/barrier_core.hpp>
 #include <manta/exec/channel_core.hpp>
 #include <manta/exec/semaphore_core.hpp>
 
@@ -25,27 +26,31 @@ exec::channel_core& channel_of(const shared_thing& of) {
 exec::semaphore_core& semaphore_of(const shared_thing& of) {
   return *static_cast<exec::semaphore_core*>(of.core);
 }
+exec::barrier_core& barrier_of(const shared_thing& of) {
+  return *static_cast<exec::barrier_core*>(of.core);
+}
 
 error too_many(std::size_t open) {
   return {errc::store_full,
-          fmt::format("an isolated worker waits for {} sends, receives and permits of its node's, "
-                      "which is the most; let some of them end first",
+          fmt::format("an isolated worker waits for {} sends, receives, permits and barriers of "
+                      "its node's, which is the most; let some of them end first",
                       open)};
 }
 
 }  // namespace
 
-// A wish of the worker, or a request for permits. Whoever meets it does so under the thing's lock,
-// so it is answered by the thread of the node's facts.
+// A wish of the worker, a request for permits, or an arrival. Whoever meets it does so under the
+// thing's lock, so it is answered by the thread of the node's facts.
 struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<open_wish> {
   open_wish(worker_things& in, std::uint64_t asked, const shared_thing& thing)
       : of(in.shared_from_this()), number(asked), at(thing) {
     group.tell = this;
     want.group = &group;
     request.tell = this;
+    party.tell = this;
     fire = [](exec::waiter* w) noexcept {
       auto* const self = static_cast<open_wish*>(w);
-      if (self->is_for_permits()) self->want.state = wish_state::met;
+      if (self->at.kind != spec::reference_kind::channel) self->want.state = wish_state::met;
       try {
         facts_line::global().add([one = self->shared_from_this()] { one->of->finish(*one); });
       } catch (...) {
@@ -56,8 +61,6 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
   ~open_wish() {
     if (box != nullptr) at.items->drop_box(box);
   }
-  bool is_for_permits() const noexcept { return box == nullptr; }
-
   const std::shared_ptr<worker_things> of;
   const std::uint64_t number;
   const shared_thing at;
@@ -65,16 +68,33 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
   exec::wish_group group;
   void* box = nullptr;
   exec::permit_request request;
+  exec::barrier_party party;
+
+  // False: it is met, or about to be.
+  bool withdraw() noexcept {
+    switch (at.kind) {
+      case spec::reference_kind::semaphore:
+        return semaphore_of(at).withdraw(request);
+      case spec::reference_kind::barrier:
+        return barrier_of(at).withdraw(party);
+      default:
+        return channel_of(at).withdraw(want);
+    }
+  }
 };
 
 void worker_things::ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
                         codec::in_archive& in) {
-  if (asked.op > static_cast<std::uint8_t>(thing_op::available)) {
+  if (asked.op > static_cast<std::uint8_t>(thing_op::arrive)) {
     raise(errc::decode_failed, "a question that is none");
   }
   const auto what = static_cast<thing_op>(asked.op);
   if (what == thing_op::withdraw) return withdraw(asked.value);
   if (of.kind == spec::reference_kind::semaphore) return ask_semaphore(number, of, asked);
+  if (of.kind == spec::reference_kind::barrier) {
+    if (what == thing_op::arrive) return arrive(number, of);
+    raise(errc::decode_failed, "a question about a barrier that is none");
+  }
   if (of.items == nullptr) raise(errc::decode_failed, "a channel whose items can't travel");
   switch (what) {
     case thing_op::try_send:
@@ -194,24 +214,44 @@ void worker_things::acquire(std::uint64_t number, const shared_thing& of, std::u
   finish(*one);
 }
 
+void worker_things::arrive(std::uint64_t number, const shared_thing& of) {
+  const auto one = std::make_shared<open_wish>(*this, number, of);
+  if (!list(one) || !barrier_of(of).enlist(one->party)) return;
+  one->want.state = wish_state::met;
+  finish(*one);
+}
+
 // It was met, or found closed, or was not to wait. What the worker does not get is put back.
 void worker_things::finish(open_wish& one) noexcept {
   const bool is_there = unlist(one);
-  if (one.is_for_permits()) {
-    if (one.want.state != wish_state::met) return is_there ? say(one.number, {}) : void();
-    try {
-      if (is_there) note_permits(one.at, one.request.count);
-    } catch (...) {
-      std::terminate();  // permits that nobody would ever give back
-    }
-    const bool has_them =
-        is_there && tell_(one.number, [](workbench& on) {
-          codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
-        });
-    const bool is_ours = !is_there || (!has_them && forget_permits(one.at, one.request.count));
-    if (is_ours) semaphore_of(one.at).release(one.request.count);
-    return;
+  switch (one.at.kind) {
+    case spec::reference_kind::semaphore:
+      return finish_permits(one, is_there);
+    case spec::reference_kind::barrier:
+      if (!is_there) return;
+      return say(one.number, {static_cast<std::uint8_t>(wish_state::met),
+                              2 * one.party.generation + (one.party.is_last ? 1 : 0)});
+    default:
+      return finish_item(one, is_there);
   }
+}
+
+void worker_things::finish_permits(open_wish& one, bool is_there) noexcept {
+  if (one.want.state != wish_state::met) return is_there ? say(one.number, {}) : void();
+  try {
+    if (is_there) note_permits(one.at, one.request.count);
+  } catch (...) {
+    std::terminate();  // permits that nobody would ever give back
+  }
+  const bool has_them =
+      is_there && tell_(one.number, [](workbench& on) {
+        codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
+      });
+  const bool is_ours = !is_there || (!has_them && forget_permits(one.at, one.request.count));
+  if (is_ours) semaphore_of(one.at).release(one.request.count);
+}
+
+void worker_things::finish_item(open_wish& one, bool is_there) noexcept {
   if (one.want.failure != nullptr) {
     try {
       std::rethrow_exception(one.want.failure);
@@ -250,9 +290,7 @@ void worker_things::withdraw(std::uint64_t number) {
     if (found == open_.end()) return;
     one = found->second;
   }
-  const bool is_back = one->is_for_permits() ? semaphore_of(one->at).withdraw(one->request)
-                                             : channel_of(one->at).withdraw(one->want);
-  if (is_back && unlist(*one)) say(number, {});
+  if (one->withdraw() && unlist(*one)) say(number, {});
 }
 
 void worker_things::note_permits(const shared_thing& of, std::uint64_t count) {
@@ -288,14 +326,8 @@ void worker_things::end() noexcept {
     waiting.swap(open_);
     had.swap(held_);
   }
-  for (const auto& [number, one] : waiting) {
-    // What is met already is put back by who finishes it.
-    if (one->is_for_permits()) {
-      semaphore_of(one->at).withdraw(one->request);
-    } else {
-      channel_of(one->at).withdraw(one->want);
-    }
-  }
+  // What is met already is put back by who finishes it.
+  for (const auto& [number, one] : waiting) one->withdraw();
   for (const auto& [core, all] : had) semaphore_of(all.of).release(all.count);
 }
 

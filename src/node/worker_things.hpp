@@ -14,8 +14,8 @@
 #include "node/shared_names.hpp"
 #include "node/workbench.hpp"
 
-// What one isolated worker does with the channels and semaphores of its node, at the node; the
-// story is shared_names.hpp's.
+// What one isolated worker does with the channels, semaphores and barriers of its node, at the
+// node; the story is shared_names.hpp's.
 
 namespace manta::inline v0::node {
 
@@ -31,7 +31,8 @@ enum class thing_op : std::uint8_t {
   try_acquire,
   acquire,
   release,  ///< no answer
-  available
+  available,
+  arrive
 };
 
 /// What is asked; the item of a send is behind it.
@@ -43,8 +44,8 @@ struct thing_question {
 };
 /// The answer; an item that was received is behind it.
 struct thing_answer {
-  std::uint8_t state = 0;  ///< exec::wish_state
-  std::uint64_t value = 0;
+  std::uint8_t state = 0;   ///< exec::wish_state
+  std::uint64_t value = 0;  ///< of arrive twice the round, and 1 when this completed it
 };
 
 class worker_things : public std::enable_shared_from_this<worker_things> {
@@ -76,6 +77,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   void receive(std::uint64_t number, const shared_thing& of, bool waits);
   void wish_for(const std::shared_ptr<open_wish>& one, bool waits);
   void acquire(std::uint64_t number, const shared_thing& of, std::uint64_t count, bool waits);
+  void arrive(std::uint64_t number, const shared_thing& of);
   void restore(const shared_thing& of, codec::in_archive& in);
   void withdraw(std::uint64_t number);
   void release(const shared_thing& of, std::uint64_t count);
@@ -83,6 +85,8 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   bool list(const std::shared_ptr<open_wish>& one);
   bool unlist(const open_wish& one) noexcept;
   void finish(open_wish& one) noexcept;
+  void finish_permits(open_wish& one, bool is_there) noexcept;
+  void finish_item(open_wish& one, bool is_there) noexcept;
   void say(std::uint64_t number, const thing_answer& what) noexcept;
   void note_permits(const shared_thing& of, std::uint64_t count);
   bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;

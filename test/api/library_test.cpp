@@ -155,50 +155,52 @@ TEST_CASE("a large request is not overtaken, and one that gives up lets others p
   CHECK(core.available() == 0);
 }
 
-TEST_CASE("a barrier lets nobody pass before all have come, round after round", "[barrier]") {
-  const manta::runtime rt(test::two_workers());
+TEST_CASE("a barrier lets nobody pass before all have come, round after round",
+          "[barrier][anywhere]") {
   constexpr int parties = 6;  // more than workers: those who wait lend their cores
-  constexpr int rounds = 50;
+  constexpr std::size_t rounds = 50;
+  using counts = std::array<std::atomic<int>, rounds>;
+  static test::everywhere<counts> arrived;
+  static test::everywhere<counts> last;
+  for (std::size_t r = 0; r < rounds; ++r) (*arrived)[r] = (*last)[r] = 0;
+  const manta::runtime rt(test::two_workers());
   const manta::barrier b(parties);
   CHECK(b.parties() == parties);
-  std::vector<std::atomic<int>> arrived(rounds);
-  std::vector<std::atomic<int>> last(rounds);
+  constexpr auto come = [](const manta::barrier& to) {
+    int right = 0;
+    for (std::size_t r = 0; r < rounds; ++r) {
+      ++(*arrived)[r];
+      const manta::barrier_arrival a = to.arrive_and_wait();
+      if (a.is_last) ++(*last)[r];
+      right += (*arrived)[r] == parties && a.generation == r ? 1 : 0;
+    }
+    return right + static_cast<int>(to.parties());
+  };
   std::vector<manta::future<int>> tasks;
-  for (int p = 0; p < parties; ++p) {
-    tasks.push_back(manta::async([&arrived, &last, b] {
-      int right = 0;
-      for (std::size_t r = 0; r < rounds; ++r) {
-        ++arrived[r];
-        const manta::barrier_arrival a = b.arrive_and_wait();
-        if (a.is_last) ++last[r];
-        right += arrived[r] == parties && a.generation == r ? 1 : 0;
-      }
-      return right;
-    }));
-  }
-  for (const auto& t : tasks) CHECK(t.get(test::patience) == rounds);
-  CHECK(std::all_of(last.begin(), last.end(), [](const auto& n) { return n == 1; }));
+  for (int p = 0; p < parties; ++p) tasks.push_back(manta::remote<come>(b));
+  for (const auto& t : tasks) CHECK(t.get(test::patience) == rounds + parties);
+  CHECK(std::all_of(last->begin(), last->end(), [](const auto& n) { return n == 1; }));
 }
 
-TEST_CASE("tasks that wait for permits or parties end with the runtime", "[barrier]") {
+TEST_CASE("tasks that wait for permits or parties end with the runtime", "[barrier][anywhere]") {
+  static test::everywhere<test::common_gate> started;
+  started->shut(8);
   const manta::semaphore s(2);
   const manta::permit all = s.acquire(2);
   const manta::barrier b(10);
+  constexpr auto wait = [](const manta::semaphore& permits, const manta::barrier& meeting, int i) {
+    started->arrive();
+    if (i % 2 == 0) {
+      static_cast<void>(permits.acquire());
+    } else {
+      meeting.arrive_and_wait();
+    }
+  };
   std::vector<manta::future<void>> waiting;
   {
-    test::gate started(8);
     const manta::runtime rt(test::two_workers());
-    for (int i = 0; i < 8; ++i) {
-      waiting.push_back(manta::async([&started, s, b, i] {
-        started.arrive();
-        if (i % 2 == 0) {
-          static_cast<void>(s.acquire());
-        } else {
-          b.arrive_and_wait();
-        }
-      }));
-    }
-    CHECK(started.wait());
+    for (int i = 0; i < 8; ++i) waiting.push_back(manta::remote<wait>(s, b, i));
+    CHECK(started->wait());
   }
   for (const auto& w : waiting) CHECK_THROWS_AS(w.get(0s), manta::cancelled);
   CHECK(s.available() == 0);

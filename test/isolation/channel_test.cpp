@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channels and semaphores of the driver that tasks in isolated workers use: the same thing, waits
-// that end, and what a worker's death leaves behind.
+// Channels, semaphores and barriers of the driver that tasks in isolated workers use: the same
+// thing, waits that end, and what a worker's death leaves behind.
 #include <csignal>
 #include <string>
 #include <thread>
@@ -283,6 +283,74 @@ TEST_CASE("permits of a worker that is killed are given back", "[isolation][sema
   CHECK_THROWS_AS(f.get(test::patience), manta::worker_lost);
   CHECK(waits.get(test::patience) == 1);
   CHECK(comes_true([&] { return s.available() == 2; }));
+}
+
+namespace {
+
+std::vector<bool> comes_to(const manta::barrier& b, int rounds) {
+  std::vector<bool> last;
+  for (int i = 0; i < rounds; ++i) {
+    const manta::barrier_arrival mine = b.arrive_and_wait();
+    last.push_back(mine.is_last && mine.generation == static_cast<std::uint64_t>(i));
+  }
+  return last;
+}
+void waits_at(const manta::barrier& b) {
+  shared(who) = getpid();
+  b.arrive_and_wait();
+}
+bool is_empty(const manta::barrier& b) { return !b.valid(); }
+manta::barrier hands_back(manta::barrier b) { return b; }
+manta::barrier makes_one() { return manta::barrier(2); }
+
+}  // namespace
+
+TEST_CASE("a barrier of the driver holds tasks in isolated workers and its own threads",
+          "[isolation][barrier]") {
+  constexpr int rounds = 20;
+  const manta::runtime rt(isolated());
+  const manta::barrier b(3);
+  const auto one = manta::remote<comes_to>(b, rounds);
+  const auto two = manta::remote<comes_to>(b, rounds);
+  const std::vector<bool> mine = comes_to(b, rounds);
+  const std::vector<bool> first = one.get(test::patience);
+  const std::vector<bool> second = two.get(test::patience);
+  int last = 0;
+  for (std::size_t i = 0; i < rounds; ++i) last += mine[i] + first[i] + second[i];
+  CHECK(last == rounds);
+  CHECK(manta::remote<is_empty>(manta::barrier()).get(test::patience));
+}
+
+TEST_CASE("the arrival of a worker that is killed, or of a task that is cancelled, is taken back",
+          "[isolation][barrier]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(isolated());
+  const manta::barrier b(2);
+  const auto killed = manta::remote<waits_at>.with({.max_retries = 0})(b);
+  CHECK(comes_true([] { return shared(who) != 0; }));
+  kill(shared(who), SIGKILL);
+  CHECK_THROWS_AS(killed.get(test::patience), manta::worker_lost);
+  shared(who) = 0;
+  const auto stopped = manta::remote<waits_at>(b);
+  CHECK(comes_true([] { return shared(who) != 0; }));
+  manta::cancel(stopped);
+  CHECK_THROWS_AS(stopped.get(test::patience), manta::cancelled);
+  // Two are needed again.
+  const auto one = manta::remote<comes_to>(b, 1);
+  CHECK_THROWS_AS(one.get(20ms), manta::timed_out);
+  const std::vector<bool> mine = comes_to(b, 1);
+  CHECK(one.get(test::patience)[0] != mine[0]);
+}
+
+TEST_CASE("a barrier comes back as the same, and one that a worker made can't leave it",
+          "[isolation][barrier]") {
+  const manta::runtime rt(isolated());
+  const manta::barrier b(2);
+  const manta::barrier same = manta::remote<hands_back>(b).get(test::patience);
+  const auto there = manta::remote<comes_to>(b, 1);
+  const std::vector<bool> mine = comes_to(same, 1);
+  CHECK(there.get(test::patience)[0] != mine[0]);
+  CHECK_THROWS_AS(manta::remote<makes_one>().get(test::patience), manta::unsupported);
 }
 
 namespace {

@@ -169,6 +169,9 @@ int asks_channel(const manta::channel<int>& c, int op, std::uint64_t value) {
 int asks_semaphore(const manta::semaphore& s, int op, std::uint64_t value) {
   return asks(name_of(s), op, value);
 }
+int asks_barrier(const manta::barrier& b, int op, std::uint64_t value) {
+  return asks(name_of(b), op, value);
+}
 int op_of(thing_op what) { return static_cast<int>(what); }
 
 int names_a_channel(const name& of) {
@@ -183,11 +186,12 @@ int names_a_channel(const name& of) {
 
 }  // namespace
 
-TEST_CASE("a worker that asks nonsense of channels and semaphores is ended",
+TEST_CASE("a worker that asks nonsense of channels, semaphores and barriers is ended",
           "[isolation][hostile]") {
   const manta::runtime rt(isolated());
   const manta::channel<int> c(2);
   const manta::semaphore s(3);
+  const manta::barrier b(2);
   const std::string senseless = "a question that makes no sense";
   // One that was never given to a worker.
   const manta::channel<int> own(2);
@@ -195,15 +199,19 @@ TEST_CASE("a worker that asks nonsense of channels and semaphores is ended",
   check_end(end_of<names_a_channel>(name_of(own)), "channels that it was never given");
   CHECK_FALSE(own.is_closed());
   check_end(end_of<asks>(name{~0ULL, 1}, op_of(thing_op::look), 0), senseless);
-  for (const int op : {op_of(thing_op::available) + 1, 99, 255}) {
+  for (const int op : {op_of(thing_op::arrive) + 1, 99, 255}) {
     check_end(end_of<asks_channel>(c, op, 0), senseless);
+    check_end(end_of<asks_barrier>(b, op, 0), senseless);
     check_end(end_of<asks_semaphore>(s, op, 0), senseless);
   }
-  for (const thing_op op : {thing_op::acquire, thing_op::release, thing_op::available}) {
+  for (const thing_op op :
+       {thing_op::acquire, thing_op::release, thing_op::available, thing_op::arrive}) {
     check_end(end_of<asks_channel>(c, op_of(op), 1), senseless);
   }
-  for (const thing_op op : {thing_op::send, thing_op::receive, thing_op::close, thing_op::look}) {
+  for (const thing_op op :
+       {thing_op::send, thing_op::receive, thing_op::close, thing_op::look, thing_op::arrive}) {
     check_end(end_of<asks_semaphore>(s, op_of(op), 1), senseless);
+    if (op != thing_op::arrive) check_end(end_of<asks_barrier>(b, op_of(op), 1), senseless);
   }
   // Permits that there never are, and those that it has not; an item without bytes.
   check_end(end_of<asks_semaphore>(s, op_of(thing_op::acquire), 0), senseless);
@@ -215,6 +223,45 @@ TEST_CASE("a worker that asks nonsense of channels and semaphores is ended",
   CHECK(c.size() == 0);
   CHECK_FALSE(c.is_closed());
   CHECK(manta::remote<square>(5).get() == 25);
+}
+
+namespace {
+
+// As many waits as a worker may have, then one of each kind.
+std::vector<std::string> waits_too_often(const manta::barrier& b, const manta::semaphore& s,
+                                         const manta::channel<int>& c) {
+  const name of = name_of(b);
+  const thing_question arrives{of.high, of.low, static_cast<std::uint8_t>(thing_op::arrive), 0};
+  for (std::size_t i = 0; i < manta::node::worker_things::most_open; ++i) {
+    worker_questions::here()->ask_raw(question::thing, arrives, [](const auto&) {});
+  }
+  std::vector<std::string> said;
+  const auto note = [&said](auto&& what) {
+    try {
+      what();
+      said.emplace_back("it went on");
+    } catch (const manta::store_full& full) {
+      said.emplace_back(full.what());
+    }
+  };
+  note([&] { static_cast<void>(s.acquire()); });
+  note([&] { b.arrive_and_wait(); });
+  note([&] { c.send(1); });
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that waits for too many things at once is told so", "[isolation][hostile]") {
+  const manta::runtime rt(isolated());
+  const manta::barrier b(1'000'000);
+  const manta::semaphore s(3);
+  const manta::channel<int> c(2);
+  const std::vector<std::string> said = manta::remote<waits_too_often>(b, s, c).get(test::patience);
+  CHECK(said.size() == 3);
+  for (const std::string& text : said) CHECK_THAT(text, Contains("waits for 65536 sends"));
+  CHECK(s.available() == 3);
+  CHECK(c.size() == 0);
 }
 
 namespace {

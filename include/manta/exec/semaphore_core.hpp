@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <mutex>
 
 #include <manta/base/clock.hpp>
@@ -14,7 +15,8 @@ namespace manta::inline v0::exec {
 /// A wait for permits. The semaphore links it while it waits.
 struct permit_request {
   std::size_t count = 1;
-  waiter* tell = nullptr;  ///< fired once, when the permits are granted
+  waiter* tell = nullptr;      ///< fired once, when the permits are granted
+  std::exception_ptr failure;  ///< of a semaphore elsewhere: why they never will be
 
   permit_request* previous = nullptr;
   permit_request* next = nullptr;
@@ -50,8 +52,10 @@ class MANTA_API semaphore_core {
   /// Takes `count` permits if that is possible now.
   bool attempt(std::size_t count) noexcept;
   /// Takes `count` permits, waiting until the deadline. A worker that has to sleep lends its core.
+  /// Throws cancelled; the request's failure; std::bad_alloc.
   bool perform(std::size_t count, const base::deadline& deadline);
-  /// Lists the request; true when it is granted at once instead, and then nobody is told.
+  /// Lists the request; true when it is granted at once instead, or there is a failure: then
+  /// nobody is told.
   bool enlist(permit_request& r) noexcept;
   /// Takes back a request; false when it was granted.
   bool withdraw(permit_request& r) noexcept;

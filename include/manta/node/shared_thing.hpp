@@ -11,12 +11,13 @@
 #include <manta/base/export.hpp>
 #include <manta/base/id.hpp>
 #include <manta/codec/codec.hpp>
+#include <manta/exec/barrier_core.hpp>
 #include <manta/exec/channel_core.hpp>
 #include <manta/exec/semaphore_core.hpp>
 #include <manta/node/carrier.hpp>
 
-// Things that several tasks use at the same time, channels and semaphores, as handles in messages
-// mean them: see src/node/shared_names.hpp.
+// Things that several tasks use at the same time, channels, semaphores and barriers, as handles in
+// messages mean them: see src/node/shared_names.hpp.
 
 namespace manta::inline v0::node {
 
@@ -39,7 +40,7 @@ struct item_ops {
 /// A thing that lives in this process, or stands for one of another process: then it has an id.
 struct shared_thing {
   std::shared_ptr<void> owner;
-  void* core = nullptr;             ///< exec::channel_core or exec::semaphore_core
+  void* core = nullptr;             ///< exec::channel_core, semaphore_core or barrier_core
   const item_ops* items = nullptr;  ///< of a channel whose items can travel
   spec::reference_kind kind = spec::reference_kind::channel;
   std::uint64_t type = 0;  ///< hash of the handle's spelled type
@@ -54,7 +55,14 @@ struct far_link {
   virtual ~far_link() = default;
   exec::far_channel* channel = nullptr;
   exec::far_semaphore* semaphore = nullptr;
+  exec::far_barrier* barrier = nullptr;
 };
+
+/// Whether a handle of that kind is one of such a thing.
+constexpr bool is_of_thing(spec::reference_kind kind) noexcept {
+  return kind == spec::reference_kind::channel || kind == spec::reference_kind::semaphore ||
+         kind == spec::reference_kind::barrier;
+}
 
 /// Makes what stands here for a thing of another process.
 using make_mirror = std::shared_ptr<void> (*)(const std::shared_ptr<far_link>& link,
