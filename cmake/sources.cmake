@@ -102,6 +102,7 @@ set(manta_sources
   src/node/worker_arrays.cpp
   src/node/worker_facts.cpp
   src/node/worker_futures.cpp
+  src/node/worker_monitors.cpp
   src/node/worker_output.cpp
   src/node/worker_pool.cpp
   src/node/worker_pool_actor_ends.cpp

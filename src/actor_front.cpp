@@ -7,6 +7,7 @@
 #include <manta/actor_life.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/outside.hpp>
 
 #include "node/worker_questions.hpp"
 
@@ -120,6 +121,11 @@ future<actor_end> watch_core(exec::actor_core* core) {
   } catch (...) {
     made->complete(how);
     throw;
+  }
+  if (core->is_elsewhere()) {
+    if (exec::outside* const away = exec::elsewhere.load(std::memory_order_acquire)) {
+      away->watch(core);
+    }
   }
   return out;
 }

@@ -89,7 +89,9 @@ std::optional<actor<T>> find_actor(const std::string& name, const std::string& n
 /// A future of how the actor ends. It is ready when the object is gone, at once when it has ended,
 /// and at the latest with the runtime. It does not keep the actor; there may be several. A method
 /// that waits for its own actor's end gets self_wait. Throws invalid_argument for an empty handle,
-/// no_runtime, std::bad_alloc. Any thread. Cost: a block.
+/// no_runtime, std::bad_alloc; in an isolated worker store_full when it waits for the ends of
+/// 32,768 actors. Any thread. Cost: a block; in an isolated worker a question to its node, once for
+/// each actor.
 template <class T>
 future<actor_end> monitor(const actor<T>& a) {
   return detail::watch_core(detail::actor_access::core(a));

@@ -145,6 +145,16 @@ void actor_core::lose_elsewhere(end_reason why, error told) noexcept {
   if (newest == idle_mark()) schedule();
 }
 
+void actor_core::note_end(const actor_end& how) noexcept {
+  try {
+    rare_state& r = make_rare();
+    const std::lock_guard lock(r.life_mutex);
+    if (life_.load(std::memory_order_acquire) < phase::over) r.ended_there = how;
+  } catch (const std::bad_alloc&) {
+    // Then it is told what is known here.
+  }
+}
+
 std::uint32_t actor_core::restarts() const noexcept {
   const rare_state* const r = rare();
   return r != nullptr ? r->restarts : 0;

@@ -442,6 +442,8 @@ void actor_core::fail_held() noexcept {
 }
 
 actor_end actor_core::how_it_ended() const {
+  const rare_state* const r = rare();
+  if (r != nullptr && r->ended_there) return *r->ended_there;
   const error* const lost = lost_.load(std::memory_order_acquire);
   std::string text;
   switch (reason_) {
@@ -545,6 +547,26 @@ bool actor_core::watch(end_watcher* w, actor_end& how) {
   }
   if (w != nullptr) how = how_it_ended();
   return w == nullptr;
+}
+
+bool actor_core::unwatch(const end_watcher* w) noexcept {
+  rare_state* const r = rare();
+  if (r == nullptr) return false;
+  const std::lock_guard lock(r->life_mutex);
+  for (end_watcher** link = &r->watchers; *link != nullptr; link = &(*link)->next) {
+    if (*link != w) continue;
+    *link = w->next;
+    --r->watcher_count;
+    return true;
+  }
+  return false;
+}
+
+bool actor_core::is_watched() const noexcept {
+  rare_state* const r = rare();
+  if (r == nullptr) return false;
+  const std::lock_guard lock(r->life_mutex);
+  return r->watchers != nullptr;
 }
 
 }  // namespace manta::inline v0::exec

@@ -135,6 +135,7 @@ struct rare_state {
   std::optional<error> stopped;
   bool final_pushed = false;
   bool is_told = false;
+  std::optional<actor_end> ended_there;  // how, of one whose object was in another process
   end_watcher* watchers = nullptr;
   std::size_t watcher_count = 0;
   std::size_t prune_at = 16;

@@ -92,11 +92,16 @@ class actor_names {
 /// away: its note is counted in or is gone. Before the worker's own lock.
 std::mutex& borrowing_actors() noexcept;
 
-/// What a worker knows of a core that stands for an actor of another process; its seat.
+/// What a worker knows of a core that stands for an actor of another process; its seat. The flags
+/// are under the worker's lock: see worker_monitors.hpp.
 struct mirror_note {
   explicit mirror_note(const base::id& named) noexcept : id(named) {}
   base::id id;
   std::atomic<std::uint32_t> came{1};  ///< times the node has sent it, which it has back then
+  bool is_heard = true;                ///< the node has been told of it
+  bool is_watched = false;             ///< the node was asked how it ends
+  bool is_left = false;                ///< the core's end waits for that answer
+  bool is_over = false;                ///< which has come
 };
 
 /// The handles that came with a message, in this thread, until this ends: what nobody has read by

@@ -18,6 +18,7 @@
 #include "node/workbench.hpp"
 #include "node/worker_arrays.hpp"
 #include "node/worker_futures.hpp"
+#include "node/worker_monitors.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_questions.hpp"
 #include "node/worker_streams.hpp"
@@ -62,6 +63,7 @@ class isolated_worker final : public exec::outside {
   void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;
+  void watch(exec::actor_core* of) override;
   bool gives_turn(exec::actor_core* to) noexcept override;
   void began(std::uint64_t number) noexcept override;
   void flow(exec::job* generator, std::uint64_t taken, std::uint32_t credits) noexcept override;
@@ -117,6 +119,10 @@ class isolated_worker final : public exec::outside {
   std::uint64_t number_request(exec::job* j);
   std::unique_ptr<mirror_note> take_note_of(exec::actor_core* of) noexcept;
   error not_asked(exec::job* j, std::uint64_t request) noexcept;
+  void let_go(exec::actor_core* of) noexcept;
+  void ask_end(exec::actor_core* of, const base::id& id) noexcept;
+  void on_watched_end(exec::actor_core* of, const result<end_answer>& came) noexcept;
+  static void end_as_told(exec::actor_core* of, const end_answer& said) noexcept;
   void give_back(const base::id& id, std::uint32_t n) noexcept;
   void say_end(const base::id& actor, end_reason reason, const std::string& message) noexcept;
   void obey_kill(std::uint64_t actor) noexcept;
@@ -187,6 +193,7 @@ class isolated_worker final : public exec::outside {
   std::shared_ptr<tenant> lives_here_;
   exec::job* to_construct_ = nullptr;              // its construction, which the main thread runs
   std::unordered_set<std::uint64_t> early_kills_;  // of actors that have not come
+  std::size_t ends_asked_ = 0;                     // without an answer
   // The main thread's.
   const exec::job* on_top_ = nullptr;  // the task that runs
   exec::actor_core* turn_ = nullptr;   // has mails, and nobody else runs it

@@ -315,6 +315,7 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     auto note = is_reserved ? nullptr : std::make_unique<mirror_note>(id);
     {
       const std::lock_guard lock(mutex_);
+      if (note != nullptr) note->is_heard = false;
       if (note != nullptr) of->seat = note.release();
       constructions_[construction] = {of};
       of->pin();
@@ -322,6 +323,16 @@ void isolated_worker::construct(exec::actor_core* of, exec::job* construction) n
     request = note_request(construction);
     write_spawn(*on, *of, construction, id, {unique_, request});
     send(*on);
+    bool is_watched = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto* const heard = static_cast<mirror_note*>(of->seat)) {
+        heard->is_heard = true;
+        is_watched = !heard->is_watched && of->is_watched();
+        heard->is_watched |= is_watched;
+      }
+    }
+    if (is_watched) ask_end(of, id);
     // Calls that wait go first: whom their caller gives a handle then shall not overtake them.
     of->begin(nullptr);
     actor_names::global().told(of);
@@ -393,25 +404,120 @@ std::unique_ptr<mirror_note> isolated_worker::take_note_of(exec::actor_core* of)
   return std::unique_ptr<mirror_note>(static_cast<mirror_note*>(std::exchange(of->seat, nullptr)));
 }
 
-// The last handle here went, or the actor was retired here: what came goes back.
-bool isolated_worker::leave(exec::actor_core* of, exec::leaving how) noexcept {
+// What came goes back.
+void isolated_worker::let_go(exec::actor_core* of) noexcept {
   const std::unique_ptr<mirror_note> note = take_note_of(of);
-  if (note == nullptr) return false;
-  if (how == exec::leaving::retired) say_end(note->id, end_reason::ended, {});
+  if (note == nullptr) return;
   actor_names::global().forget(of);
   give_back(note->id, note->came.load(std::memory_order_relaxed));
-  return false;
+}
+
+// The last handle here went, or the actor is to end.
+bool isolated_worker::leave(exec::actor_core* of, exec::leaving how) noexcept {
+  const bool is_unneeded = how == exec::leaving::unneeded;
+  base::id id;
+  bool asks = false;
+  bool waits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    auto* const note = static_cast<mirror_note*>(of->seat);
+    if (note == nullptr) return false;
+    id = note->id;
+    if (note->is_heard && !note->is_over && (!is_unneeded || of->is_watched())) {
+      asks = !note->is_watched && ends_asked_ < worker_monitors::most_open;
+      waits = note->is_watched || asks;
+      note->is_watched = waits;
+      note->is_left = waits;
+    }
+  }
+  if (how == exec::leaving::retired) say_end(id, end_reason::ended, {});
+  if (asks) ask_end(of, id);
+  if (is_unneeded || !waits) let_go(of);
+  return waits;
 }
 
 void isolated_worker::kill(exec::actor_core* of) noexcept {
   base::id id;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto* const note = static_cast<const mirror_note*>(of->seat)) id = note->id;
+    const auto* const note = static_cast<const mirror_note*>(of->seat);
+    if (note != nullptr && !note->is_over) id = note->id;
   }
   if (id != base::id{}) say_end(id, end_reason::killed, {});
   // One that has a name and was not made yet ends without being left.
   if (of->has_ended()) leave(of, exec::leaving::stopped);
+}
+
+// ---- ends of actors of other processes
+
+void isolated_worker::watch(exec::actor_core* of) {
+  base::id id;
+  {
+    const std::lock_guard lock(mutex_);
+    auto* const note = static_cast<mirror_note*>(of->seat);
+    if (note == nullptr || !note->is_heard || note->is_watched) return;
+    if (ends_asked_ >= worker_monitors::most_open / 2) {
+      raise(errc::store_full,
+            fmt::format("monitor: an isolated worker waits for the ends of {} actors, which is the "
+                        "most; let some of them end first",
+                        ends_asked_));
+    }
+    note->is_watched = true;
+    id = note->id;
+  }
+  ask_end(of, id);
+}
+
+// Once for each core that stands for that actor.
+void isolated_worker::ask_end(exec::actor_core* of, const base::id& id) noexcept {
+  of->pin();
+  {
+    const std::lock_guard lock(mutex_);
+    ++ends_asked_;
+  }
+  try {
+    questions_.ask<end_answer>(wire::question::actor_end, end_question{id.high, id.low},
+                               kv_answer<end_answer>([this, of](const result<end_answer>& got) {
+                                 on_watched_end(of, got);
+                               }));
+  } catch (...) {
+    on_watched_end(of, describe_current_exception("monitor"));
+  }
+}
+
+// By who found the answer in the ring. An error: there is no such actor, or no memory to ask.
+void isolated_worker::on_watched_end(exec::actor_core* of, const result<end_answer>& got) noexcept {
+  bool is_left = false;
+  {
+    const std::lock_guard lock(mutex_);
+    --ends_asked_;
+    auto* const note = static_cast<mirror_note*>(of->seat);
+    is_left = note == nullptr || note->is_left;
+    if (note != nullptr) note->is_over = got.has_value();
+    if (note != nullptr && !got) note->is_watched = false;
+  }
+  if (got) of->note_end({static_cast<end_reason>(got->reason), got->message});
+  if (is_left) {
+    let_go(of);
+    of->end_elsewhere();
+  } else if (got) {
+    end_as_told(of, *got);
+  }
+  of->unpin();
+}
+
+// It has ended, and nobody here asked for it.
+void isolated_worker::end_as_told(exec::actor_core* of, const end_answer& said) noexcept {
+  const auto reason = static_cast<end_reason>(said.reason);
+  try {
+    // As a kill here: one that was not made yet never is.
+    if (reason == end_reason::killed) return of->kill();
+    of->lose_elsewhere(reason, reason == end_reason::runtime_ended
+                                   ? exec::ended_error()
+                                   : error(errc::actor_lost, said.message));
+  } catch (const std::bad_alloc&) {
+    of->lose_elsewhere(reason, error::out_of_memory());
+  }
 }
 
 // ---- handles

@@ -206,6 +206,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   std::vector<lent_array> not_sent;       // what ends when nobody has the lock
   std::shared_ptr<worker_facts> facts;    // null: it has asked nothing yet
   std::shared_ptr<worker_things> things;  // likewise
+  std::shared_ptr<worker_monitors> monitors;
   // Actors that have their name, and a construction that has not come; each with that one's pin.
   std::unordered_map<base::id, exec::actor_core*, actor_names::hash> reserved;
 };

@@ -68,6 +68,7 @@ namespace manta::inline v0::node {
 
 struct actor_question;
 struct carrier;
+class worker_monitors;
 class worker_things;
 
 class worker_pool final : public exec::outside {
@@ -228,6 +229,9 @@ class worker_pool final : public exec::outside {
   // worker_pool_asks.cpp: questions
   void on_ask(const std::shared_ptr<hand>& from, std::uint64_t number, const wire::ask_view& asked);
   void on_find(hand& from, std::uint64_t number, const actor_question& asked);
+  void on_monitor(const std::shared_ptr<hand>& from, std::uint64_t number,
+                  const wire::ask_view& asked);
+  void tell_monitors_of_end() noexcept;
   void on_reservation(hand& from, std::uint64_t number, const wire::spawn_view& asked);
   void answer_handle(hand& to, std::uint64_t number, exec::actor_core* core);
   void answer_error(hand& to, std::uint64_t number, const error& why);

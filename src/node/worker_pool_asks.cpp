@@ -13,10 +13,11 @@
 #include "node/trip.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_hand.hpp"
+#include "node/worker_monitors.hpp"
 #include "node/worker_pool.hpp"
 
 // What isolated workers ask their node, seen from the pool: values under keys and the history are
-// worker_facts.hpp's, names of actors are here.
+// worker_facts.hpp's, names of actors are here, and their ends (worker_monitors.hpp).
 //
 // Problem. An actor's name is taken when it is spawned, before its constructor's arguments are
 // there: whoever finds it may call it from then on. The names are the node's, and a worker tells
@@ -95,6 +96,7 @@ void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number
     if (asked.what == wire::question::find_actor) {
       return on_find(*from, number, value_of_question<actor_question>(asked));
     }
+    if (asked.what == wire::question::actor_end) return on_monitor(from, number, asked);
     if (asked.what == wire::question::thing) return on_thing(from, number, asked);
     if (asked.what == wire::question::future_value || asked.what == wire::question::cancel_future) {
       return on_future_ask(from, number, asked);
@@ -125,6 +127,56 @@ void worker_pool::on_find(hand& from, std::uint64_t number, const actor_question
     return answer_error(from, number, describe_current_exception("find_actor"));
   }
   answer_handle(from, number, found);
+}
+
+void worker_pool::on_monitor(const std::shared_ptr<hand>& from, std::uint64_t number,
+                             const wire::ask_view& asked) {
+  const auto question = value_of_question<end_question>(asked);
+  const base::id id{question.high, question.low};
+  std::shared_ptr<worker_monitors> monitors;
+  bool is_lent = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (from->is_dead) return;
+    is_lent = from->lent.contains(id);
+    if (from->monitors == nullptr) {
+      from->monitors = std::make_shared<worker_monitors>(
+          [to = std::weak_ptr(from)](std::uint64_t request, const actor_end& how) {
+            const auto alive = to.lock();
+            if (alive == nullptr) return;
+            global().say_written(*alive, request, [&](workbench& on) {
+              codec::write(on.out, end_answer{static_cast<std::uint8_t>(how.reason), how.message});
+            });
+          });
+    }
+    monitors = from->monitors;
+  }
+  exec::actor_core* const of = is_lent ? actor_names::global().find(id) : nullptr;
+  if (of == nullptr) {
+    if (is_lent || id.high != from->unique) raise(errc::decode_failed, "an actor that it has not");
+    // Its own that could not be made; the answer to that message says why.
+    return answer_error(*from, number, error(errc::actor_lost, "the actor was not made"));
+  }
+  try {
+    monitors->watch(number, of);
+  } catch (...) {
+    of->unpin();
+    throw;
+  }
+  of->unpin();
+}
+
+// Tasks that wait for those are waited for.
+void worker_pool::tell_monitors_of_end() noexcept {
+  for (std::size_t i = 0;; ++i) {
+    std::shared_ptr<worker_monitors> next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (i >= all_.size()) return;
+      next = all_[i]->monitors;
+    }
+    if (next != nullptr) next->end_with_runtime();
+  }
 }
 
 // A worker takes the name of an actor that it is about to make.
@@ -204,13 +256,16 @@ void worker_pool::abandon_core(exec::actor_core& of, const error& why) noexcept 
 void worker_pool::forget_questions(hand& of) noexcept {
   std::shared_ptr<worker_facts> facts;
   std::shared_ptr<worker_things> things;
+  std::shared_ptr<worker_monitors> monitors;
   {
     const std::lock_guard lock(mutex_);
     facts = std::move(of.facts);
     things = std::move(of.things);
+    monitors = std::move(of.monitors);
   }
   if (facts != nullptr) facts->end();
   if (things != nullptr) things->end();
+  if (monitors != nullptr) monitors->end();
   for (;;) {
     base::id next;
     {

@@ -78,8 +78,10 @@ bool worker_pool::say_written(hand& to, std::uint64_t number,
   }
 }
 
-// The runtime ends: who waits for an item, permits or others is asked to stop, as threads are then.
+// The runtime ends: who waits for an item, permits or others is asked to stop, as threads are then;
+// who waits for an actor's end is told.
 void worker_pool::stop_waiting_tasks() noexcept {
+  tell_monitors_of_end();
   const std::lock_guard lock(mutex_);
   for (const auto& one : all_) {
     if (one->things == nullptr || !one->things->is_waiting()) continue;

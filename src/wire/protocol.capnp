@@ -319,6 +319,8 @@ struct Ask {
     futureValue @13;
     # The answer is the result of that future's work, when it is there.
     cancelFuture @14;
+    actorEnd @15;
+    # How that actor ended, when it has; its id as src/node/worker_monitors.hpp has it.
   }
 }
 

@@ -214,7 +214,8 @@ enum class question : std::uint8_t {
   events,
   thing,
   future_value,
-  cancel_future
+  cancel_future,
+  actor_end
 };
 
 /// A small fact is asked for, or changed.

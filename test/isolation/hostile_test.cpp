@@ -19,6 +19,7 @@
 
 #include "exec/support.hpp"
 #include "isolation/support.hpp"
+#include "node/worker_monitors.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_questions.hpp"
 #include "node/worker_streams.hpp"
@@ -296,6 +297,11 @@ int spawns_as_another(const name& as, bool reserves) {
   say(1, spawn);
   return waits();
 }
+int monitors_unlent(const name& of) {
+  const manta::node::end_question asked{of.high, of.low};
+  worker_questions::here()->ask_raw(question::actor_end, asked, [](const auto& /*came*/) {});
+  return waits();
+}
 int gives_back_unlent(const name& of) {
   const manta::wire::reference_change gone{
       of.as_id(), {1, 1}, 1, manta::wire::change_kind::release};
@@ -331,6 +337,8 @@ void check_actors() {
   check_end(end_of<calls_unlent>(of), "an actor that it was never given");
   check_end(end_of<ends_unlent>(of), "an actor that it was never given");
   check_end(end_of<spawns_as_another>(of, true), "an actor that is not its own");
+  check_end(end_of<monitors_unlent>(of), "a question that makes no sense");
+  check_end(end_of<monitors_unlent>(name{~0ULL, 1}), "a question that makes no sense");
   check_end(end_of<gives_back_unlent>(of), "handles given back that it has not");
   check_end(end_of<adds_handles>(a), "handles given back that it has not");
   check_end(end_of<puts>(), "a message that no worker sends");
@@ -377,7 +385,7 @@ TEST_CASE("questions whose bytes are at random end their worker at most", "[isol
   manta_test::dice roll(seed);
   const int rounds = test::is_sanitized ? 3 : 20;
   for (int round = 0; round < rounds; ++round) {
-    for (int what = 0; what <= static_cast<int>(question::cancel_future); ++what) {
+    for (int what = 0; what <= static_cast<int>(question::actor_end); ++what) {
       const std::uint64_t size = roll.below(200);
       CAPTURE(round, what, size);
       const std::string text = end_of<asks_bytes>(what, roll.next(), size);

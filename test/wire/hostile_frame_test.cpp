@@ -326,7 +326,7 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   spawn.options = &named;
   spawn.reserves = true;
   collect(spawn);
-  collect(wire::ask_view{wire::question::cancel_future, {}});
+  collect(wire::ask_view{wire::question::actor_end, {}});
   collect(wire::item_view{});
   collect(wire::flow_view{1, 2});
   collect(wire::actor_end_view{{0, 1}, manta::end_reason::ended, "m"});

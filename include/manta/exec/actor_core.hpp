@@ -166,6 +166,10 @@ class MANTA_API actor_core : public job {
   bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed); }
   /// Adds a watcher; false: the actor ended, and `how` says how. Throws std::bad_alloc.
   bool watch(end_watcher* w, actor_end& how);
+  /// Takes a watcher back. False: it was told, or is about to be. It may be gone by then.
+  bool unwatch(const end_watcher* w) noexcept;
+  /// Whether it has watchers.
+  bool is_watched() const noexcept;
 
   /// Whether `awaited` can't begin before `running`, one of this actor's methods, has ended.
   bool excludes(const job* running, job* awaited) const noexcept;
@@ -208,6 +212,9 @@ class MANTA_API actor_core : public job {
   /// The object has ended, and nobody here asked for it: it left, or its process died. Takes calls
   /// no more; those that were sent on are their sender's to fail.
   void lose_elsewhere(end_reason why, error told) noexcept;
+  /// How it ended where its object was: who watches is told that, and no other reason. Before the
+  /// end of this core.
+  void note_end(const actor_end& how) noexcept;
   /// A call that was sent on has ended.
   void ended_elsewhere() noexcept;
   /// After leave(): others have handles again, and the object has not ended.

@@ -64,6 +64,8 @@ class MANTA_API outside {
   virtual bool leave(actor_core* of, leaving how) noexcept = 0;
   /// The actor was killed: what has not begun fails at once, what runs is asked to stop.
   virtual void kill(actor_core* of) noexcept = 0;
+  /// Somebody watches for its end. Throws store_full: too many do.
+  virtual void watch(actor_core* /*of*/) {}
   /// An actor whose object is here, and whose calls come from elsewhere, has its turn. True: the
   /// thread that feeds it gives it that soon, by job_ops::execute.
   virtual bool gives_turn(actor_core* to) noexcept = 0;
