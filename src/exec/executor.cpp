@@ -26,6 +26,7 @@ namespace manta::inline v0::exec {
 
 constinit thread_local thread_state this_thread;
 std::atomic<std::uint64_t> executor::live_generation_{0};
+std::atomic<std::uint64_t> executor::ending_generation_{0};
 std::atomic<outcome_check> executor::outcome_check_{nullptr};
 std::atomic<std::uint64_t> executor::idle_word_{0};
 
@@ -176,7 +177,8 @@ work_queue* executor::adopt_queue(bool is_worker) {
 void executor::join_thread() {
   executor& e = global();
   const std::unique_lock lock(e.state_->mutex);
-  const std::uint64_t generation = live_generation_.load();
+  const bool is_ending = ending_generation_.load() != 0;
+  const std::uint64_t generation = is_ending ? 0 : live_generation_.load();
   const context* const caller = this_thread.current;
   if (this_thread.is_worker || (caller != nullptr && caller->running != nullptr)) {
     // A task of a runtime that has ended meanwhile: its worker is about to go, or it is what had
@@ -191,7 +193,12 @@ void executor::join_thread() {
           "no manta::runtime runs; create one in main before the first call and keep it until the "
           "last result was got");
   }
-  this_thread.queue = e.adopt_queue(false);
+  e.make_known(generation);
+}
+
+// Under the mutex.
+void executor::make_known(std::uint64_t generation) {
+  this_thread.queue = adopt_queue(false);
   this_thread.places = this_thread.queue->places.data();
   this_thread.generation = generation;
   if (this_thread.current == nullptr) this_thread.current = &root_context;
@@ -212,7 +219,8 @@ void executor::leave_thread(work_queue* queue) noexcept {
 void executor::work(worker& w) {
   this_thread.queue = w.queue;
   this_thread.places = w.queue->places.data();
-  this_thread.generation = live_generation_.load();
+  const std::uint64_t ending = ending_generation_.load();
+  this_thread.generation = ending != 0 ? ending : live_generation_.load();
   this_thread.current = &root_context;
   root_context.deadline = without_deadline();
   this_thread.is_worker = true;
@@ -225,6 +233,15 @@ void executor::work(worker& w) {
   state_->left.fetch_add(1);
 }
 
+// A generation that no thread is of: so the calls that are made meanwhile find out where they would
+// anyway, and those that are made while nothing ends pay nothing for it.
+void executor::refuse_calls() noexcept {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->is_started || ending_generation_.load() != 0) return;
+  ending_generation_.store(live_generation_.load());
+  live_generation_.store(++state_->generations);
+}
+
 void executor::stop() noexcept {
   state& s = *state_;
   {
@@ -232,6 +249,7 @@ void executor::stop() noexcept {
     if (!s.is_started) return;
     put_ends_off(true);
     live_generation_.store(0);
+    ending_generation_.store(0);
     s.is_stopping.store(true);
     for (worker* w : s.parked) {
       idle_word_.fetch_add(one_active + one_searching);
@@ -311,17 +329,30 @@ void executor::cancel_queued() noexcept {
 // A thread may bring the engine work before it ever called it: the last handle to an actor dies
 // there.
 void executor::join_if_new() noexcept {
-  if (this_thread.is_worker || !is_running()) return;
+  if (this_thread.is_worker || !is_running() || is_known()) return;
   try {
+    executor& e = global();
+    {
+      const std::lock_guard lock(e.state_->mutex);
+      const std::uint64_t ending = ending_generation_.load();
+      if (ending != 0) return e.make_known(ending);
+    }
     require();
   } catch (...) {
     // It ended meanwhile, or there is no memory: resume goes on without.
   }
 }
 
+// Whether this thread is one of the runtime that runs, or ends.
+bool executor::is_known() noexcept {
+  const std::uint64_t own = this_thread.generation;
+  if (own == 0) return false;
+  return own == live_generation_.load() || own == ending_generation_.load();
+}
+
 void executor::resume(job* j) noexcept {
   if (this_thread.generation != live_generation_.load()) join_if_new();
-  if (this_thread.generation != 0 && this_thread.generation == live_generation_.load()) {
+  if (is_known()) {
     try {
       const call_extra* const with = j->extra();
       if (with != nullptr && with->level != priority::normal) {

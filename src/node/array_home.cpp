@@ -262,6 +262,10 @@ std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) { return make
 
 std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
   exec::executor::require();
+  return wait_for_array_room(bytes);
+}
+
+std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes) {
   if (worker_arrays* const here = worker_arrays::here()) return here->make(bytes);
   array_home::stored in = array_home::global().store();
   result<store::making> room = in.in->make(bytes);

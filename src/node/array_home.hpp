@@ -90,6 +90,9 @@ placed_block* adopt_block(const std::shared_ptr<store::object_store>& in, store:
                           const spec::array_place& place, store::holder by,
                           std::shared_ptr<const store::segment_view> view, const base::id& id);
 
+/// As make_array_room, for what is on its way already: also while the runtime ends.
+std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes);
+
 /// Room in the store when there is some soon, and lately was; null: there is none. Throws
 /// std::bad_alloc.
 std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes);

@@ -19,7 +19,7 @@ namespace {
 // For what is too large for that, room is waited for like an array's. Throws store_full.
 array_block* store_range(std::span<const std::byte> bytes) {
   constexpr std::size_t most_beside = wire::default_frame_limit / 2;
-  const auto room = bytes.size() > most_beside ? make_array_room(bytes.size())
+  const auto room = bytes.size() > most_beside ? wait_for_array_room(bytes.size())
                                                : try_make_array_room(bytes.size());
   if (room == nullptr) return nullptr;
   store::copy_large(room->bytes(), bytes.data());

@@ -194,6 +194,7 @@ class worker_pool final : public exec::outside {
                  bool has_more) noexcept;
   std::shared_ptr<hand> take_seat(exec::actor_core* of, exec::job* call,
                                   std::uint64_t& number) noexcept;
+  void ring_for(const exec::actor_core& of) noexcept;
   bool try_send_call(hand& to, exec::job* call, std::uint64_t number, bool has_more) noexcept;
   exec::job* end_call(hand& from, std::uint64_t number) noexcept;
   bool on_actor_result(const std::shared_ptr<hand>& from, std::uint64_t number,
@@ -333,6 +334,7 @@ class worker_pool final : public exec::outside {
   void let_surplus_go() noexcept;
   bool is_quiet() noexcept;
   duration quiet_time() noexcept;
+  void begin_close(bool asks_to_stop) noexcept;
   void cancel_pending() noexcept;
 
   // worker_pool_orders.cpp: orders to stop

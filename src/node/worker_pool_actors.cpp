@@ -199,6 +199,7 @@ void worker_pool::forward(exec::actor_core* to, exec::job* call, bool has_more) 
   if (!call->try_claim()) {
     call->ops->drop_arguments(call);
     call->drop();
+    if (!has_more) ring_for(*to);
     to->ended_elsewhere();
     return;
   }
@@ -209,11 +210,19 @@ void worker_pool::forward(exec::actor_core* to, exec::job* call, bool has_more) 
     wake_collector();
     if (number % calls_a_look == 0 && under_way_.load() > calls_ahead) make_room();
   } else if (number == 0) {
+    if (!has_more) ring_for(*to);
     call->fail(is_closing_.load(std::memory_order_relaxed) ? ended_error() : lost_error(*to), 1);
     to->ended_elsewhere();
   } else {
     let_replay_pass(*to);
   }
+}
+
+// The last of several calls does not go: those before it left the bell to it.
+void worker_pool::ring_for(const exec::actor_core& of) noexcept {
+  const std::lock_guard lock(mutex_);
+  auto* const at = static_cast<hand*>(of.seat);
+  if (at != nullptr && !at->is_dead) at->down.bell();
 }
 
 // What a call fails with whose actor is no more there, and has not said so yet.
@@ -236,6 +245,7 @@ void worker_pool::send_call(std::shared_ptr<hand> to, exec::job* call, std::uint
     of->pin();
     to = take_seat(of, call, number);
     if (to == nullptr && number == 0) {
+      if (!has_more) ring_for(*of);
       call->fail(is_closing_.load(std::memory_order_relaxed) ? ended_error() : lost_error(*of), 1);
       of->ended_elsewhere();
     }
@@ -272,7 +282,10 @@ bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
   {
     const std::lock_guard lock(mutex_);
     tenant* const t = to.lives_here.get();
-    if (t == nullptr || !t->has(number) || t->at(number) != call) return true;  // it was failed
+    if (t == nullptr || !t->has(number) || t->at(number) != call) {
+      if (!has_more) to.down.bell();
+      return true;  // it was failed
+    }
     if (to.is_dead && t->is_restarting) return true;  // it waits for the new life
     t->encoding = number;
     actor = t->id;

@@ -81,12 +81,10 @@ void worker_pool::open(const config& settings, bool all_calls) {
   exec::elsewhere.store(this, std::memory_order_release);
 }
 
-void worker_pool::close(bool asks_to_stop) noexcept {
-  {
-    const std::lock_guard lock(opening_);
-    offered_.reset();
-  }
-  if (!is_open()) return;
+// From here on nothing new begins.
+void worker_pool::begin_close(bool asks_to_stop) noexcept {
+  // Else threads that go on calling would have the mutex, and this one call after call to cancel.
+  exec::executor::global().refuse_calls();
   {
     const std::lock_guard lock(mutex_);
     is_closing_.store(true);
@@ -102,6 +100,15 @@ void worker_pool::close(bool asks_to_stop) noexcept {
   }
   cancel_pending();
   close_actors(asks_to_stop);
+}
+
+void worker_pool::close(bool asks_to_stop) noexcept {
+  {
+    const std::lock_guard lock(opening_);
+    offered_.reset();
+  }
+  if (!is_open()) return;
+  begin_close(asks_to_stop);
   wake_collector();
   exec::parker nap;
   for (int round = 0;; ++round) {
@@ -472,12 +479,8 @@ namespace {
 // What it finishes may start other jobs. False: the runtime has not quite begun, or ends.
 bool joins_runtime() noexcept {
   if (!exec::executor::is_running()) return false;
-  try {
-    exec::executor::require();
-    return true;
-  } catch (...) {
-    return false;
-  }
+  exec::executor::join_if_new();
+  return true;
 }
 
 }  // namespace

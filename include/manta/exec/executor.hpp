@@ -122,6 +122,9 @@ class MANTA_API executor {
   /// Starts the workers, after prepare(), while nobody can call yet. False when it runs already.
   /// Errors: std::system_error when not even one thread can be started.
   bool start(const executor_settings& settings, const std::function<void()>& prepare = {});
+  /// The end has begun, but something has to end before stop(): new calls are refused from now on
+  /// as they are after it, while what was called goes on, and may ready other jobs.
+  void refuse_calls() noexcept;
   /// Ends as the story says. The calling thread must not be a worker.
   void stop() noexcept;
 
@@ -135,6 +138,9 @@ class MANTA_API executor {
   static bool is_running() noexcept {
     return live_generation_.load(std::memory_order_relaxed) != 0;
   }
+  /// Makes this thread known, so that what it ends may ready other jobs: also while calls are
+  /// refused. Without a runtime, or memory, it stays unknown, and they are cancelled.
+  static void join_if_new() noexcept;
 
   /// The check that outcomes pass, or null.
   static outcome_check check_of_outcomes() noexcept {
@@ -240,7 +246,8 @@ class MANTA_API executor {
   executor();
 
   static void join_thread();
-  static void join_if_new() noexcept;
+  static bool is_known() noexcept;
+  void make_known(std::uint64_t generation);
   static bool has_room() noexcept;
   static bool run_here(job* j);
   static bool run_actor_here(job* call);
@@ -272,7 +279,8 @@ class MANTA_API executor {
   void join_workers() noexcept;
 
   static std::atomic<outcome_check> outcome_check_;
-  static std::atomic<std::uint64_t> live_generation_;
+  static std::atomic<std::uint64_t> live_generation_;    // that calls have to be of; 0: no runtime
+  static std::atomic<std::uint64_t> ending_generation_;  // that its threads are of; 0: all may call
   static std::atomic<std::uint64_t> idle_word_;
 
   state* const state_;
