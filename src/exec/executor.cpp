@@ -87,6 +87,7 @@ bool executor::start(const executor_settings& settings, const std::function<void
   if (state_->is_started) return false;
   if (prepare) prepare();
   reset_cancellation();
+  spare_coroutines();
   state_->settings = settings;
   outcome_check_.store(settings.check_outcome, std::memory_order_relaxed);
   state_->spin_us.store(settings.spin_us, std::memory_order_relaxed);

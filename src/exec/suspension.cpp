@@ -155,8 +155,11 @@ const error& unwanted_reason() noexcept {
   return *made;
 }
 
+// All that suspend are doomed.
+constinit std::atomic<bool> dooms_all{false};
+
 const error& reason_of_doom() noexcept {
-  return executor::is_running() ? unwanted_reason() : ended_reason();
+  return executor::is_running() && !dooms_all.load() ? unwanted_reason() : ended_reason();
 }
 
 void fail_slot(job* j, const error& reason) noexcept { new (j->slot(1)) error(reason); }
@@ -385,6 +388,7 @@ std::uint32_t await_node::step_to_waiting() noexcept {
   // is suspended sees this one.
   if (strand_->phase.compare_exchange_strong(word, waiting, std::memory_order_seq_cst)) {
     if (!executor::is_running()) end_coroutines(ended_reason());
+    if (dooms_all.load()) doom_coroutines();
     return committed;
   }
   return (word & phases) == fired ? came_early : must_stop;
@@ -449,12 +453,13 @@ bool interrupt_coroutine(const job* j, interruption how) noexcept {
 
 suspension* interrupt_coroutines(bool (*is_meant)(const void* by, job& j,
                                                   const running_place& place),
-                                 const void* by) noexcept {
+                                 const void* by, interruption how) noexcept {
+  const std::uint32_t flag = how == interruption::doom ? doom : stop;
   suspension* taken = nullptr;
   for (shard& in : shards) {
     in.lock();
     for (suspension* s = in.first; s != nullptr; s = s->next) {
-      if (!is_meant(by, *s->completes, s->place) || !s->interrupt(stop)) continue;
+      if (!is_meant(by, *s->completes, s->place) || !s->interrupt(flag)) continue;
       s->next_taken = taken;
       taken = s;
     }
@@ -552,6 +557,15 @@ void end_coroutines(const error& reason) noexcept {
     }
   }
 }
+
+// Queued, not ended here: what frames destroy is the user's, and this thread may be needed for it.
+void doom_coroutines() noexcept {
+  dooms_all.store(true);
+  const auto is_any = [](const void*, job&, const running_place&) { return true; };
+  queue_interrupted(interrupt_coroutines(is_any, nullptr, interruption::doom));
+}
+
+void spare_coroutines() noexcept { dooms_all.store(false); }
 
 std::size_t suspended_coroutines() noexcept {
   std::size_t sum = 0;

@@ -23,6 +23,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/suspension.hpp>
 #include <manta/node/carrier.hpp>
 #include <manta/spec/config.hpp>
 
@@ -491,6 +492,8 @@ void isolated_worker::listen() noexcept {
         streams_.flow(order.number, order.value, order.credits);
       } else if (order.what == worker_order::kind::abandon) {
         streams_.abandon(order.number);
+      } else if (order.what == worker_order::kind::end_coroutines) {
+        exec::doom_coroutines();
       } else {
         obey(order.number);
       }

@@ -17,8 +17,9 @@ struct worker_order {
     drop,     ///< to a worker: that segment is gone; to the node: it has no use for it
     room,     ///< to the node: a request's number and bytes; back: it and a segment, or 0 and why
     // Of generators: worker_streams.hpp.
-    abandon,  ///< that generator, as `stop` names it: nobody reads it any more
-    flow,     ///< to a worker: how many of its items the reader has taken
+    abandon,         ///< that generator, as `stop` names it: nobody reads it any more
+    flow,            ///< to a worker: how many of its items the reader has taken
+    end_coroutines,  ///< to a worker: the runtime ends, and with it what is suspended
   };
   kind what = kind::stop;
   std::uint64_t number = 0;

@@ -341,6 +341,7 @@ class worker_pool final : public exec::outside {
   std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
   static void order_stop(hand& at, flight& f) noexcept;
   void enforce_stops() noexcept;
+  void end_coroutines() noexcept;
   void hear_orders(const hand* only = nullptr) noexcept;
 
   // worker_pool_guard.cpp: what workers print, and what they use

@@ -19,6 +19,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/suspension.hpp>
 
 #include "node/worker_hand.hpp"
 #include "node/worker_order.hpp"
@@ -85,6 +86,7 @@ void worker_pool::open(const config& settings, bool all_calls) {
 void worker_pool::begin_close(bool asks_to_stop) noexcept {
   // Else threads that go on calling would have the mutex, and this one call after call to cancel.
   exec::executor::global().refuse_calls();
+  exec::doom_coroutines();  // of this process, that workers may wait for
   {
     const std::lock_guard lock(mutex_);
     is_closing_.store(true);
@@ -117,7 +119,10 @@ void worker_pool::close(bool asks_to_stop) noexcept {
       if (under_way_ == 0 && !has_pending()) break;
     }
     cancel_pending();
-    if (round % rounds_a_stop == 0) stop_waiting_tasks();
+    if (round % rounds_a_stop == 0) {
+      stop_waiting_tasks();
+      end_coroutines();
+    }
     if (!pump()) nap.park_until(base::after(100us));
   }
   restorer_ = nullptr;

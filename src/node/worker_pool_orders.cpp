@@ -83,6 +83,18 @@ void worker_pool::order_stop(hand& at, flight& f) noexcept {
   ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+// The runtime ends: nothing there goes on that is suspended, or will be. What has no room in a
+// socket is said at the next look.
+void worker_pool::end_coroutines() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : all_) {
+    if (one->ends_coroutines || one->is_dead) continue;
+    const worker_order order{worker_order::kind::end_coroutines};
+    one->ends_coroutines =
+        ::send(one->socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof order;
+  }
+}
+
 // Under the mutex.
 std::pair<worker_pool::hand*, worker_pool::flight*> worker_pool::find_flight(
     const exec::job* j) noexcept {

@@ -412,8 +412,9 @@ TEST_CASE("locals and parameters are gone before the future is ready", "[corouti
   CHECK(marks == expected_order);
 }
 
-TEST_CASE("the end of the runtime destroys what is suspended, in order", "[coroutine]") {
+TEST_CASE("the end of the runtime destroys what is suspended, in order", "[coroutine][anywhere]") {
   ends->clear();
+  *test::waiting = 0;
   manta::future<int> f;
   manta::future<int> deep;
   test::held_gate->shut();
@@ -446,13 +447,14 @@ manta::coroutine<int> waits_for_coroutine(manta::future<int> f) {
 int blocks_for(manta::future<int> f) { return f.get(); }
 }  // namespace
 
-TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine]") {
+TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine][anywhere]") {
   // A worker blocked in get would never be joined, a thread of the program never come back.
   manta::future<int> f;
   test::held_gate->shut();
   const test::opens_at_end leaves(*test::held_gate);
   std::thread driver;
   std::atomic<bool> was_cancelled{false};
+  *test::waiting = 0;
   {
     const manta::runtime rt(test::two_workers());
     const auto blocked = manta::remote<wait_for_held_gate>(1);

@@ -175,11 +175,12 @@ enum class interruption : std::uint8_t {
 /// suspension when it runs and has suspended before. False when there is none such. Any thread.
 MANTA_API bool interrupt_coroutine(const job* j, interruption how) noexcept;
 
-/// Interrupts with `stop` those that `is_meant` says, and gives a list of the ones that have to be
+/// Interrupts those that `is_meant` says, and gives a list of the ones that have to be
 /// queued, by queue_interrupted, when the caller has left its locks.
 MANTA_API suspension* interrupt_coroutines(bool (*is_meant)(const void* by, job& j,
                                                             const running_place& place),
-                                           const void* by) noexcept;
+                                           const void* by,
+                                           interruption how = interruption::stop) noexcept;
 MANTA_API void queue_interrupted(suspension* list) noexcept;
 
 /// Calls `see` with where each one that has suspended is to be found; see cancellation.hpp.
@@ -187,6 +188,11 @@ MANTA_API void each_coroutine(void (*see)(void* to, const running_place& place),
 
 /// Ends every suspended coroutine with `reason`: no worker will go on with it.
 MANTA_API void end_coroutines(const error& reason) noexcept;
+
+/// From now on until spare_coroutines() those that are suspended end where they are, and others at
+/// their next co_await: the runtime ends, but this process goes on for now. Any thread.
+MANTA_API void doom_coroutines() noexcept;
+MANTA_API void spare_coroutines() noexcept;
 
 /// Whether the runtime is ending: coroutines that are woken meanwhile are kept for end_put_off.
 MANTA_API void put_ends_off(bool is_on) noexcept;
