@@ -346,12 +346,12 @@ job* actor_core::take_paced(int& hurried) noexcept {
 }
 
 void actor_core::drain() noexcept {
-  if (is_stopping()) {
-    stopped(nullptr);
+  if (is_elsewhere_) {
+    drain_forwards();
     return;
   }
-  if (is_elsewhere_) {
-    forward_mails();
+  if (is_stopping()) {
+    stopped(nullptr);
     return;
   }
   if (has_lanes_) {
@@ -452,6 +452,12 @@ bool actor_core::cancel_mails(job* list, const error& reason) noexcept {
 // The scheduled entry came too late to be run: whoever waits for a call has to be told, or the
 // workers would never end. The object stays for close_all.
 void actor_core::abandon(const error& reason) noexcept {
+  const bool has_pin = std::exchange(is_handed_on_, false);
+  abandon_mails(reason);
+  if (has_pin) unpin();
+}
+
+void actor_core::abandon_mails(const error& reason) noexcept {
   if (cancel_mails(backlog_.exchange(nullptr, std::memory_order_acq_rel), reason)) return;
   job* newest = inbox_.load(std::memory_order_acquire);
   while (newest != closed_mark() && newest != idle_mark()) {

@@ -61,7 +61,20 @@ job* actor_core::take_forwarded() noexcept {
   }
 }
 
+// A worker goes on for who had forwarded enough.
+void actor_core::drain_forwards() noexcept {
+  const bool has_pin = std::exchange(is_handed_on_, false);
+  if (is_stopping()) {
+    stopped(nullptr);
+  } else {
+    forward_mails();
+  }
+  if (has_pin) unpin();
+}
+
+// By whoever found the core idle, also a caller: others that go on calling must not keep it here.
 void actor_core::forward_mails() noexcept {
+  int budget = calls_per_turn;
   job* list = backlog_.exchange(nullptr, std::memory_order_relaxed);
   for (;;) {
     if (list == nullptr) list = take_forwarded();
@@ -71,14 +84,23 @@ void actor_core::forward_mails() noexcept {
       stopped(nullptr);
       return;
     }
-    job* const next = link_of(list);
+    job* next = link_of(list);
     if (list == this) {
       backlog_.store(next, std::memory_order_release);
       if (at_end_mail() == verdict::ended) return;
+      next = backlog_.exchange(nullptr, std::memory_order_relaxed);
     } else {
-      forward(list, next != nullptr);
+      --budget;
+      forward(list, next != nullptr && budget > 0);
     }
     list = next;
+    if (budget == 0) {
+      backlog_.store(list, std::memory_order_release);
+      pin();
+      is_handed_on_ = true;
+      executor::resume(this);
+      return;
+    }
   }
 }
 

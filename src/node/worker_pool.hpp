@@ -106,7 +106,6 @@ class worker_pool final : public exec::outside {
     duration busy{0};
   };
   std::vector<worker_part> work_of_each();
-
   void take(exec::job* j) noexcept override;
   bool sleep(exec::parker& p, const base::deadline& deadline, exec::job* awaited) override;
   bool take_back(exec::job* j, const error& reason) noexcept override;

@@ -178,7 +178,8 @@ std::unique_ptr<worker_pool::tenant> worker_pool::evict(hand& from) noexcept {
 void worker_pool::vacate(const std::shared_ptr<hand>& one) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (one->is_dead) return;
+    // At the runtime's end all go, and the next one's actors must not find it.
+    if (one->is_dead || is_closing_.load(std::memory_order_relaxed)) return;
     try {
       const bool stays = vacant_.size() < target_ || !one->owed.empty();
       if (stays && !one->has_used_gpus) {

@@ -125,6 +125,14 @@ void worker_pool::close(bool asks_to_stop) noexcept {
     }
     if (!pump()) nap.park_until(base::after(100us));
   }
+  // Their methods have ended, their destructors may be running.
+  const auto has_actors = [this] {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(all_, [](const auto& one) { return one->lives_here != nullptr; });
+  };
+  for (const base::time_point end = base::after(5s); has_actors() && base::now() < end;) {
+    if (!pump()) nap.park_until(base::after(100us));
+  }
   restorer_ = nullptr;
   collector_ends_.store(true);
   collector_sleep_.signal();
@@ -198,7 +206,9 @@ std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noe
       seat.output = pipes.files;
       const std::lock_guard lock(mutex_);
       all_.reserve(all_.size() + 1);
-      if (zygote::global().spawn(seat)) {
+      // One that comes at the runtime's end would be nobody's to end.
+      const bool is_late = is_closing_.load(std::memory_order_relaxed);
+      if (!is_late && zygote::global().spawn(seat)) {
         all_.push_back(made);
         ++sum_.workers;
         if (place != sched::roster::nobody) {

@@ -486,7 +486,8 @@ TEST_CASE("a thread's unfinished work is done though the thread has ended",
   CHECK(sum == 20 * 49 * 50 / 2);
 }
 
-TEST_CASE("threads that call while the runtime ends get values or typed errors", "[lifecycle]") {
+TEST_CASE("threads that call while the runtime ends get values or typed errors",
+          "[lifecycle][anywhere]") {
   for (int round = 0; round < 10; ++round) {
     std::optional<manta::runtime> rt(std::in_place, test::two_workers());
     std::atomic<int> untyped{0};

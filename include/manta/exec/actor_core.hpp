@@ -335,6 +335,8 @@ class MANTA_API actor_core : public job {
   std::vector<job_ref> running_calls() noexcept;
   // actor_elsewhere.cpp: an object in another process
   job* take_forwarded() noexcept;
+  void abandon_mails(const error& reason) noexcept;
+  void drain_forwards() noexcept;
   void forward_mails() noexcept;
   void forward(job* call, bool has_more) noexcept;
   // actor_cap.cpp: full mailboxes
@@ -357,6 +359,7 @@ class MANTA_API actor_core : public job {
   bool has_lanes_ = false;
   bool is_elsewhere_;
   bool is_fed_here_ = false;        // its object is here, and its calls come from other processes
+  bool is_handed_on_ = false;       // a worker is to go on forwarding, with a pin; the turn's
   actor_core* previous_ = nullptr;  // registry
   actor_core* next_ = nullptr;
   // Written at every call by the worker that runs the actor.
