@@ -148,7 +148,7 @@ constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed:
                                                    "type's name is 0 bytes long",
                                                    "group's name is 1031 bytes long",
                                                    "reason of an end is number 255",
-                                                   "question is number 255, allowed: 0 to 14",
+                                                   "question is number 255, allowed: 0 to 15",
                                                    "index of a gpu is -",
                                                    "stream credits is 0, allowed: 1",
                                                    "reserved name is empty",
