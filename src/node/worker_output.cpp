@@ -59,8 +59,11 @@ void worker_output::open(who asked) {
     }
     throw std::system_error(why, std::generic_category(), "the output of isolated workers");
   }
-  ends_ = false;
-  has_timer_ = false;
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = false;
+    has_timer_ = false;
+  }
   thread_ = std::thread([this] { listen(); });
   is_open_ = true;
 }
@@ -81,6 +84,7 @@ std::shared_ptr<worker_output::source> worker_output::add(std::uint64_t worker,
       if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) return nullptr;
     }
     const std::lock_guard lock(mutex_);
+    if (ends_) return nullptr;
     sources_.emplace(worker, made);
     for (const int one : made->read_) {
       epoll_event on{.events = EPOLLIN, .data = {.u64 = worker}};
@@ -118,6 +122,7 @@ void worker_output::read(source& of, std::size_t most_bytes) {
 
 void worker_output::settle(source& of, std::uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
+  if (ends_) return;
   try {
     read(of, pipe_bytes);
     if (of.part_of_ == number) lines_.end_part(of.worker, base::now(), ready_);
@@ -144,6 +149,7 @@ void worker_output::end_locked(source& of) {
 
 void worker_output::end(source& of) noexcept {
   const std::lock_guard lock(mutex_);
+  if (ends_) return;
   try {
     end_locked(of);
     if (!has_timer_ && lines_.next_due()) wake();

@@ -29,8 +29,8 @@
 //   task -> fd 1, 2 -> pipe -+-> the thread that listens -----+-> lines -> stdout, stderr
 //                            +-> who takes the task's result -+
 //
-// Threads: any; open and close by one. Locks: mutex_, under which `who` is asked and lines are
-// written; so it comes before those that `who` takes.
+// Threads: any, also while it is closed; open and close by one. Locks: mutex_, under which `who` is
+// asked and lines are written; so it comes before those that `who` takes.
 
 namespace manta::inline v0::node {
 
@@ -76,14 +76,15 @@ class worker_output {
 
   /// Throws std::system_error: no thread or descriptor.
   void open(who asked);
-  bool is_open() const noexcept { return is_open_; }
-  /// Listens to a new worker. Null: no descriptor or memory is left.
+  bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
+  /// Listens to a new worker. Null: no descriptor or memory is left, or it was closed.
   std::shared_ptr<source> add(std::uint64_t worker, ends& into) noexcept;
   /// Shows what there is to read, before the result of the task of that number is taken.
   void settle(source& of, std::uint64_t number) noexcept;
   /// The worker has ended: shows all that is left.
   void end(source& of) noexcept;
-  /// Shows all there is, and listens no more. Harmless when not open.
+  /// Shows all there is, and listens no more. Harmless when not open. Others may still call `add`,
+  /// `settle` and `end`, which do nothing then.
   void close() noexcept;
 
  private:
@@ -94,7 +95,7 @@ class worker_output {
   int sleep_time() const noexcept;
   void wake() const noexcept;
 
-  bool is_open_ = false;
+  std::atomic<bool> is_open_{false};
   who who_;
   int poll_ = -1;
   int wake_ = -1;
@@ -106,7 +107,9 @@ class worker_output {
   output_lines::lines ready_;
   std::vector<char> room_;
   bool has_timer_ = false;  // the thread sleeps not longer than the next window
-  bool ends_ = false;
+  // The last of all; who comes after it, a thread that was making a worker when the runtime ended,
+  // finds nothing to do.
+  bool ends_ = true;
 };
 
 }  // namespace manta::inline v0::node

@@ -188,6 +188,7 @@ void worker_pool::cancel_pending() noexcept {
 
 // What is written for it waits in its ring until it comes. Null: none can be made just now.
 std::shared_ptr<worker_pool::hand> worker_pool::make_hand(std::size_t place) noexcept {
+  if (is_closing_.load(std::memory_order_relaxed)) return nullptr;
   result<wire::worker_line> line = wire::worker_line::make();
   int ends[2] = {-1, -1};
   worker_output::ends pipes;
