@@ -578,4 +578,21 @@ TEST_CASE("the runtime ends while actors run and calls wait", "[isolation]") {
   for (const auto& f : waiting) CHECK(f.try_get().error().code() == manta::errc::cancelled);
 }
 
+TEST_CASE("the runtime ends while workers for actors are being made", "[isolation]") {
+  for (int i = 0; i < 20; ++i) {
+    std::vector<manta::future<int>> calls;
+    {
+      const manta::runtime rt(isolated());
+      for (int k = 0; k < 16; ++k) {
+        calls.push_back(manta::remote<&log_keeper::add>(manta::spawn<log_keeper>(0), k));
+      }
+      std::this_thread::sleep_for(i * 1ms);
+    }
+    for (const auto& f : calls) {
+      const auto r = f.try_get();
+      CHECK((r || r.error().code() == manta::errc::cancelled));
+    }
+  }
+}
+
 }  // namespace actor_test
