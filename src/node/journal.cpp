@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -99,7 +100,7 @@ void journal::open(const config& settings) {
     kept_ = 0;
     next_chunk_ = dropped_ = 0;
     next_end_.reset();
-    has_sweep_failed_ = false;
+    has_sweep_failed_ = has_lost_ = false;
   }
   sweep_ends(std::numeric_limits<std::size_t>::max());  // before anybody reads
   // Before anybody else's: what a killed process left names the job that left it.
@@ -205,8 +206,21 @@ void journal::sweep_ends(std::size_t most) {
   if (done->next) note_end(*done->next);
 }
 
-void journal::write_all() {
-  introduce();
+// Without memory a part of the history is missing, and the job goes on.
+template <class Step>
+void journal::try_to(const Step& step) noexcept {
+  try {
+    step();
+  } catch (...) {
+    if (std::exchange(has_lost_, true)) return;
+    const error why = describe_current_exception("the history of this job");
+    std::fprintf(stderr, "manta: a part of the history is not written: %s\n",
+                 why.message().c_str());
+  }
+}
+
+void journal::write_all() noexcept {
+  try_to([this] { introduce(); });
   for (bool is_last = false; !is_last;) {
     std::vector<std::function<void(control::store&)>> asked;
     std::vector<std::shared_ptr<void>> ending;
@@ -220,11 +234,15 @@ void journal::write_all() {
       asked.swap(asked_);
       ending.swap(ending_);
     }
-    write_told();
-    if (has_ends && !is_last) sweep_ends(swept_at_once);
-    for (const auto& one : asked) one(*store_);
+    try_to([this] { write_told(); });
+    if (has_ends && !is_last) {
+      try_to([this] { sweep_ends(swept_at_once); });
+    }
+    for (const auto& one : asked) {
+      try_to([&] { one(*store_); });
+    }
   }
-  commit({.changes = {job_change()}, .how = control::durability::durable});
+  try_to([this] { commit({.changes = {job_change()}, .how = control::durability::durable}); });
 }
 
 control::change journal::job_change() const {
@@ -295,8 +313,13 @@ void journal::write_told() {
   const recorder::batch told = recorder::global().take();
   dropped_ += told.dropped;
   control::batch what;
-  add_names(what, told.names);
-  add_events(what, told.events);
+  try {
+    add_names(what, told.names);
+    add_events(what, told.events);
+  } catch (const std::bad_alloc&) {
+    dropped_ += told.events.size();
+    throw;
+  }
   if (!what.changes.empty()) commit(std::move(what));
 }
 

@@ -70,7 +70,9 @@ class journal {
   static void ring() noexcept;
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   void sweep_ends(std::size_t most);
-  void write_all();
+  void write_all() noexcept;
+  template <class Step>
+  void try_to(const Step& step) noexcept;
   void write_told();
   void introduce();
   void forget_old();
@@ -96,6 +98,7 @@ class journal {
   std::uint64_t next_chunk_ = 0;
   std::uint64_t dropped_ = 0;
   bool has_sweep_failed_ = false;
+  bool has_lost_ = false;  // and said so
 };
 
 }  // namespace manta::inline v0::node
