@@ -47,6 +47,7 @@ set(manta_sources
   src/exec/cancellation.cpp
   src/exec/channel_core.cpp
   src/exec/completion_queue.cpp
+  src/exec/delegation.cpp
   src/exec/deque.cpp
   src/exec/executor.cpp
   src/exec/job.cpp

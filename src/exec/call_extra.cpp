@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <manta/exec/cancellation.hpp>
+#include <manta/exec/delegation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/observer.hpp>
 #include <manta/exec/outside.hpp>
@@ -83,10 +84,12 @@ call_extra::call_extra() {
 
 call_extra::~call_extra() {
   if (is_limited(deadline)) timer::disarm(*this);
+  if (job* const noted = stands_for.load(std::memory_order_relaxed)) noted->drop();
 }
 
 void call_extra::ended() noexcept {
   if (is_limited(deadline)) timer::disarm(*this);
+  static_cast<void>(forget_delegation(of));
   if (claim != nullptr) claim->release();
 }
 

@@ -29,12 +29,6 @@ namespace {
 constinit thread_local job* doomed = nullptr;
 constinit thread_local bool destroying = false;
 
-// Aliases are made one at a time, so that two jobs that delegate to each other see one another.
-std::mutex& alias_mutex() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
-}
-
 }  // namespace
 
 void job::lock() noexcept {
@@ -275,9 +269,12 @@ void job::destroy() noexcept {
   destroying = false;
 }
 
-void job::destroy_doomed() noexcept {
+job::destroy_later::destroy_later() noexcept : was_destroying(std::exchange(destroying, true)) {}
+
+job::destroy_later::~destroy_later() {
+  destroying = was_destroying;
   job* const first = doomed;
-  if (first == nullptr) return;
+  if (destroying || first == nullptr) return;
   doomed = reinterpret_cast<job*>(first->waiters_);
   first->destroy();  // and the others
 }
@@ -292,101 +289,6 @@ void job::release_block() noexcept {
   }
   this->~job();
   free_block(block, size);
-}
-
-namespace {
-
-void fire_alias(waiter* w) noexcept {
-  auto* node = static_cast<alias_node*>(w);
-  node->self->finish(job_bits::ready, 1);
-}
-
-// What dies meanwhile is destroyed at the scope's end: a user's destructor must not run under a
-// lock.
-struct destroy_later {
-  const bool was_destroying = std::exchange(destroying, true);
-  ~destroy_later() {
-    destroying = was_destroying;
-    if (!destroying) job::destroy_doomed();
-  }
-};
-
-}  // namespace
-
-// The chain stays short: what waited on `from` as an alias moves on to from's target, and aliases
-// that nobody holds any more are dropped instead of moved, so a million tail calls need two jobs.
-job_ref job::link_alias(job* from) noexcept {
-  const std::lock_guard guard(alias_mutex());
-  job* const first = from->target();
-  job* end = first->awaited();
-  if (end->is_ready()) {  // a resolved alias is followed to what has the value
-    job* const last = end->outcome();
-    last->hold();
-    end->drop();
-    end = last;
-  }
-  first->drop();
-  if (end == from) {
-    end->drop();
-    new (from->slot(1)) error(
-        errc::invalid_argument,
-        "delegation cycle: a task returned a future that waits for the task itself; return a value "
-        "or a future of another task");
-    from->finish(job_bits::claimed | job_bits::ready | job_bits::failed, 1);
-    return job_ref();
-  }
-  alias_node* const node = from->ops->alias(from);
-  node->self = from;
-  node->fire = fire_alias;
-
-  waiter* moved = nullptr;
-  from->lock();
-  from->target() = end;
-  waiter** link = &from->waiters_;
-  while (*link != nullptr) {
-    waiter* const w = *link;
-    if (w->fire == fire_alias) {
-      *link = w->next;
-      w->next = moved;
-      moved = w;
-    } else {
-      link = &w->next;
-    }
-  }
-  const std::uint64_t before =
-      from->word_.fetch_or(job_bits::aliased | job_bits::claimed, std::memory_order_acq_rel);
-  from->unlock();
-  job_ref cancelled;
-  if ((before & job_bits::cancel) != 0) {
-    end->hold();
-    cancelled = job_ref(end);
-  }
-
-  while (moved != nullptr) {
-    waiter* const next = moved->next;
-    auto* other = static_cast<alias_node*>(moved);
-    job* const alias = other->self;
-    alias->lock();
-    job* const passed = std::exchange(alias->target(), end);
-    end->hold();
-    alias->unlock();
-    passed->drop();
-    // A sole holder is the node itself: nobody will ever ask this alias.
-    const bool is_forgotten = alias->is_unique();
-    if (is_forgotten || !end->add_waiter(other)) alias->finish(job_bits::ready, 1);
-    moved = next;
-  }
-  if (!end->add_waiter(node)) from->finish(job_bits::ready, 1);
-  return cancelled;
-}
-
-void make_alias(job* from) noexcept {
-  const destroy_later after;
-  // What it asked for it does not need to wait.
-  if (call_extra* const with = from->extra()) with->entry_dropped();
-  // It was cancelled while it ran; who cancels it from here on finds the alias.
-  const job_ref target = job::link_alias(from);
-  if (target) cancel_job(target.get(), true);
 }
 
 }  // namespace manta::inline v0::exec

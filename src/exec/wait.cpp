@@ -100,8 +100,8 @@ bool is_rare(const job* j, bool has_extra) noexcept {
   const call_extra* const with = j->extra();
   if (with != nullptr) ctx.deadline = with->deadline;
   if ((j->word() & job_bits::late) != 0) return false;
-  if (with != nullptr && with->told_number != 0) {
-    elsewhere.load(std::memory_order_acquire)->began(with->told_number);
+  if (with != nullptr && with->tells_begin) {
+    elsewhere.load(std::memory_order_acquire)->began(with->number);
   }
   if (watches_runs.load(std::memory_order_relaxed)) {
     observing()->began(*j);

@@ -240,6 +240,11 @@ const exec::named_jobs& names_of_node() noexcept {
             const future_names::found of = future_names::global().behind(j);
             return of.job && cancel_named(of.job.get(), how.with_children, how.at_once);
           },
+      .delegates = [](exec::job* /*from*/, exec::job* /*to*/) noexcept {},  // both are here
+      .behind =
+          [](exec::job* image) noexcept {
+            return future_names::global().behind(image).job.release();
+          },
       .gone = [](exec::job* j) noexcept { future_names::global().forget(j); }};
   return made;
 }

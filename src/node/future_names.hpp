@@ -66,6 +66,13 @@ struct cancel_question {
   bool at_once = false;
 };
 
+/// question::delegation, which has no answer. Each is the id of a future, or a number with 0 before
+/// it: of what the worker runs and of what it has asked for.
+struct delegation_note {
+  base::id from;
+  base::id to;
+};
+
 class future_names {
  public:
   static future_names& global();

@@ -328,6 +328,7 @@ isolated_worker::begun_task isolated_worker::begin(const wire::task_view& task,
   try {
     out.sight = sight_.prepare(task.gpus);
     out.job = make_task(task);
+    out.job->extra()->number = number;
     if (const auto stream = carrier_of(out.job)->stream; stream != nullptr) {
       streams_.open(number, out.job, stream(out.job));
     }

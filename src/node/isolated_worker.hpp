@@ -115,6 +115,7 @@ class isolated_worker final : public exec::outside {
   exec::actor_core* pinned_tenant(const base::id& id) noexcept;
   base::id tenant_id() noexcept;
   void lend_own(const workbench& on) noexcept;
+  exec::job_ref wished_call(exec::job* j) noexcept;
   std::uint64_t note_request(exec::job* j);
   std::uint64_t number_request(exec::job* j);
   std::unique_ptr<mirror_note> take_note_of(exec::actor_core* of) noexcept;

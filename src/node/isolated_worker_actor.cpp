@@ -180,7 +180,8 @@ void isolated_worker::on_call(const wire::call_view& call, std::uint64_t number)
     line_.page().reading.store(number, std::memory_order_release);
     begun.job = make_call(call, core);
     line_.page().reading.store(0, std::memory_order_release);
-    begun.job->extra()->told_number = number;
+    begun.job->extra()->number = number;
+    begun.job->extra()->tells_begin = true;
     if (const auto stream = carrier_of(begun.job)->stream; stream != nullptr) {
       streams_.open(number, begun.job, stream(begun.job));
     }
@@ -391,8 +392,10 @@ void isolated_worker::forward(exec::actor_core* to, exec::job* call, bool /*has_
       actor = note->id;
       request = number_request(call);
     }
+    const exec::job_ref wished = wished_call(call);
     write_call(*on, call, actor, {unique_, request});
     send(*on);
+    if (wished) futures_.sent(call, request);
   } catch (...) {
     call->fail(not_asked(call, request), 1);
   }

@@ -39,11 +39,20 @@ void isolated_worker::take(exec::job* j) noexcept {
     if (const error* const inherited = by.failure(j)) inherited->raise();
     const borrowed_workbench on;
     request = note_request(j);
+    const exec::job_ref wished = wished_call(j);
     write_task(*on, j, {unique_, request});
     send(*on);
+    if (wished) futures_.sent(j, request);
   } catch (...) {
     j->fail(not_asked(j, request), 1);
   }
+}
+
+// With a hold, when the node is to hear what stands for it.
+exec::job_ref isolated_worker::wished_call(exec::job* j) noexcept {
+  if (!futures_.is_wished(j)) return exec::job_ref();
+  j->hold();
+  return exec::job_ref(j);
 }
 
 // The number by which the node's answer finds a job.
@@ -68,6 +77,7 @@ std::uint64_t isolated_worker::number_request(exec::job* j) {
 
 // In a handler of what kept its message from being sent: why.
 error isolated_worker::not_asked(exec::job* j, std::uint64_t request) noexcept {
+  static_cast<void>(futures_.is_wished(j));
   error why = describe_current_exception(j->ops->function);
   if (request == 0) return why;
   {

@@ -162,8 +162,9 @@ const exec::job_ops passed_job::owed_ops = {
 };
 
 passed_job* make_owed() {
-  auto* const made =
-      new (exec::allocate_block(sizeof(passed_job))) passed_job(&passed_job::owed_ops);
+  const neutral_caller nobody;
+  auto* const made = make_job(exec::inherited_extra, &passed_job::owed_ops);
+  made->extra()->is_outside = true;  // it may stand for another one there
   made->try_claim();
   return made;
 }

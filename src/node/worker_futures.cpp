@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <manta/codec/errors.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/delegation.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/spec/error.hpp>
 
@@ -49,6 +51,8 @@ worker_futures::worker_futures(const seat& at) noexcept : at_(at) {
           },
       .cancel = [](exec::job* j,
                    const exec::far_cancel& how) noexcept { return here()->cancel(j, how); },
+      .delegates = [](exec::job* from, exec::job* to) noexcept { here()->delegates(from, to); },
+      .behind = [](exec::job* /*image*/) noexcept -> exec::job* { return nullptr; },
       .gone = [](exec::job* j) noexcept { here()->gone(j); }};
   futures_here.store(this, std::memory_order_release);
   exec::knows_names.store(&hooks);
@@ -73,7 +77,16 @@ base::id worker_futures::name(exec::job* j, const carrier* values) {
   }
   // It may have been answered meanwhile, by a node that had not heard of the name.
   if (request == 0 || at_.request_of(at_.to, j) != request) owe(j);
+  if (request == 0) tell_what_it_is(j, id);
   return id;
+}
+
+// Somebody else has got a name for what may stand for another one, or be a call that was not sent.
+void worker_futures::tell_what_it_is(exec::job* j, const base::id& own) {
+  exec::tell_delegation_of(j);
+  const exec::call_extra* const with = j->extra();
+  if (with == nullptr || !with->is_outside || j->is_ready()) return;
+  say({own, {0, request_or_wish(j)}});
 }
 
 exec::job* worker_futures::borrow(const base::id& id, exec::job* (*make)()) {
@@ -194,6 +207,70 @@ bool worker_futures::cancel(exec::job* j, const exec::far_cancel& how) noexcept 
     return true;
   } catch (...) {
     return false;
+  }
+}
+
+// What the node calls a job here that may stand for another one's; zero: it knows none.
+base::id worker_futures::delegator(const exec::job* j) noexcept {
+  const exec::call_extra* const with = j->extra();
+  if (with != nullptr && with->number != 0) return {0, with->number};
+  if ((j->word() & exec::job_bits::named) == 0) return {};
+  const base::id own = id_of(j);
+  return own.high == (future_mark | at_.worker) ? own : base::id{};
+}
+
+void worker_futures::delegates(exec::job* from, exec::job* to) noexcept {
+  delegation_note said{.from = delegator(from), .to = {}};
+  if (said.from == base::id{}) return;
+  try {
+    if ((to->word() & exec::job_bits::named) != 0) {
+      said.to = id_of(to);
+    } else if (to->extra() != nullptr && to->extra()->is_outside) {
+      said.to = {0, request_or_wish(to)};
+    }
+    say(said);
+  } catch (const std::bad_alloc&) {
+    // A ring is not found then.
+  }
+}
+
+void worker_futures::say(const delegation_note& said) {
+  if (said.to == base::id{}) return;  // nobody knows it
+  at_.keeps_order->store(1, std::memory_order_relaxed);
+  at_.questions->tell_of(wire::question::delegation, said);
+}
+
+// 0: it has no number yet, and who gives it one says to the node what this is asked for.
+std::uint64_t worker_futures::request_or_wish(exec::job* j) {
+  constexpr std::size_t most = 65536;  // some are never sent, since they fail before
+  {
+    const std::lock_guard lock(mutex_);
+    if (not_sent_.size() >= most) not_sent_.clear();
+    not_sent_.insert(j);
+    has_not_sent_.store(true, std::memory_order_relaxed);
+  }
+  // Who gives it one now sees that, or is seen here.
+  const std::uint64_t request = at_.request_of(at_.to, j);
+  if (request != 0) static_cast<void>(is_wished(j));
+  return request;
+}
+
+bool worker_futures::is_wished(exec::job* j) noexcept {
+  if (!has_not_sent_.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(mutex_);
+  const bool was = not_sent_.erase(j) > 0;
+  if (not_sent_.empty()) has_not_sent_.store(false, std::memory_order_relaxed);
+  return was;
+}
+
+void worker_futures::sent(exec::job* j, std::uint64_t request) noexcept {
+  exec::tell_delegations_to(j);
+  const base::id own = delegator(j);
+  if (own == base::id{} || (own.low & own_future) == 0) return;
+  try {
+    say({own, {0, request}});
+  } catch (const std::bad_alloc&) {
+    // A ring is not found then.
   }
 }
 

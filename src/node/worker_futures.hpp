@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <manta/base/id.hpp>
 #include <manta/exec/job.hpp>
@@ -12,6 +13,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/actor_names.hpp"
+#include "node/future_names.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_questions.hpp"
 
@@ -25,6 +27,10 @@
 //
 // The node may have answered a request when it hears that its future is known by a name: then it
 // has no result any more, says so by its answer, and this worker sends the result, too.
+//
+// What a job here delegates to that others know is told the node, which looks for rings
+// (exec/delegation.hpp). A call whose arguments are not there has no number yet: those that stand
+// for it are told when it is sent.
 //
 // Threads: any. A lock of its own, under which nothing of others is called.
 
@@ -57,6 +63,10 @@ class worker_futures {
   exec::job* borrow(const base::id& id, exec::job* (*make)());
   /// The answer to a request has come, and its job is ready; `is_known`: the node has the result.
   void answered(exec::job* j, bool is_known) noexcept;
+  /// Whether the node has to be told of a call, which has just got its number, what stands for it;
+  /// once. Its message goes first; `sent` comes behind that, with a hold.
+  bool is_wished(exec::job* j) noexcept;
+  void sent(exec::job* j, std::uint64_t request) noexcept;
 
  private:
   struct note {
@@ -72,6 +82,11 @@ class worker_futures {
   void wanted(exec::job* j) noexcept;
   bool cancel(exec::job* j, const exec::far_cancel& how) noexcept;
   void gone(exec::job* j) noexcept;
+  void delegates(exec::job* from, exec::job* to) noexcept;
+  base::id delegator(const exec::job* j) noexcept;
+  void say(const delegation_note& said);
+  std::uint64_t request_or_wish(exec::job* j);
+  void tell_what_it_is(exec::job* j, const base::id& own);
   base::id id_of(const exec::job* j) noexcept;
 
   const seat at_;
@@ -79,6 +94,8 @@ class worker_futures {
   std::unordered_map<const exec::job*, note> by_job_;
   std::unordered_map<base::id, exec::job*, actor_names::hash> by_id_;  // no holds
   std::uint64_t last_ = 0;
+  std::unordered_set<const exec::job*> not_sent_;  // calls without a number, for is_wished
+  std::atomic<bool> has_not_sent_{false};
 };
 
 }  // namespace manta::inline v0::node

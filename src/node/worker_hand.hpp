@@ -195,12 +195,13 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   std::uint64_t results = 0;
   duration busy{0};  // what these took
   std::uint64_t results_at_tick = 0;
-  std::uint64_t results_at_look = 0;                    // when it was looked at as one that may go
-  int quiet_looks = 0;                                  // since it had results
-  std::unordered_set<std::uint64_t> early_stops;        // of requests that have not come yet
-  std::unordered_map<std::uint64_t, exec::job*> asked;  // by its request; no holds
-  std::unique_ptr<tenant> lives_here;                   // it has an actor, and gets no tasks
-  actor_names::counts lent;                             // handles of actors and futures, by id
+  std::uint64_t results_at_look = 0;              // when it was looked at as one that may go
+  int quiet_looks = 0;                            // since it had results
+  std::unordered_set<std::uint64_t> early_stops;  // of requests that have not come yet
+  std::unordered_multimap<std::uint64_t, base::id> early_delegations;  // to such: who delegated
+  std::unordered_map<std::uint64_t, exec::job*> asked;                 // by its request; no holds
+  std::unique_ptr<tenant> lives_here;  // it has an actor, and gets no tasks
+  actor_names::counts lent;            // handles of actors and futures, by id
   // Results that it has to send, of futures that it has named; each with the hold of who fills it.
   std::unordered_map<base::id, passed_job*, actor_names::hash> owed;
   lent_arrays arrays;

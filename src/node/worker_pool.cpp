@@ -9,6 +9,7 @@
 #include <manta/base/check.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
+#include <manta/exec/delegation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
@@ -497,6 +498,7 @@ exec::job* worker_pool::end_flight(hand& from, const wire::envelope& head,
 
 void worker_pool::finish(exec::job* j, const wire::result_view& arrived,
                          std::span<const std::byte> frame) noexcept {
+  if (arrived.may_repeat) static_cast<void>(exec::forget_delegation(j));
   if (arrived.may_repeat && repeats(j)) return;
   std::uint64_t bits = 0;
   if (is_passed(j)) {

@@ -27,6 +27,7 @@
 #include "node/order_line.hpp"
 #include "node/passed_job.hpp"
 #include "node/worker_output.hpp"
+#include "node/worker_work.hpp"
 #include "node/zygote.hpp"
 #include "sched/early_deaths.hpp"
 #include "sched/patience.hpp"
@@ -90,21 +91,12 @@ class worker_pool final : public exec::outside {
   /// Whether calls of this process go to isolated workers.
   bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
 
-  /// What workers have done: tasks, calls of actors and constructors, of these the calls; and the
-  /// processes made for it. Of one runtime, or of all that this process had.
-  struct work {
-    std::uint64_t runs = 0;
-    std::uint64_t calls = 0;
-    std::uint64_t workers = 0;
-  };
+  using work = pool_work;
+  using worker_part = worker_work;
+  /// What workers have done in all runtimes that this process had, and in this one; the part of
+  /// each that lives.
   work work_of_all();
   work work_since_open();
-  /// The part of each worker that lives.
-  struct worker_part {
-    pid_t process = 0;  // 0: not known yet
-    std::uint64_t runs = 0;
-    duration busy{0};
-  };
   std::vector<worker_part> work_of_each();
   void take(exec::job* j) noexcept override;
   bool sleep(exec::parker& p, const base::deadline& deadline, exec::job* awaited) override;
@@ -312,6 +304,9 @@ class worker_pool final : public exec::outside {
   void forget_owed(hand& of, const error& why) noexcept;
   void on_future_ask(const std::shared_ptr<hand>& from, std::uint64_t number,
                      const wire::ask_view& asked);
+  void on_delegation(hand& from, const delegation_note& said);
+  void note_early_delegations(hand& from, std::uint64_t request, exec::job* j) noexcept;
+  static exec::job_ref delegator(hand& from, const base::id& id) noexcept;
   void say_asked(hand& to, std::uint64_t number, bool is_asked);
   void say_value(hand& to, std::uint64_t number, const future_names::found& of) noexcept;
 

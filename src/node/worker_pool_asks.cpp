@@ -98,6 +98,9 @@ void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number
     }
     if (asked.what == wire::question::actor_end) return on_monitor(from, number, asked);
     if (asked.what == wire::question::thing) return on_thing(from, number, asked);
+    if (asked.what == wire::question::delegation) {
+      return on_delegation(*from, value_of_question<delegation_note>(asked));
+    }
     if (asked.what == wire::question::future_value || asked.what == wire::question::cancel_future) {
       return on_future_ask(from, number, asked);
     }

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include <manta/codec/errors.hpp>
+#include <manta/exec/call_extra.hpp>
+#include <manta/exec/delegation.hpp>
 
 #include "node/future_names.hpp"
 #include "node/trip.hpp"
@@ -161,6 +163,62 @@ void worker_pool::say_value(hand& to, std::uint64_t number,
     reply(to, *on);
   } catch (...) {
     refuse_answer(to, {1, number});
+  }
+}
+
+// ---- delegations in workers, see exec/delegation.hpp
+
+// Under the mutex: what a worker runs, or what is its own; null: that has ended.
+exec::job_ref worker_pool::delegator(hand& from, const base::id& id) noexcept {
+  exec::job* j = nullptr;
+  if (is_future(id)) {
+    const auto owed = from.owed.find(id);
+    j = owed == from.owed.end() ? nullptr : owed->second;
+  } else {
+    j = under_way_at(from, id.low);
+  }
+  if (j == nullptr || j->extra() == nullptr || !j->extra()->is_outside) return exec::job_ref();
+  j->hold();
+  return exec::job_ref(j);
+}
+
+void worker_pool::on_delegation(hand& from, const delegation_note& said) {
+  constexpr std::size_t most_early = 4096;
+  exec::job_ref of;
+  exec::job_ref to;
+  {
+    const std::lock_guard lock(mutex_);
+    if (from.is_dead) return;
+    if (is_future(said.to) && !from.lent.contains(said.to)) {
+      return end_for(from, "a delegation to a future that it was never given");
+    }
+    of = delegator(from, said.from);
+    if (is_future(said.to)) {
+      to = future_names::global().find(said.to).job;
+    } else if (const auto asked = from.asked.find(said.to.low); asked != from.asked.end()) {
+      asked->second->hold();
+      to = exec::job_ref(asked->second);
+    } else {
+      // It was answered, or another thread is at it. In the first case this stays: a few bytes.
+      if (from.early_delegations.size() >= most_early) from.early_delegations.clear();
+      from.early_delegations.emplace(said.to.low, said.from);
+    }
+  }
+  if (of && to) exec::note_delegation(of.get(), to.get());
+}
+
+// A call of the worker has come to which others had delegated. With a hold of it.
+void worker_pool::note_early_delegations(hand& from, std::uint64_t request, exec::job* j) noexcept {
+  for (;;) {
+    exec::job_ref of;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto early = from.early_delegations.find(request);
+      if (early == from.early_delegations.end()) return;
+      of = delegator(from, early->second);
+      from.early_delegations.erase(early);
+    }
+    if (of) exec::note_delegation(of.get(), j);
   }
 }
 

@@ -198,6 +198,7 @@ void worker_pool::host(const std::shared_ptr<hand>& from, std::span<const std::b
   // First, since who knows the job may end it.
   MANTA_CHECK(j->add_waiter(made.release()));
   const bool is_stopped = note_asked(*from, request, j);
+  note_early_delegations(*from, request, j);
   if (is_stopped) exec::cancel_job(j, true);
   exec::watch_deadline(j);
   if (to != nullptr) {

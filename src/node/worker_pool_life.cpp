@@ -18,6 +18,7 @@
 #include <manta/base/machine.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
+#include <manta/exec/delegation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/suspension.hpp>
 
@@ -346,6 +347,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
   if (dead->prints != nullptr) output_.end(*dead->prints);
   std::vector<flight> lost;
   std::vector<exec::job_ref> orphans;
+  std::vector<exec::job_ref> had_delegated;  // to these
   actor_names::counts had;
   std::vector<lent_array> had_arrays;
   bool is_hopeless = false;
@@ -358,6 +360,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
     had.swap(dead->lent);
     had_arrays = dead->arrays.leave();
     const std::uint64_t culprit = collect_lost(*dead, lost);
+    for (const flight& f : lost) had_delegated.push_back(exec::forget_delegation(f.job));
     for (const auto& [request, j] : dead->asked) {
       if (is_passed_spawn(j)) continue;  // it ends with the handles that the worker had
       if (is_wanted_by_others(*j)) continue;

@@ -29,6 +29,7 @@ void worker_pool::on_task(const std::shared_ptr<hand>& from, std::span<const std
   passed_job* j = nullptr;
   bool is_stopped = false;
   bool has_run = true;
+  exec::job_ref stood_for;  // by others, since before it came
   try {
     j = make_passed(frame, arrived);
     j->worker = from->unique;
@@ -49,6 +50,10 @@ void worker_pool::on_task(const std::shared_ptr<hand>& from, std::span<const std
     from->asked[request] = j;
     is_stopped = from->early_stops.erase(request) > 0;
     has_run = charge_spent(*j);
+    if (from->early_delegations.contains(request)) {
+      j->hold();
+      stood_for = exec::job_ref(j);
+    }
   } catch (...) {
     const error failure = describe_current_exception(passed_job::ops.function);
     if (j != nullptr) {  // it answers by itself
@@ -59,6 +64,7 @@ void worker_pool::on_task(const std::shared_ptr<hand>& from, std::span<const std
     }
     return answer_error(*from, request, failure);
   }
+  if (stood_for) note_early_delegations(*from, request, j);
   if (is_stopped) exec::cancel_job(j, true);
   if (!has_run) {
     j->withdraw(

@@ -78,6 +78,13 @@ class worker_questions {
   void begin(const writer& write, taker then, std::uint64_t* number = nullptr);
   /// The same for what has no answer.
   void tell(const writer& write);
+  template <class Question>
+  void tell_of(wire::question what, const Question& with) {
+    tell([&](workbench& on, const base::id& request) {
+      on.out.clear();
+      write_question(on, request, what, codec::encode(on.out, with));
+    });
+  }
   /// Waits as who waits for an answer does.
   static void wait(exec::parker& until);
 

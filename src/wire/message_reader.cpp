@@ -53,7 +53,7 @@ static_assert(int(schema::Isolation::PROCESSES) == int(asked_isolation::processe
 static_assert(int(schema::Placement::Rule::GROUP) == int(placement::rule::group));
 static_assert(int(schema::Reference::Kind::ARRAY) == int(spec::reference_kind::array));
 static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
-static_assert(int(schema::Ask::What::ACTOR_END) == int(question::actor_end));
+static_assert(int(schema::Ask::What::DELEGATION) == int(question::delegation));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -368,7 +368,7 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
 }
 
 void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
-  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::actor_end);
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::delegation);
   to.with = payload(from.getWith());
 }
 

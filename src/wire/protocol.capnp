@@ -321,6 +321,8 @@ struct Ask {
     cancelFuture @14;
     actorEnd @15;
     # How that actor ended, when it has; its id as src/node/worker_monitors.hpp has it.
+    delegation @16;
+    # What runs in the worker, or is its own, stands for another one's future. No answer.
   }
 }
 

@@ -215,7 +215,8 @@ enum class question : std::uint8_t {
   thing,
   future_value,
   cancel_future,
-  actor_end
+  actor_end,
+  delegation
 };
 
 /// A small fact is asked for, or changed.

@@ -268,7 +268,7 @@ manta::future<int> gives(const manta::actor<keeper>& from, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("a task that returns its own future is a typed error", "[delegation]") {
+TEST_CASE("a task that returns its own future is a typed error", "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
   filled->shut();
   const test::opens_at_end opens(*filled);
@@ -281,7 +281,8 @@ TEST_CASE("a task that returns its own future is a typed error", "[delegation]")
   CHECK(said.find("cycle") != std::string::npos);
 }
 
-TEST_CASE("tasks that return each other's future in a ring are a typed error", "[delegation]") {
+TEST_CASE("tasks that return each other's future in a ring are a typed error",
+          "[delegation][anywhere]") {
   const manta::runtime rt(test::workers(3));
   filled->shut();
   const test::opens_at_end opens(*filled);

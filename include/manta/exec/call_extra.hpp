@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,10 +55,13 @@ struct MANTA_API call_extra : timer_entry {
   priority level = priority::normal;
   bool losable = false;
   bool is_outside = false;  // runs in another process (outside.hpp); set before others know the job
+  bool tells_begin = false;                 // with its number, to outside::began
   bool enforces_memory = false;             // the memory of its claim is a limit
   std::optional<isolation_mode> isolation;  // asked for
   std::optional<error> failure;
-  std::uint64_t told_number = 0;  // what outside::began is told when it begins; 0: nothing is told
+  std::uint64_t number = 0;  // in the worker that runs it: of the message that asked; 0: none
+  // What its work in another process delegated to, with a hold; see delegation.hpp.
+  std::atomic<job*> stands_for{nullptr};
 };
 static_assert(sizeof(call_extra) <= job::extra_size);
 

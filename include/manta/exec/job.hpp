@@ -299,8 +299,13 @@ class MANTA_API job {
   }
   /// The link of a job that can be in a mailbox: the word before the job, in its block's front.
   job*& link() noexcept { return *(reinterpret_cast<job**>(this) - 1); }
-  /// Ends the jobs that died on this thread while it was not to run destructors.
-  static void destroy_doomed() noexcept;
+  /// While one lives, jobs that die on this thread wait for its end: for who holds a lock, under
+  /// which no user's destructor may run.
+  struct MANTA_API destroy_later {
+    destroy_later() noexcept;
+    ~destroy_later();
+    bool was_destroying;
+  };
   /// The job that has to run next for this one to become ready, with a hold for the caller.
   job* awaited() noexcept;
 
@@ -312,6 +317,7 @@ class MANTA_API job {
 
   friend struct alias_node;
   friend void make_alias(job* from) noexcept;
+  friend void tell_delegations_to(job* to) noexcept;
   static job_ref link_alias(job* from) noexcept;
 
   void lock() noexcept;

@@ -36,6 +36,11 @@ struct named_jobs {
   /// What stands for another process's work is to be cancelled, see cancel_job. False: it had
   /// ended, or is nobody's work.
   bool (*cancel)(job* j, const far_cancel& how) noexcept;
+  /// A job here is an unresolved alias of another one, or stands for that now: who else knows both
+  /// hears of it. Under delegation_mutex.
+  void (*delegates)(job* from, job* to) noexcept;
+  /// What an image of another process's job gets its value from, with a hold; null: it is none.
+  job* (*behind)(job* image) noexcept;
   /// The last holder has left: nothing but the name may be looked at.
   void (*gone)(job* j) noexcept;
 };

@@ -69,7 +69,7 @@ class MANTA_API outside {
   /// An actor whose object is here, and whose calls come from elsewhere, has its turn. True: the
   /// thread that feeds it gives it that soon, by job_ops::execute.
   virtual bool gives_turn(actor_core* to) noexcept = 0;
-  /// A call that came from elsewhere, with that call_extra::told_number, begins. Called on the
+  /// A call that came from elsewhere, with that call_extra::number, begins. Called on the
   /// thread that runs it.
   virtual void began(std::uint64_t /*number*/) noexcept {}
 
