@@ -159,7 +159,10 @@ mirror_core* mirror_core::make(const actor_ops* kind) {
 }
 
 void actor_core::lose_elsewhere(end_reason why, error told) noexcept {
-  if (!lose(why, std::move(told))) return;  // who stopped it sees to the end
+  if (lose(why, std::move(told))) finish_loss();  // else who stopped it sees to the end
+}
+
+void actor_core::finish_loss() noexcept {
   job* const newest = inbox_.exchange(closed_mark(), std::memory_order_acq_rel);
   if (newest != idle_mark() && newest != closed_mark()) fail_lost(in_order(newest));
   open_places();

@@ -276,15 +276,15 @@ bool withdraw_call(job* call, const error& reason) noexcept {
   return true;
 }
 
-bool withdraw(job* j, const error& reason) noexcept {
-  return j->ops->origin != nullptr ? withdraw_call(j, reason) : j->withdraw(reason);
-}
-
 bool is_open_alias(const job* j) noexcept {
   return (j->word() & (job_bits::aliased | job_bits::ready)) == job_bits::aliased;
 }
 
 }  // namespace
+
+bool withdraw_job(job* j, const error& reason) noexcept {
+  return j->ops->origin != nullptr ? withdraw_call(j, reason) : j->withdraw(reason);
+}
 
 bool cancel_job(job* j, bool with_children) noexcept {
   for (;;) {
@@ -292,7 +292,7 @@ bool cancel_job(job* j, bool with_children) noexcept {
     // Nobody runs what somebody fills by hand: the part of a split future, a monitor.
     if (end->is_ready()) return false;
     if (end->ops->run == nullptr) return cancel_far(end.get(), {.with_children = with_children});
-    if (withdraw(end.get(), cancelled_error())) return true;
+    if (withdraw_job(end.get(), cancelled_error())) return true;
     // A call was asked to stop by that already, and may have obeyed.
     if (end->ops->origin == nullptr && end->is_ready()) return false;
     request_stop(end.get(), with_children);
@@ -339,7 +339,7 @@ bool take_back(job* j, const error& reason) noexcept {
 void expire_job(job* j) noexcept {
   if (j->is_ready()) return;
   const error not_begun = timed_out_error_of(j, false);
-  if (withdraw(j, not_begun) || take_back(j, not_begun)) return;
+  if (withdraw_job(j, not_begun) || take_back(j, not_begun)) return;
   const job_ref end(j->awaited());
   if (!j->end_late(timed_out_error_of(j, true))) return;
   if (end.get() == j) {

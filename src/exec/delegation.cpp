@@ -90,6 +90,7 @@ job_ref forget_delegation(job* from) noexcept {
 }
 
 void tell_delegation_of(job* from) noexcept {
+  const job::destroy_later after;
   const std::lock_guard guard(delegation_mutex());
   const job_ref end(from->awaited());
   if (end.get() != from && !end->is_ready()) knows_names.load()->delegates(from, end.get());

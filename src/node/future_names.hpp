@@ -67,7 +67,8 @@ struct cancel_question {
 };
 
 /// question::delegation, which has no answer. Each is the id of a future, or a number with 0 before
-/// it: of what the worker runs and of what it has asked for.
+/// it: of what the worker runs and of what it has asked for. No `to`: a call that has delegated, to
+/// whatever, outlives its actor.
 struct delegation_note {
   base::id from;
   base::id to;

@@ -401,10 +401,6 @@ void isolated_worker::answer(const begun_task& task) noexcept {
   exec::job* const ended = task.job;
   const duration ran = time_of(task);
   say_printed(ended, ran);
-  {
-    const std::lock_guard lock(mutex_);
-    running_.erase(task.number);
-  }
   // Before the result goes: with that the slot is the node's, who may give it to the next task. It
   // may have done so long ago, when this one left the stack.
   line_.page().finish(task.number);
@@ -427,6 +423,11 @@ void isolated_worker::answer(const begun_task& task) noexcept {
     const bool has_more = std::this_thread::get_id() == main_thread_ &&
                           (depth_ == 0 || (depth_ == 1 && is_giving_turn_));
     send(*on, has_more);
+  }
+  {
+    // Not before: an actor that ends asks which calls have had no answer.
+    const std::lock_guard lock(mutex_);
+    running_.erase(task.number);
   }
   ended->drop();
 }

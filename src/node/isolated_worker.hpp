@@ -112,6 +112,7 @@ class isolated_worker final : public exec::outside {
   void on_changes(const wire::changes_view& changes) noexcept;
   void on_end_order(const wire::actor_end_view& end) noexcept;
   void on_own_end(tenant* of, const actor_end& how) noexcept;
+  void tell_late_calls() noexcept;
   exec::actor_core* pinned_tenant(const base::id& id) noexcept;
   base::id tenant_id() noexcept;
   void lend_own(const workbench& on) noexcept;

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <stdio_ext.h>
 #include <unistd.h>
@@ -226,7 +227,26 @@ void isolated_worker::on_end_order(const wire::actor_end_view& end) noexcept {
   core->unpin();
 }
 
-// By who ended it. All of its calls have had their answers.
+// Calls that have delegated outlive the actor: their answers come when they can.
+void isolated_worker::tell_late_calls() noexcept {
+  constexpr std::uint64_t open = exec::job_bits::aliased | exec::job_bits::ready;
+  try {
+    std::vector<std::uint64_t> late;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [number, call] : running_) {
+        if ((call->word() & open) == exec::job_bits::aliased) late.push_back(number);
+      }
+    }
+    for (const std::uint64_t number : late) {
+      questions_.tell_of(wire::question::delegation, delegation_note{{0, number}, {}});
+    }
+  } catch (const std::bad_alloc&) {
+    vanish();
+  }
+}
+
+// By who ended it. All of its calls have had their answers, or have delegated.
 void isolated_worker::on_own_end(tenant* of, const actor_end& how) noexcept {
   std::shared_ptr<tenant> was;
   {
@@ -234,6 +254,7 @@ void isolated_worker::on_own_end(tenant* of, const actor_end& how) noexcept {
     was = std::move(lives_here_);
   }
   if (__fpending(stdout) > 0) std::fflush(stdout);
+  tell_late_calls();
   actor_names::global().forget(was->core);
   say_end(of->id, how.reason, how.message);
   was->core->unpin();

@@ -73,6 +73,7 @@ struct worker_pool::tenant {
       spawn_again;  // the message that makes it, while it may be made anew
   base::time_point kill_asked{};
   std::optional<actor_end> early_end;  // said before its construction had its answer
+  std::vector<std::uint64_t> late;     // calls whose results come after its end
 };
 
 /// A task that a worker has.
@@ -190,6 +191,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   bool ends_coroutines = false;  // it was told to
   bool has_lent = false;         // its actor's cores are lent
   bool is_worn = false;          // it gets no more tasks, and goes when it has none
+  bool ends_by_force = false;    // it is killed for a task that does not stop
   bool has_used_gpus = false;    // its actor has
   std::string why;               // it is ended by us for that
   std::uint64_t results = 0;

@@ -273,7 +273,8 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::ui
       send_naming(*to, *on);
       f.is_written = true;
       // Whoever began to wait while this was written gave all that was back (watch_block).
-      const bool waits = to->seen_awaits.load() != wire::worker_page::awaits_nothing;
+      const bool waits =
+          to->seen_awaits.load() != wire::worker_page::awaits_nothing || to->ends_by_force;
       if (!waits || is_awaited || !to->line.page().claim(number, wire::slot_state::free)) {
         return true;
       }
@@ -434,6 +435,7 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
       exec::job* const j = end_flight(*from, read->head, *ended);
       handled.now();
       if (j != nullptr) finish(j, *ended, frame);
+      if (j != nullptr && from->is_house()) after_late_call(from);
       if (frame.size() > long_message) dispatch();  // to read the next ones may take long, too
     } else if (const auto* const item = std::get_if<wire::item_view>(&read->body)) {
       on_item(from, read->head.request.low, *item);
@@ -492,6 +494,7 @@ exec::job* worker_pool::end_flight(hand& from, const wire::envelope& head,
   if (!from.off_stack.contains(f->number)) roster_.ran(arrived.ran);
   leave(from, *f);
   count(from, arrived.ran);
+  if (j->ops->origin != nullptr) ++sum_.calls;
   early_deaths_.ran();
   return j;
 }

@@ -200,6 +200,8 @@ class worker_pool final : public exec::outside {
   void end_from_afar(hand& from, const wire::actor_end_view& asked) noexcept;
   bool stop_call(exec::job* j) noexcept;
   static void order_kill(hand& at) noexcept;
+  void keep_late_calls(hand& of) noexcept;
+  void after_late_call(const std::shared_ptr<hand>& of) noexcept;
   void on_actor_end(const std::shared_ptr<hand>& from, const wire::actor_end_view& said) noexcept;
   static void send_leave(hand& at, workbench& on) noexcept;
   static void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
@@ -334,6 +336,7 @@ class worker_pool final : public exec::outside {
   // worker_pool_orders.cpp: orders to stop
   std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
   static void order_stop(hand& at, flight& f) noexcept;
+  void end_by_force(hand& of) noexcept;
   void enforce_stops() noexcept;
   void end_coroutines() noexcept;
   void hear_orders(const hand* only = nullptr) noexcept;

@@ -83,13 +83,53 @@ void worker_pool::send_leave(hand& at, workbench& on) noexcept {
   at.down.bell();
 }
 
+// Under the mutex, of an actor that has ended: what its calls delegated to has not, and their
+// answers come.
+void worker_pool::keep_late_calls(hand& of) noexcept {
+  tenant& t = *of.lives_here;
+  if (is_closing_.load(std::memory_order_relaxed)) return;
+  try {
+    for (const std::uint64_t number : t.late) {
+      if (!t.has(number)) continue;
+      of.off_stack[number] = {.number = number, .job = t.at(number), .is_written = true};
+      t.at(number) = nullptr;
+      --t.under_way;
+    }
+  } catch (const std::bad_alloc&) {
+    // The rest of them fail.
+  }
+}
+
+// One of these has its answer.
+void worker_pool::after_late_call(const std::shared_ptr<hand>& of) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (of->lives_here != nullptr || !of->off_stack.empty()) return;
+  }
+  vacate(of);
+}
+
+namespace {
+
+error end_error(const exec::actor_core& of, const wire::actor_end_view& said) noexcept {
+  try {
+    return error(errc::actor_lost, said.reason == end_reason::exited
+                                       ? fmt::format("the actor {} has left (this_actor::exit); "
+                                                     "the call did not run",
+                                                     of.shown_name())
+                                       : std::string(said.message));
+  } catch (const std::bad_alloc&) {
+    return error::out_of_memory();
+  }
+}
+
+}  // namespace
+
 // The object is gone, as it was asked to or by itself.
 void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
                                const wire::actor_end_view& said) noexcept {
   exec::actor_core* core = nullptr;
   bool was_left = false;
-  std::vector<exec::job*> left;
-  std::unique_ptr<tenant> was;
   {
     const std::lock_guard lock(mutex_);
     tenant* const t = from->lives_here.get();
@@ -99,11 +139,7 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
       return;
     }
     core = t == nullptr || t->id != said.actor ? nullptr : t->core;
-    if (core != nullptr) {
-      was_left = t->is_left;
-      left = calls_of(*t);
-      was = evict(*from);
-    }
+    was_left = core != nullptr && t->is_left;
   }
   if (core == nullptr) {
     const bool was_reserved = said.reason == end_reason::constructor_failed &&
@@ -111,26 +147,28 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
     if (!was_reserved) end_from_afar(*from, said);
     return;
   }
-  error why = error::out_of_memory();
-  try {
-    why = error(errc::actor_lost, said.reason == end_reason::exited
-                                      ? fmt::format("the actor {} has left (this_actor::exit); "
-                                                    "the call did not run",
-                                                    core->shown_name())
-                                      : std::string(said.message));
-  } catch (const std::bad_alloc&) {
-    // That instead.
+  const bool is_closing = is_closing_.load(std::memory_order_relaxed);
+  const error why = end_error(*core, said);
+  // First, since a call that finds its seat gone fails, too: the name is free by then.
+  const bool is_lost = !was_left && !is_closing && core->begin_loss(said.reason, why);
+  std::vector<exec::job*> left;
+  std::unique_ptr<tenant> was;
+  {
+    const std::lock_guard lock(mutex_);
+    was_left = from->lives_here->is_left;
+    keep_late_calls(*from);
+    left = calls_of(*from->lives_here);
+    was = evict(*from);
   }
   // The end that the runtime's end asked for may come before the answers of calls on their way.
-  const bool is_closing = is_closing_.load(std::memory_order_relaxed);
   fail_calls(left, core, is_closing ? ended_error() : why);
   vacate(from);
   if (was_left) {
     // One that was let go of, and would have lived on.
     if (is_closing && said.reason == end_reason::killed) end_with_runtime(core);
     core->end_elsewhere();
-  } else if (!is_closing) {
-    core->lose_elsewhere(said.reason, std::move(why));
+  } else if (is_lost) {
+    core->finish_loss();
   }
   actor_names::global().forget(core);
   core->unpin();

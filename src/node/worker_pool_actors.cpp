@@ -180,6 +180,7 @@ void worker_pool::vacate(const std::shared_ptr<hand>& one) noexcept {
     const std::lock_guard lock(mutex_);
     // At the runtime's end all go, and the next one's actors must not find it.
     if (one->is_dead || is_closing_.load(std::memory_order_relaxed)) return;
+    if (!one->off_stack.empty()) return;  // with the last answer
     try {
       const bool stays = vacant_.size() < target_ || !one->owed.empty();
       if (stays && !one->has_used_gpus) {
@@ -415,6 +416,10 @@ void worker_pool::finish_call(exec::job* call, const wire::result_view& arrived,
 bool worker_pool::stop_call(exec::job* j) noexcept {
   if (j->ops->origin == nullptr) return false;
   const std::lock_guard lock(mutex_);
+  if (const auto [where, late] = find_flight(j); late != nullptr) {  // its actor is gone
+    order_stop(*where, *late);
+    return true;
+  }
   exec::actor_core* const of = j->ops->origin(j).actor;
   auto* const at = of == nullptr ? nullptr : static_cast<hand*>(of->seat);
   if (at == nullptr || at->lives_here == nullptr) return true;

@@ -193,6 +193,10 @@ void worker_pool::on_delegation(hand& from, const delegation_note& said) {
       return end_for(from, "a delegation to a future that it was never given");
     }
     of = delegator(from, said.from);
+    if (said.to == base::id{}) {  // its actor ends, and it does not
+      if (from.lives_here != nullptr) from.lives_here->late.push_back(said.from.low);
+      return;
+    }
     if (is_future(said.to)) {
       to = future_names::global().find(said.to).job;
     } else if (const auto asked = from.asked.find(said.to.low); asked != from.asked.end()) {

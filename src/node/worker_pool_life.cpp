@@ -359,8 +359,6 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
     expect_restart(*dead);
     had.swap(dead->lent);
     had_arrays = dead->arrays.leave();
-    const std::uint64_t culprit = collect_lost(*dead, lost);
-    for (const flight& f : lost) had_delegated.push_back(exec::forget_delegation(f.job));
     for (const auto& [request, j] : dead->asked) {
       if (is_passed_spawn(j)) continue;  // it ends with the handles that the worker had
       if (is_wanted_by_others(*j)) continue;
@@ -371,6 +369,15 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
       roster_.left(dead->number);
       hands_[dead->number] = nullptr;
     }
+  }
+  // What it held is back before anybody hears of its death, or runs what it ran.
+  forget_questions(*dead);
+  for (const auto& [id, n] : had) give_back_name(id, n);
+  had_arrays.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t culprit = collect_lost(*dead, lost);
+    for (const flight& f : lost) had_delegated.push_back(exec::forget_delegation(f.job));
     std::erase(all_, dead);
     generation_.fetch_add(1, std::memory_order_release);
     if (!dead->is_let_go && !dead->is_house() && culprit == 0 && dead->results == 0) {
@@ -386,13 +393,10 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
   // Nobody wants what it asked for and did not live to get: a run of its task asks anew.
   for (const exec::job_ref& one : orphans) {
     const bool is_stream = is_passed(one.get()) && is_generator(one.get());
-    if (one->withdraw(exec::cancelled_error()) || !is_stream) continue;
+    if (exec::withdraw_job(one.get(), exec::cancelled_error()) || !is_stream) continue;
     abandon_passed(*passed_job::self(one.get()));
   }
-  forget_questions(*dead);
   forget_owed(*dead, lost_value_error(how));
-  for (const auto& [id, n] : had) give_back_name(id, n);
-  had_arrays.clear();
   if (is_hopeless) {
     give_up_pending(
         fmt::format("isolated workers end before they run anything, the last one with {}", how));
@@ -407,7 +411,7 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
   std::erase_if(lost, [&](flight& f) {
     const bool is_own = is_passed(f.job) && passed_job::self(f.job)->worker == dead.unique;
     try {
-      if (has_yielded(f.job)) return false;
+      if (has_yielded(f.job) || f.job->ops->origin != nullptr) return false;
       if (is_own) {
         // It ran on its caller's stack, who asks anew when it runs again: what that costs is noted.
         const passed_job& child = *passed_job::self(f.job);
@@ -415,7 +419,9 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
         if (f.number == culprit) spent_[child.id.low] = f.job->extra()->attempt + 1;
         if (!is_wanted_by_others(child)) return false;
       }
-      if (f.number == culprit && !dead.is_let_go && !takes_retry(f)) return false;
+      const bool is_charged = f.number == culprit && !dead.is_let_go &&
+                              (!dead.ends_by_force || f.stop_asked != base::time_point{});
+      if (is_charged && !takes_retry(f)) return false;
       put_pending({f.job, true}, true);
       return true;
     } catch (const std::bad_alloc&) {
@@ -461,6 +467,15 @@ void worker_pool::fail_lost(const flight& f, pid_t pid, const std::string& how) 
     }
     if (has_yielded(f.job)) {
       f.job->fail(lost_generator(name, pid, how), 1);
+      return;
+    }
+    if (f.job->ops->origin != nullptr) {
+      f.job->fail(
+          error(errc::actor_lost,
+                fmt::format("{}: the actor has ended, and before what the call returned was "
+                            "there its isolated worker (pid {}) ended with {}",
+                            name, pid, how)),
+          1);
       return;
     }
     f.job->fail(

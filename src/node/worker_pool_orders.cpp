@@ -71,8 +71,17 @@ void worker_pool::end(exec::job* j) noexcept {
   const std::lock_guard lock(mutex_);
   const auto [of, f] = find_flight(j);
   if (f == nullptr || of->is_let_go) return;
+  if (of->line.page().is(f->number, wire::slot_state::done)) return;  // its result comes
   if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
-  zygote::global().kill(of->unique);
+  end_by_force(*of);
+}
+
+// Under the mutex: for what does not stop there. From here on nothing begins there, or it would die
+// in its place when that stops after all.
+void worker_pool::end_by_force(hand& of) noexcept {
+  of.ends_by_force = true;
+  if (!of.is_house()) wear_out(of, true);
+  zygote::global().kill(of.unique);
 }
 
 // Under the mutex. What does not stop is ended by enforce_stops().
@@ -166,12 +175,12 @@ void worker_pool::enforce_stops() noexcept {
         break;
       }
       if (word != wire::slot_word(f.number, wire::slot_state::running)) continue;
-      zygote::global().kill(one->unique);
+      end_by_force(*one);
       break;
     }
     for (const auto& [number, f] : one->off_stack) {
       if (f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
-      zygote::global().kill(one->unique);
+      end_by_force(*one);
       break;
     }
   }

@@ -231,6 +231,19 @@ void worker_pool::let_replay_pass(const exec::actor_core& of) noexcept {
 void worker_pool::lose_tenant(hand& dead, const std::string& how) noexcept {
   std::unique_ptr<tenant> was;
   std::vector<exec::job*> lost;
+  exec::actor_core* const core = dead.lives_here->core;
+  const bool is_closing = is_closing_.load(std::memory_order_relaxed);
+  bool is_lost = false;
+  bool was_killed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const tenant& t = *dead.lives_here;
+    was_killed = t.kill_asked != base::time_point{};
+    is_lost = t.construction == nullptr && !t.is_left && !is_closing;
+  }
+  const error why = death_error(*core, was_killed, dead.pid, how);
+  // First, since a call that finds its seat gone fails, too: the name is free by then.
+  is_lost = is_lost && core->begin_loss(end_reason::process_lost, why);
   {
     const std::lock_guard lock(mutex_);
     tenant& t = *dead.lives_here;
@@ -239,9 +252,6 @@ void worker_pool::lose_tenant(hand& dead, const std::string& how) noexcept {
     under_way_ -= t.under_way + (t.construction != nullptr ? 1 : 0) + (t.is_left ? 1 : 0);
     was = std::move(dead.lives_here);
   }
-  exec::actor_core* const core = was->core;
-  const bool is_closing = is_closing_.load(std::memory_order_relaxed);
-  error why = death_error(*core, was->kill_asked != base::time_point{}, dead.pid, how);
   fail_calls(lost, core, is_closing ? ended_error() : why);
   if (is_closing && (was->construction != nullptr || was->is_left)) end_with_runtime(core);
   if (was->construction != nullptr) {
@@ -249,8 +259,8 @@ void worker_pool::lose_tenant(hand& dead, const std::string& how) noexcept {
     core->kind().settle(core, was->construction);
   } else if (was->is_left) {
     core->end_elsewhere();
-  } else if (!is_closing) {
-    core->lose_elsewhere(end_reason::process_lost, std::move(why));
+  } else if (is_lost) {
+    core->finish_loss();
   }
   actor_names::global().forget(core);
   core->unpin();

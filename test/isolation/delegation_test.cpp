@@ -128,6 +128,23 @@ void many_random_arrows(const manta::config& with, bool is_mixed) {
   }
 }
 
+int late(int value) {
+  comes(1);
+  return value;
+}
+struct delegator {
+  future<int> call(int value) { return manta::remote<late>(value); }
+  future<int> own_work(int value) {
+    return manta::async([value] { return late(value); });
+  }
+  future<int> exits(int value) {
+    const future<int> f = manta::remote<late>(value);
+    manta::this_actor::exit();
+    return f;
+  }
+  int noop() { return 1; }
+};
+
 future<int> returns(future<int> f) { return f; }
 // Its first run stands for `f`, the next one has a value, later.
 future<int> first_returns(future<int> f) {
@@ -174,6 +191,41 @@ TEST_CASE("what a task had delegated to before its worker died is no part of a r
   CHECK(later.get(test::patience) == 7);
   CHECK(behind.get(test::patience) == 7);
   CHECK(runs_twice.get(test::patience) == 7);
+}
+
+TEST_CASE("what a method has delegated to outlives its actor", "[isolation][delegation]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(isolated(3));
+  std::vector<future<int>> all;
+  {
+    const auto a = manta::spawn<delegator>();  // ends with its last handle
+    all.push_back(manta::remote<&delegator::call>(a, 0));
+    all.push_back(manta::remote<&delegator::own_work>(a, 1));
+  }
+  const auto retired = manta::spawn<delegator>();
+  all.push_back(manta::remote<&delegator::call>(retired, 2));
+  manta::remote<&delegator::noop>(retired).get();
+  manta::retire(retired);
+  all.push_back(manta::remote<&delegator::exits>(manta::spawn<delegator>(), 3));
+  const auto killed = manta::spawn<delegator>();
+  all.push_back(manta::remote<&delegator::call>(killed, 4));
+  manta::remote<&delegator::noop>(killed).get();
+  const auto told = manta::monitor(killed);
+  manta::kill(killed);
+  CHECK(told.get(test::patience).reason == manta::end_reason::killed);
+  // One that is asked to stop does, though its actor is gone.
+  const auto stopped = manta::spawn<delegator>();
+  const auto stops = manta::remote<&delegator::call>(stopped, 5);
+  manta::remote<&delegator::noop>(stopped).get();
+  manta::kill(stopped);
+  CHECK(manta::cancel(stops, {.force = true}));
+  CHECK_THROWS_AS(stops.get(test::patience), manta::cancelled);
+  for (const auto& one : all) CHECK_FALSE(one.is_ready());
+  numbers[1] = 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CHECK(all[i].get(test::patience) == static_cast<int>(i));
+  }
+  CHECK(comes_true([] { return manta::node::future_names::global().size() == 0; }));
 }
 
 }  // namespace delegation_test

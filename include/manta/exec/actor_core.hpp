@@ -212,6 +212,10 @@ class MANTA_API actor_core : public job {
   /// The object has ended, and nobody here asked for it: it left, or its process died. Takes calls
   /// no more; those that were sent on are their sender's to fail.
   void lose_elsewhere(end_reason why, error told) noexcept;
+  /// The same in two steps: its name is free after the first. False: who stopped it sees to the
+  /// end, and there is no second.
+  bool begin_loss(end_reason why, error told) noexcept { return lose(why, std::move(told)); }
+  void finish_loss() noexcept;
   /// How it ended where its object was: who watches is told that, and no other reason. Before the
   /// end of this core.
   void note_end(const actor_end& how) noexcept;
