@@ -275,6 +275,47 @@ result<void> check(side who, const flow_view& flow) {
   return std::move(check).done();
 }
 
+namespace {
+
+void check_who(checker& check, const introduction_view& who) {
+  check.text("process's name", who.name, 1, limits::key_bytes);
+  check.text("process's address", who.address, 0, limits::name_bytes);
+  check.text("process's host", who.host, 0, limits::name_bytes);
+  check.one_of("role of a process", who.as, spec::node_role::observer);
+}
+
+void check_load(checker& check, const spec::node_load& load) {
+  if (load.task_time.count() < 0) check.breach("time of a task", "less than 0", "0 or more");
+}
+
+}  // namespace
+
+result<void> check(side who, const heartbeat_view& said) {
+  checker check(who);
+  check.named("process id", said.process);
+  check.one_of("wish of a process", said.wish, spec::node_wish::leave);
+  check_load(check, said.load);
+  check_who(check, said.who);
+  return std::move(check).done();
+}
+
+result<void> check(side who, const bulletin_view& said) {
+  checker check(who);
+  check.named("process id", said.process);
+  check.one_of("verdict of a head", said.verdict, spec::node_verdict::ended);
+  if (said.since > said.revision) check.breach("since", "after its revision", "0 to revision");
+  check.count("members", said.changed.size(), limits::members);
+  if (!check.is_clean()) return std::move(check).done();
+  for (const member_view& one : said.changed) {
+    check.named("process id", one.process);
+    check.within<std::uint64_t>("epoch of a member", one.epoch, 1, UINT64_MAX);
+    check.one_of("state of a member", one.is, spec::node_state::ended);
+    check_load(check, one.load);
+    check_who(check, one.who);
+  }
+  return std::move(check).done();
+}
+
 result<void> check(side who, const actor_end_view& end) {
   checker check(who);
   check.named("actor id", end.actor);

@@ -36,6 +36,8 @@ result<void> check(side who, const spawn_view& spawn);
 result<void> check(side who, const ask_view& asked);
 result<void> check(side who, const item_view& item);
 result<void> check(side who, const flow_view& flow);
+result<void> check(side who, const heartbeat_view& said);
+result<void> check(side who, const bulletin_view& said);
 result<void> check(side who, const actor_end_view& end);
 
 /// A count against its limit, before anything is done for each item.

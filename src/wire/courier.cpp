@@ -58,7 +58,7 @@ result<void> courier::request(const base::id& id,
   if (fenced_.has_value()) return *fenced_;
   const result<std::uint64_t> number = out_.add(id, std::move(bytes));
   if (!number) return number.error();
-  if (link_ != nullptr) send_due(*link_, base::now());
+  if (link_ != nullptr) send_due(*link_, how_.clock());
   return {};
 }
 
@@ -72,11 +72,15 @@ void courier::answer(const arrival& to, std::vector<std::byte> bytes) {
 
 void courier::attach(std::unique_ptr<link> next) {
   use(std::move(next));
-  pump(base::now());
+  pump(how_.clock());
 }
 
 void courier::use(link_ptr next) {
-  next->on_arrival([this] { pump(base::now()); });
+  if (how_.on_arrival) {
+    next->on_arrival(how_.on_arrival);
+  } else {
+    next->on_arrival([this] { pump(how_.clock()); });
+  }
   link_ptr before;
   {
     const std::lock_guard lock(mutex_);

@@ -71,6 +71,9 @@ class courier {
     dedup::limits in = {};
     /// Makes another link when one has ended; none: attach is called by somebody. Must not block.
     std::function<std::unique_ptr<link>()> dial = {};
+    /// Called instead of pump when something has come, by the thread that brings it; none: pump is.
+    std::function<void()> on_arrival = {};
+    base::time_point (*clock)() = base::now;
   };
 
   /// `with` lives longer than this.

@@ -55,6 +55,8 @@ class message_writer {
   result<void> write(const envelope& head, const actor_end_view& body);
   result<void> write(const envelope& head, const item_view& body);
   result<void> write(const envelope& head, const flow_view& body);
+  result<void> write(const envelope& head, const heartbeat_view& body);
+  result<void> write(const envelope& head, const bulletin_view& body);
 
   /// The frame, in order; empty when nothing was written. Valid until the next write or clear. A
   /// message without segments and within the scratch memory is one piece.

@@ -53,6 +53,10 @@ static_assert(int(schema::Isolation::PROCESSES) == int(asked_isolation::processe
 static_assert(int(schema::Placement::Rule::GROUP) == int(placement::rule::group));
 static_assert(int(schema::Reference::Kind::ARRAY) == int(spec::reference_kind::array));
 static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
+static_assert(int(schema::Introduction::Role::OBSERVER) == int(spec::node_role::observer));
+static_assert(int(schema::Heartbeat::Wish::LEAVE) == int(spec::node_wish::leave));
+static_assert(int(schema::Bulletin::Verdict::ENDED) == int(spec::node_verdict::ended));
+static_assert(int(schema::Member::State::ENDED) == int(spec::node_state::ended));
 static_assert(int(schema::Ask::What::DELEGATION) == int(question::delegation));
 
 // Structs within lists within structs: the deepest is a label's text.
@@ -126,6 +130,9 @@ struct message_reader::state {
   void take(schema::Ask::Reader from, ask_view& to);
   void take(schema::Item::Reader from, item_view& to);
   static void take(schema::Flow::Reader from, flow_view& to);
+  introduction_view who(schema::Introduction::Reader from);
+  void take(schema::Heartbeat::Reader from, heartbeat_view& to);
+  void take(schema::Bulletin::Reader from, bulletin_view& to);
   std::span<const int> granted(capnp::List<std::int32_t>::Reader from);
   void take(schema::ActorEnd::Reader from, actor_end_view& to);
 
@@ -147,6 +154,7 @@ struct message_reader::state {
   std::vector<group_view> groups;
   std::vector<reference_change> changes;
   std::vector<int> gpus;
+  std::vector<member_view> members;
 };
 
 std::string_view message_reader::state::text(capnp::Text::Reader from, std::string_view field,
@@ -381,6 +389,55 @@ void message_reader::state::take(schema::Flow::Reader from, flow_view& to) {
   to.credits = from.getCredits();
 }
 
+introduction_view message_reader::state::who(schema::Introduction::Reader from) {
+  const auto role = one_of(static_cast<std::uint16_t>(from.getRole()), "role of a process",
+                           spec::node_role::observer);
+  return {text(from.getName(), "process's name", limits::key_bytes),
+          text(from.getAddress(), "process's address", limits::name_bytes),
+          text(from.getHost(), "process's host", limits::name_bytes), from.getPid(), role};
+}
+
+namespace {
+
+template <class Reader>
+spec::node_load load_of(Reader from) {
+  return {from.getQueued(), from.getRunning(), duration(from.getTaskNs())};
+}
+
+}  // namespace
+
+void message_reader::state::take(schema::Heartbeat::Reader from, heartbeat_view& to) {
+  to.process = get_id(from.getProcess());
+  to.wish = one_of(static_cast<std::uint16_t>(from.getWish()), "wish of a process",
+                   spec::node_wish::leave);
+  to.load = load_of(from);
+  to.head_epoch = from.getHeadEpoch();
+  to.revision = from.getRevision();
+  to.who = who(from.getWho());
+}
+
+void message_reader::state::take(schema::Bulletin::Reader from, bulletin_view& to) {
+  to.process = get_id(from.getProcess());
+  to.verdict = one_of(static_cast<std::uint16_t>(from.getVerdict()), "verdict of a head",
+                      spec::node_verdict::ended);
+  to.member = from.getMember();
+  to.reason = text(from.getReason(), "head's reason", limits::error_text_bytes);
+  to.since = from.getSince();
+  to.revision = from.getRevision();
+  members.clear();
+  const auto changed = from.getChanged();
+  if (!is_few("members", changed.size(), limits::members)) return;
+  members.reserve(changed.size());
+  for (const auto one : changed) {
+    const auto is = one_of(static_cast<std::uint16_t>(one.getState()), "state of a member",
+                           spec::node_state::ended);
+    members.push_back({get_id(one.getProcess()), one.getEpoch(), is, load_of(one),
+                       text(one.getCause(), "member's end", limits::error_text_bytes),
+                       who(one.getWho())});
+  }
+  to.changed = members;
+}
+
 void message_reader::state::take(schema::ActorEnd::Reader from, actor_end_view& to) {
   to.actor = get_id(from.getActor());
   to.reason = one_of(static_cast<std::uint16_t>(from.getReason()), "reason of an end",
@@ -431,8 +488,12 @@ void message_reader::state::take(schema::Message::Reader from) {
       return take(from.getItem(), message.body.emplace<item_view>());
     case schema::Message::FLOW:
       return take(from.getFlow(), message.body.emplace<flow_view>());
+    case schema::Message::HEARTBEAT:
+      return take(from.getHeartbeat(), message.body.emplace<heartbeat_view>());
+    case schema::Message::BULLETIN:
+      return take(from.getBulletin(), message.body.emplace<bulletin_view>());
   }
-  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 9");
+  breach("kind", fmt::format("number {}", static_cast<unsigned>(from.which())), "0 to 11");
 }
 
 result<void> message_reader::state::read(bytes_view frame) {

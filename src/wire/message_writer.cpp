@@ -144,6 +144,8 @@ struct message_writer::state {
   void put(schema::Message::Builder message, const ask_view& asked);
   void put(schema::Message::Builder message, const item_view& item);
   static void put(schema::Message::Builder message, const flow_view& flow);
+  static void put(schema::Message::Builder message, const heartbeat_view& said);
+  static void put(schema::Message::Builder message, const bulletin_view& said);
 
   std::size_t scratch_words;
   std::unique_ptr<std::uint64_t[]> scratch;
@@ -382,6 +384,59 @@ void message_writer::state::put(schema::Message::Builder message, const flow_vie
   to.setCredits(flow.credits);
 }
 
+namespace {
+
+void put_who(schema::Introduction::Builder to, const introduction_view& who) {
+  put_text(who.name, limits::key_bytes, [&](std::size_t n) { return to.initName(kj::uint(n)); });
+  put_text(who.address, limits::name_bytes,
+           [&](std::size_t n) { return to.initAddress(kj::uint(n)); });
+  put_text(who.host, limits::name_bytes, [&](std::size_t n) { return to.initHost(kj::uint(n)); });
+  to.setPid(who.pid);
+  to.setRole(static_cast<schema::Introduction::Role>(who.as));
+}
+
+template <class Builder>
+void put_load(Builder to, const spec::node_load& load) {
+  to.setQueued(load.queued);
+  to.setRunning(load.running);
+  to.setTaskNs(load.task_time.count());
+}
+
+}  // namespace
+
+void message_writer::state::put(schema::Message::Builder message, const heartbeat_view& said) {
+  auto to = message.initHeartbeat();
+  put_id(to.getProcess(), said.process);
+  to.setWish(static_cast<schema::Heartbeat::Wish>(said.wish));
+  put_load(to, said.load);
+  to.setHeadEpoch(said.head_epoch);
+  to.setRevision(said.revision);
+  put_who(to.initWho(), said.who);
+}
+
+void message_writer::state::put(schema::Message::Builder message, const bulletin_view& said) {
+  auto to = message.initBulletin();
+  put_id(to.getProcess(), said.process);
+  to.setVerdict(static_cast<schema::Bulletin::Verdict>(said.verdict));
+  to.setMember(said.member);
+  put_text(said.reason, limits::error_text_bytes,
+           [&](std::size_t n) { return to.initReason(kj::uint(n)); });
+  to.setSince(said.since);
+  to.setRevision(said.revision);
+  auto list = to.initChanged(static_cast<kj::uint>(said.changed.size()));
+  for (kj::uint i = 0; i < list.size(); ++i) {
+    const member_view& one = said.changed[i];
+    auto at = list[i];
+    put_id(at.getProcess(), one.process);
+    at.setEpoch(one.epoch);
+    at.setState(static_cast<schema::Member::State>(one.is));
+    put_load(at, one.load);
+    put_text(one.cause, limits::error_text_bytes,
+             [&](std::size_t n) { return at.initCause(kj::uint(n)); });
+    put_who(at.initWho(), one.who);
+  }
+}
+
 void message_writer::state::put(schema::Message::Builder message, const actor_end_view& end) {
   auto to = message.initActorEnd();
   put_id(to.getActor(), end.actor);
@@ -507,6 +562,12 @@ result<void> message_writer::write(const envelope& head, const item_view& body) 
   return make(head, body);
 }
 result<void> message_writer::write(const envelope& head, const flow_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const heartbeat_view& body) {
+  return make(head, body);
+}
+result<void> message_writer::write(const envelope& head, const bulletin_view& body) {
   return make(head, body);
 }
 

@@ -50,6 +50,8 @@ struct Message {
     ask @11 :Ask;
     item @12 :Item;
     flow @13 :Flow;
+    heartbeat @14 :Heartbeat;
+    bulletin @15 :Bulletin;
   }
 }
 
@@ -346,6 +348,97 @@ struct Flow {
   # Items that the reader has taken, of those that have come.
   credits @1 :UInt32 = 64;
   # 1 to 2^31: so many may be made before they are taken.
+}
+
+struct Heartbeat {
+  # Sent by every process of a cluster to its head: that it lives, what it wants and what it has seen.
+  # The envelope's epoch is its own; 0 while it is no member and asks to be one.
+  # Twice: heard twice. Only the newest counts; one that is late says less than the head knows.
+  # Lost connection: the next one, over another connection, says the same.
+
+  process :group { high @0 :UInt64; low @1 :UInt64; }
+  # Drawn by the process when it begins; not zero.
+  wish @2 :Wish;
+  queued @3 :UInt32;
+  running @4 :UInt32;
+  taskNs @5 :Int64;
+  # Its load: tasks that wait, tasks that run, how long one takes on average (0 or more).
+  headEpoch @6 :UInt64;
+  revision @7 :UInt64;
+  # What it has seen of the members: in that life of the head, up to that revision. 0: nothing.
+  who @8 :Introduction;
+
+  enum Wish {
+    stay @0;
+    drain @1;
+    leave @2;
+  }
+}
+
+struct Introduction {
+  # Who a process is, by its own word.
+
+  name @0 :Text;
+  # 1 to 64 bytes.
+  address @1 :Text;
+  # Where others reach it; empty: they don't. Up to 1,024 bytes.
+  host @2 :Text;
+  pid @3 :UInt32;
+  role @4 :Role;
+
+  enum Role {
+    driver @0;
+    node @1;
+    head @2;
+    observer @3;
+  }
+}
+
+struct Bulletin {
+  # Sent by the head to a process that speaks to it: what that is to the head, and which members have
+  # changed. The envelope's epoch is the head's: a smaller one than was seen is from a former life.
+  # Twice: the second one changes nothing. One that is late has a smaller revision, and is dropped.
+  # Lost connection: the next heartbeat says what was seen, and is answered with what was not.
+
+  process :group { high @0 :UInt64; low @1 :UInt64; }
+  # Whom it is for; not zero.
+  verdict @2 :Verdict;
+  member @3 :UInt64;
+  # The epoch of the receiver; 0: it has none.
+  reason @4 :Text;
+  # Of a refusal, or an end; cut at 4,096 bytes.
+  since @5 :UInt64;
+  revision @6 :UInt64;
+  # The members are those that changed after `since`, up to `revision`; all that live, if it is 0.
+  changed @7 :List(Member);
+  # At most 65,536.
+
+  enum Verdict {
+    member @0;
+    refused @1;
+    ended @2;
+  }
+}
+
+struct Member {
+  process :group { high @0 :UInt64; low @1 :UInt64; }
+  # Not zero.
+  epoch @2 :UInt64;
+  # Not zero.
+  state @3 :State;
+  queued @4 :UInt32;
+  running @5 :UInt32;
+  taskNs @6 :Int64;
+  cause @7 :Text;
+  # Of its end; cut at 4,096 bytes.
+  who @8 :Introduction;
+
+  enum State {
+    alive @0;
+    suspected @1;
+    draining @2;
+    ended @3;
+  }
 }
 
 struct Put {

@@ -16,6 +16,8 @@
 #include <manta/spec/parcel.hpp>
 #include <manta/spec/resources.hpp>
 
+#include "spec/cluster.hpp"
+
 // The messages of src/wire/protocol.capnp as plain structs, without a name of Cap'n Proto: what
 // each means, what it means twice and what a lost connection loses stands there.
 //
@@ -40,6 +42,7 @@ inline constexpr std::uint32_t group_limit = 65536;        ///< calls of a group
 inline constexpr std::size_t gpus = 1024;                  ///< that one task or actor holds
 inline constexpr int gpu_index = 65535;                    ///< the largest one
 inline constexpr std::size_t changes = 65536;              ///< reference changes in one message
+inline constexpr std::size_t members = 65536;              ///< in one bulletin
 inline constexpr std::size_t frame_segments = 2048;        ///< segments of a frame
 inline constexpr std::int64_t amount = 1'000'000'000'000;  ///< thousandths of any resource
 inline constexpr std::uint32_t credits = std::uint32_t{1} << 31U;
@@ -261,9 +264,50 @@ struct changes_view {
   std::span<const reference_change> changes = {};
 };
 
+/// spec::node_introduction.
+struct introduction_view {
+  std::string_view name = {};
+  std::string_view address = {};
+  std::string_view host = {};
+  std::uint32_t pid = 0;
+  spec::node_role as = spec::node_role::node;
+};
+
+/// A process tells its head that it lives.
+struct heartbeat_view {
+  base::id process = {};
+  spec::node_wish wish = spec::node_wish::stay;
+  spec::node_load load = {};
+  std::uint64_t head_epoch = 0;
+  std::uint64_t revision = 0;
+  introduction_view who = {};
+};
+
+/// spec::node_member.
+struct member_view {
+  base::id process = {};
+  std::uint64_t epoch = 0;
+  spec::node_state is = spec::node_state::alive;
+  spec::node_load load = {};
+  std::string_view cause = {};
+  introduction_view who = {};
+};
+
+/// A head tells a process what it is, and who has changed.
+struct bulletin_view {
+  base::id process = {};
+  spec::node_verdict verdict = spec::node_verdict::member;
+  std::uint64_t member = 0;  ///< the receiver's epoch
+  std::string_view reason = {};
+  std::uint64_t since = 0;
+  std::uint64_t revision = 0;
+  std::span<const member_view> changed = {};
+};
+
 /// One of the messages.
-using body_view = std::variant<task_view, result_view, call_view, put_view, changes_view,
-                               spawn_view, actor_end_view, ask_view, item_view, flow_view>;
+using body_view =
+    std::variant<task_view, result_view, call_view, put_view, changes_view, spawn_view,
+                 actor_end_view, ask_view, item_view, flow_view, heartbeat_view, bulletin_view>;
 
 /// A message that was read.
 struct message_view {

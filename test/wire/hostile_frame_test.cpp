@@ -107,7 +107,7 @@ std::string said_to(const Body& body) {
   return said;
 }
 
-constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed: 0 to 9",
+constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed: 0 to 11",
                                                    "outcome is number 255, allowed: 0 to 3",
                                                    "request id is zero",
                                                    "task id is zero",
@@ -329,6 +329,10 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   collect(wire::ask_view{wire::question::delegation, {}});
   collect(wire::item_view{});
   collect(wire::flow_view{1, 2});
+  const wire::introduction_view who{longest.substr(0, 64), longest, longest, 1, {}};
+  collect(wire::heartbeat_view{{0, 1}, {}, {1, 2, manta::duration(3)}, 4, 5, who});
+  const wire::member_view member{{0, 1}, 1, {}, {1, 2, manta::duration(3)}, "c", who};
+  collect(wire::bulletin_view{{0, 1}, {}, 1, "r", 1, 2, {&member, 1}});
   collect(wire::actor_end_view{{0, 1}, manta::end_reason::ended, "m"});
   for (const char* words : all_words) {
     CAPTURE(words);

@@ -14,9 +14,10 @@
 #include <fmt/format.h>
 
 #include "wire/message.hpp"
+#include "wire/show_message.hpp"
 
-// What tests of messages share: messages at random, every field of a message as text, and frames as
-// bytes that begin at a multiple of 64.
+// What tests of messages share: messages at random, and frames as bytes that begin at a multiple of
+// 64.
 
 namespace wire_test {
 
@@ -167,6 +168,36 @@ class maker {
   wire::actor_end_view actor_end() {
     return {id(), static_cast<manta::end_reason>(number(0, 5)), text(0, 4096)};
   }
+  wire::introduction_view who() {
+    return {text(1, 64), text(0, 1024), text(0, 1024), number32(),
+            static_cast<manta::spec::node_role>(number(0, 3))};
+  }
+  manta::spec::node_load load() {
+    return {number32(), number32(), manta::duration(number(0, std::uint64_t{1} << 62U))};
+  }
+  wire::heartbeat_view heartbeat() {
+    return {id(), static_cast<manta::spec::node_wish>(number(0, 2)), load(), random_(), random_(),
+            who()};
+  }
+  wire::bulletin_view bulletin() {
+    auto& list = members_.emplace_back(number(0, 5));
+    for (auto& one : list) {
+      one = {id(),
+             number(1, UINT64_MAX - 1),
+             static_cast<manta::spec::node_state>(number(0, 3)),
+             load(),
+             text(0, 4096),
+             who()};
+    }
+    const std::uint64_t revision = random_();
+    return {id(),
+            static_cast<manta::spec::node_verdict>(number(0, 2)),
+            random_(),
+            text(0, 4096),
+            number(0, revision),
+            revision,
+            list};
+  }
   wire::put_view put() { return {id(), id(), coin(), payload()}; }
 
   wire::error_view failed() {
@@ -211,7 +242,7 @@ class maker {
 
   wire::message_view message() {
     const wire::envelope head{id(), random_(), number32()};
-    const auto kind = number(0, 9);
+    const auto kind = number(0, 11);
     if (kind == 0) return {head, task()};
     if (kind == 1) return {head, done()};
     if (kind == 2) return {head, call()};
@@ -221,6 +252,8 @@ class maker {
     if (kind == 6) return {head, ask()};
     if (kind == 7) return {head, wire::item_view{payload()}};
     if (kind == 8) return {head, flow()};
+    if (kind == 9) return {head, heartbeat()};
+    if (kind == 10) return {head, bulletin()};
     return {head, changes()};
   }
 
@@ -235,6 +268,7 @@ class maker {
   std::deque<std::vector<wire::label_view>> labels_;
   std::deque<std::vector<wire::amount_view>> amounts_;
   std::deque<std::vector<wire::cause_view>> causes_;
+  std::deque<std::vector<wire::member_view>> members_;
   std::deque<std::vector<wire::reference_change>> changes_;
   std::deque<std::vector<wire::group_view>> groups_;
   std::deque<wire::options_view> options_;
@@ -244,104 +278,6 @@ class maker {
 inline manta::result<void> write(wire::message_writer& writer, const wire::message_view& message) {
   return std::visit([&](const auto& body) { return writer.write(message.head, body); },
                     message.body);
-}
-
-// Every field of a message as text, so that two messages are compared, and shown, as a whole.
-inline std::string show(const manta::base::id& id) { return fmt::format("{}-{}", id.high, id.low); }
-inline std::string show(const manta::spec::function_id& id) {
-  return fmt::format("{}+{}", id.module, id.offset);
-}
-inline std::string show(bytes_view bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-inline std::string show(const std::optional<manta::duration>& timeout) {
-  return timeout ? fmt::format("{} ns", timeout->count()) : "none";
-}
-inline std::string show(const manta::spec::parcel_view& payload) {
-  std::string out = fmt::format("\npayload {}", show(payload.head));
-  for (const auto& one : payload.segments) {
-    out += fmt::format("\nsegment {} {} {}", show(one.bytes), one.type, one.element_bytes);
-  }
-  for (const auto& one : payload.references) {
-    out += fmt::format("\nreference {} {} {} {} {}", show(one.what), show(one.owner), one.type,
-                       one.local, static_cast<int>(one.kind));
-  }
-  return out;
-}
-inline std::string show(const wire::options_view* options) {
-  if (options == nullptr) return "\nno options";
-  const auto& o = *options;
-  const auto& where = o.where;
-  std::string out =
-      fmt::format("\noptions {} {} {} {} {} {} {} {} {} {} {} where {} {} {} {} {}", o.cpus, o.gpus,
-                  o.memory_bytes, o.enforce_memory, o.losable, static_cast<int>(o.priority),
-                  o.max_retries, show(o.retry_filter), show(o.timeout), o.stream_credits, o.name,
-                  static_cast<int>(where.by), where.is_soft, where.node, where.group, where.bundle);
-  for (const auto& one : o.resources) out += fmt::format("\namount {} {}", one.key, one.amount);
-  for (const auto& one : where.labels) out += fmt::format("\nlabel {} {}", one.key, one.value);
-  return out;
-}
-inline std::string show(const wire::error_view& failed) {
-  std::string out;
-  for (const auto& one : failed.chain) {
-    out +=
-        fmt::format("\ncause {} {} {} {} {} {} {} {}", static_cast<int>(one.code), one.message,
-                    one.has_failure, one.attempt, one.type_name, one.text, one.function, one.node);
-  }
-  return out;
-}
-inline std::string show(const wire::held_view& held) {
-  return fmt::format("held {} {}", show(held.node), held.bytes);
-}
-inline std::string show(const wire::alias_view& alias) { return "alias " + show(alias.task); }
-inline std::string show(const wire::task_view& t) {
-  return fmt::format("task {} {} {} {} {} {} {}{}{} {}", show(t.id), show(t.parent), t.call_index,
-                     show(t.function), show(t.digest), t.attempt, t.name, show(t.options),
-                     show(t.arguments), fmt::join(t.gpus, " "));
-}
-inline std::string show(const wire::result_view& r) {
-  return fmt::format("result {} {} {} {} {} {}", show(r.task), r.attempt, r.execution,
-                     r.ran.count(), r.may_repeat,
-                     std::visit([](const auto& one) { return show(one); }, r.outcome));
-}
-inline std::string show(const wire::call_view& c) {
-  return fmt::format("call {} {} {} {} {} {} {} {} {} {} {}{}", show(c.actor), c.incarnation,
-                     show(c.caller), c.call_number, show(c.method), show(c.timeout),
-                     c.stream_credits, c.group, c.name, show(c.parent), c.call_index,
-                     show(c.arguments));
-}
-inline std::string show(const wire::spawn_view& s) {
-  std::string groups;
-  for (const auto& one : s.groups) groups += fmt::format("\ngroup {} {}", one.name, one.limit);
-  return fmt::format("spawn {} {} {} {} {} {} {} {} {} {} {}{}{}{} {}", show(s.actor),
-                     show(s.parent), s.call_index, show(s.function), s.type_name, s.name_space,
-                     s.mailbox_cap, s.refuses_when_full, s.max_restarts, s.reserves, s.may_exist,
-                     groups, show(s.options), show(s.arguments), fmt::join(s.gpus, " "));
-}
-inline std::string show(const wire::ask_view& a) {
-  return fmt::format("ask {}{}", static_cast<int>(a.what), show(a.with));
-}
-inline std::string show(const wire::item_view& i) { return "item" + show(i.value); }
-inline std::string show(const wire::flow_view& f) {
-  return fmt::format("flow {} {}", f.taken, f.credits);
-}
-inline std::string show(const wire::actor_end_view& e) {
-  return fmt::format("end {} {} {}", show(e.actor), static_cast<int>(e.reason), e.message);
-}
-inline std::string show(const wire::put_view& p) {
-  return fmt::format("put {} {} {}{}", show(p.object), show(p.owner), p.is_primary, show(p.value));
-}
-inline std::string show(const wire::changes_view& changes) {
-  std::string out = "changes";
-  for (const auto& one : changes.changes) {
-    out += fmt::format("\n{} {} {} {}", show(one.object), show(one.peer), one.count,
-                       static_cast<int>(one.kind));
-  }
-  return out;
-}
-inline std::string show(const wire::message_view& m) {
-  return fmt::format("{} {} {}\n{}", show(m.head.request), m.head.epoch, m.head.sending,
-                     std::visit([](const auto& one) { return show(one); }, m.body));
 }
 
 // Messages with nothing in them but what must be.
