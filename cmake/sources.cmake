@@ -64,12 +64,17 @@ set(manta_sources
   src/exec/worker.cpp
   src/front.cpp
   src/history_front.cpp
+  src/life/roll.cpp
+  src/life/seat.cpp
   src/map_reduce.cpp
   src/node/actor_names.cpp
   src/node/array_home.cpp
   src/node/array_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
+  src/node/cluster_head.cpp
+  src/node/cluster_mail.cpp
+  src/node/cluster_member.cpp
   src/node/crash_note.cpp
   src/node/desk.cpp
   src/node/early_main.cpp

@@ -108,6 +108,9 @@ std::string to_bytes(const node_row& row) {
   to.setJoined(micros(row.joined));
   to.setEnded(from_end(row.ended));
   to.setCause(text(row.cause));
+  to.getProcess().setHigh(row.process.high);
+  to.getProcess().setLow(row.process.low);
+  to.setRole(static_cast<std::uint8_t>(row.as));
   return flat(message);
 }
 
@@ -128,6 +131,8 @@ result<node_row> read_row(std::string_view key, std::string_view bytes) {
     row.joined = to_time(from.getJoined());
     row.ended = to_end(from.getEnded());
     row.cause = text(from.getCause());
+    row.process = {from.getProcess().getHigh(), from.getProcess().getLow()};
+    row.as = to_enum(from.getRole(), spec::node_role::observer);
     return row;
   });
 }

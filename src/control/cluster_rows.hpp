@@ -13,6 +13,7 @@
 #include <manta/spec/resources.hpp>
 
 #include "control/rows.hpp"
+#include "spec/cluster.hpp"
 
 // What a cluster knows of its nodes and of what lives on them: rows of the tables of nodes, actors,
 // placement groups, owners and objects' places. The head writes the first four; places are written
@@ -36,6 +37,8 @@ struct node_row {
   wall_time joined{};
   std::optional<wall_time> ended = {};
   std::string cause = {};  ///< of its end
+  base::id process = {};
+  spec::node_role as = spec::node_role::node;
 };
 
 struct actor_row {

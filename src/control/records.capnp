@@ -93,6 +93,9 @@ struct Node {
   ended @8 :UInt64;
   cause @9 :Text;
   # Of its end.
+  process :group { high @10 :UInt64; low @11 :UInt64; }
+  role @12 :UInt8;
+  # As spec::node_role counts.
 }
 
 struct Actor {

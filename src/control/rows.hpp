@@ -23,6 +23,7 @@
 //     events       event/<job>/<number>                Events, up to 1,024 rows in one
 //     users'       kv/<key>, topic/<name>\0            what manta::kv wrote
 //     ends         ttl/<time><key>                     when a key goes (expiry.hpp)
+//     epochs       epoch/last                          the largest that a head has given, 16 digits
 //     nodes        node/<name>                         Node            (cluster_rows.hpp)
 //     actors       actor/<id>                          Actor           (the same)
 //     groups       group/<id>                          Group           (the same)
@@ -60,6 +61,7 @@ inline constexpr std::string_view events = "event/";
 inline constexpr std::string_view users = "kv/";
 inline constexpr std::string_view topics = "topic/";
 inline constexpr std::string_view ends = "ttl/";
+inline constexpr std::string_view last_epoch = "epoch/last";
 inline constexpr std::string_view nodes = "node/";
 inline constexpr std::string_view actors = "actor/";
 inline constexpr std::string_view groups = "group/";

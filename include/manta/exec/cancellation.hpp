@@ -50,8 +50,8 @@ MANTA_API const error& cancelled_error() noexcept;
 /// Cancels as the story says; false: it had ended. Any thread with a hold; takes locks for a short
 /// while, and stop callbacks run on this thread.
 MANTA_API bool cancel_job(job* j, bool with_children) noexcept;
-/// Ends one that has not begun, a task or an actor's call; not its children. False: it has begun, or
-/// has ended. The caller has a hold.
+/// Ends one that has not begun, a task or an actor's call; not its children. False: it has begun,
+/// or has ended. The caller has a hold.
 MANTA_API bool withdraw_job(job* j, const error& reason) noexcept;
 
 /// Ends a job at its deadline with timed_out, whatever it does. The timer's thread.

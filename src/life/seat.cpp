@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "life/seat.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace manta::inline v0::life {
+
+namespace {
+
+using namespace std::chrono_literals;
+using spec::node_member;
+using spec::node_state;
+using spec::node_verdict;
+using spec::node_wish;
+
+constexpr duration first_dial_wait = 5ms;
+constexpr duration longest_dial_wait = 500ms;
+// How long one that leaves waits for the head to know it.
+constexpr duration leave_limit = 2s;
+
+error lost_head(duration away) {
+  return error(
+      errc::node_lost,
+      fmt::format("the head has not answered for {} s; is its process alive, and can it be "
+                  "reached from here?",
+                  away / 1s));
+}
+
+}  // namespace
+
+seat::seat(const membership_settings& with, const base::id& process, spec::node_introduction who,
+           base::time_point now)
+    : with_(with),
+      process_(process),
+      who_(std::move(who)),
+      born_(now),
+      heard_(now),
+      dial_at_(now),
+      dial_wait_(first_dial_wait) {}
+
+void seat::on_connected(base::time_point now) {
+  is_connected_ = true;
+  if (at_ != stage::over) speak(now);
+}
+
+void seat::on_closed(base::time_point now) {
+  is_connected_ = false;
+  // At once, since who is late by closed_grace is taken for dead; but not for ever at once.
+  if (has_answer_) dial_at_ = now;
+}
+
+// Again when that fails, or nothing comes of it, each time later.
+void seat::redial(base::time_point now) {
+  is_connected_ = false;
+  has_answer_ = false;
+  dial_at_ = now + dial_wait_;
+  dial_wait_ = std::min(2 * dial_wait_, longest_dial_wait);
+  actions_.emplace_back(dial{});
+}
+
+void seat::speak(base::time_point now) {
+  spoke_ = now;
+  heartbeat out{.process = process_,
+                .epoch = epoch_,
+                .load = load_,
+                .head_epoch = head_epoch_,
+                .revision = revision_,
+                .who = who_};
+  if (at_ == stage::draining) out.wish = node_wish::drain;
+  if (at_ == stage::leaving) out.wish = node_wish::leave;
+  actions_.emplace_back(std::move(out));
+}
+
+void seat::on_bulletin(bulletin came, base::time_point now) {
+  if (at_ == stage::over || came.process != process_) return;
+  if (came.head_epoch < head_epoch_) return;  // from a former life of the head
+  heard_ = now;
+  has_answer_ = true;
+  dial_wait_ = first_dial_wait;
+  switch (came.verdict) {
+    case node_verdict::ended:
+      if (at_ == stage::leaving) return end(std::nullopt);
+      return end(error(errc::node_lost, "this process is no member of its cluster any more (" +
+                                            came.reason +
+                                            "); what it did is done by others, so it ends"));
+    case node_verdict::refused:
+      return end(error(errc::invalid_argument, "the head refuses this process: " + came.reason));
+    case node_verdict::member:
+      break;
+  }
+  if (came.head_epoch > head_epoch_) {
+    if (came.since != 0) return;  // it does not know yet what this process has not seen
+    head_epoch_ = came.head_epoch;
+    revision_ = 0;
+  }
+  if (epoch_ == 0) {
+    epoch_ = came.epoch;
+    at_ = at_ == stage::joining ? stage::member : at_;
+    actions_.emplace_back(joined{epoch_});
+  }
+  if (came.since <= revision_ && came.revision > revision_) apply(came);
+}
+
+void seat::apply(bulletin& came) {
+  if (came.since == 0) {  // all that live: who is not among them has ended
+    std::vector<node_member> gone;
+    for (const auto& [process, one] : view_) {
+      const bool stays = std::ranges::any_of(
+          came.changed, [&](const node_member& m) { return m.process == one.process; });
+      if (!stays) gone.push_back(one);
+    }
+    for (node_member& one : gone) {
+      one.is = node_state::ended;
+      put(std::move(one));
+    }
+  }
+  for (node_member& one : came.changed) put(std::move(one));
+  revision_ = came.revision;
+}
+
+void seat::put(node_member&& one) {
+  largest_epoch_ = std::max(largest_epoch_, one.epoch);
+  const auto known = view_.find(one.process);
+  if (one.is == node_state::ended) {
+    if (known == view_.end()) return;
+    view_.erase(known);
+  } else if (known != view_.end()) {
+    if (known->second == one) return;
+    known->second = one;
+  } else {
+    view_.emplace(one.process, one);
+  }
+  if (one.process != process_) actions_.emplace_back(changed{std::move(one)});
+}
+
+seat::worth seat::of(const base::id& process, std::uint64_t epoch) const noexcept {
+  const auto known = view_.find(process);
+  if (known != view_.end()) return known->second.epoch == epoch ? worth::good : worth::stale;
+  // Epochs grow, and the view has all that live: one that is not larger than what was seen and is
+  // not there is over.
+  return epoch > largest_epoch_ ? worth::early : worth::stale;
+}
+
+void seat::on_time(base::time_point now) {
+  if (at_ == stage::over) return;
+  if (at_ == stage::joining && now - born_ >= with_.join_limit) {
+    return end(error(errc::timed_out,
+                     fmt::format("no head has taken this process as a member within {} ms; is the "
+                                 "head's address right, and its process alive?",
+                                 with_.join_limit / 1ms)));
+  }
+  if (now - heard_ >= with_.head_wait) return end(lost_head(now - heard_));
+  if (at_ == stage::draining && now >= drains_until_) leave(now);
+  if (at_ == stage::leaving && now >= drains_until_ + leave_limit) return end(std::nullopt);
+  // Each heartbeat is answered: a connection over which nothing comes is as good as none.
+  const bool is_dumb =
+      is_connected_ && now - heard_ >= with_.suspect_after && now - dial_at_ >= with_.suspect_after;
+  if (is_dumb) is_connected_ = false;
+  if (!is_connected_ && now >= dial_at_) redial(now);
+  if (is_connected_ && now - spoke_ >= with_.heartbeat) speak(now);
+}
+
+base::time_point seat::due() const noexcept {
+  if (at_ == stage::over) return base::time_point::max();
+  base::time_point next = heard_ + with_.head_wait;
+  if (at_ == stage::joining) next = std::min(next, born_ + with_.join_limit);
+  if (at_ == stage::draining) next = std::min(next, drains_until_);
+  if (at_ == stage::leaving) next = std::min(next, drains_until_ + leave_limit);
+  next = std::min(next, is_connected_ ? spoke_ + with_.heartbeat : dial_at_);
+  return next;
+}
+
+void seat::drain(duration limit, base::time_point now) {
+  if (at_ == stage::joining) return end(std::nullopt);
+  if (at_ != stage::member) return;
+  at_ = stage::draining;
+  drains_until_ = now + limit;
+  if (is_connected_) speak(now);
+}
+
+void seat::idle(base::time_point now) {
+  if (at_ == stage::draining) leave(now);
+}
+
+void seat::leave(base::time_point now) {
+  at_ = stage::leaving;
+  drains_until_ = now;
+  if (is_connected_) speak(now);
+}
+
+void seat::end(std::optional<error> why) {
+  at_ = stage::over;
+  actions_.emplace_back(over{std::move(why)});
+}
+
+}  // namespace manta::inline v0::life

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/cluster_head.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <variant>
+
+#include "control/cluster_rows.hpp"
+#include "control/rows.hpp"
+
+namespace manta::inline v0::node {
+
+struct cluster_head::inbox {
+  using what = std::function<void(cluster_head& at, base::time_point now)>;
+
+  void put(what one) {
+    {
+      const std::lock_guard lock(mutex);
+      all.push_back(std::move(one));
+    }
+    wake();
+  }
+
+  std::function<void()> wake;
+  std::mutex mutex;
+  std::vector<what> all;  // under it
+};
+
+cluster_head::cluster_head(const life::membership_settings& how, const base::id& process,
+                           control::store& rows, std::function<void()> wake)
+    : how_(how), rows_(rows), inbox_(std::make_shared<inbox>()), post_(process) {
+  inbox_->wake = std::move(wake);
+  read_rows({}, {});
+}
+
+cluster_head::~cluster_head() = default;
+
+// ---- its last life
+
+void cluster_head::read_rows(std::string after, std::vector<spec::node_member> known) {
+  control::range of;
+  of.prefix = std::string(control::keys::nodes);
+  of.after = std::move(after);
+  rows_.scan(of, [in = inbox_, known = std::move(known)](result<control::page> came) mutable {
+    auto page = std::make_shared<result<control::page>>(std::move(came));
+    in->put([page, known = std::move(known)](cluster_head& at, base::time_point /*now*/) mutable {
+      if (!*page) {
+        at.failure_ = page->error();
+        return;
+      }
+      for (const control::record& one : (*page)->records) {
+        const auto row = control::read_row<control::node_row>(one.key, one.value);
+        if (!row) {
+          at.failure_ = row.error();
+          return;
+        }
+        if (row->is != control::node_row::state::ended) known.push_back(to_member(*row));
+      }
+      if ((*page)->has_more) return at.read_rows((*page)->records.back().key, std::move(known));
+      at.read_epoch(std::move(known));
+    });
+  });
+}
+
+void cluster_head::read_epoch(std::vector<spec::node_member> known) {
+  rows_.read({std::string(control::keys::last_epoch)}, [in = inbox_, known = std::move(known)](
+                                                           result<control::found> came) mutable {
+    auto found = std::make_shared<result<control::found>>(std::move(came));
+    in->put([found, known = std::move(known)](cluster_head& at, base::time_point now) mutable {
+      if (!*found) {
+        at.failure_ = found->error();
+        return;
+      }
+      const std::optional<control::record>& last = (*found)->records.front();
+      const std::uint64_t epoch = last ? control::number_of(last->value) : 0;
+      at.roll_.emplace(at.how_, std::move(known), epoch, now);
+    });
+  });
+}
+
+// ---- what comes
+
+void cluster_head::accept(std::unique_ptr<wire::link> from) {
+  guests_.emplace(++last_guest_, guest{std::move(from), {}});
+}
+
+void cluster_head::pump(base::time_point now) {
+  hear_store(now);
+  if (!roll_) return;
+  for (auto at = guests_.begin(); at != guests_.end();) {
+    at = hear(at->first, at->second, now) ? std::next(at) : guests_.erase(at);
+  }
+  roll_->on_time(now);
+  act();
+}
+
+base::time_point cluster_head::due() const {
+  return roll_ ? roll_->due() : base::time_point::max();
+}
+
+void cluster_head::hear_store(base::time_point now) {
+  std::vector<inbox::what> came;
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    came.swap(inbox_->all);
+  }
+  for (const inbox::what& one : came) one(*this, now);
+}
+
+// False: the connection has ended.
+bool cluster_head::hear(std::uint64_t number, guest& from, base::time_point now) {
+  for (;;) {
+    switch (from.link->take(frame_)) {
+      case wire::link::got::nothing:
+        return true;
+      case wire::link::got::ended: {
+        // A process that has another one by now is as well as it was.
+        const auto newest = by_process_.find(from.process);
+        if (newest != by_process_.end() && newest->second == number) {
+          by_process_.erase(newest);
+          roll_->on_closed(from.process, now);
+        }
+        return false;
+      }
+      case wire::link::got::message:
+        break;
+    }
+    const result<const wire::message_view&> came = post_.read(frame_.bytes());
+    const auto* const said = came ? std::get_if<wire::heartbeat_view>(&came->body) : nullptr;
+    const bool is_sane =
+        said != nullptr && (from.process == base::id{} || from.process == said->process);
+    if (!is_sane) {  // no member says that
+      from.link->close();
+      continue;
+    }
+    if (from.process == base::id{}) {
+      from.process = said->process;
+      std::uint64_t& newest = by_process_[from.process];
+      newest = std::max(newest, number);
+    }
+    roll_->on_heartbeat(to_heartbeat(came->head, *said), now);
+  }
+}
+
+// ---- what is to be done
+
+void cluster_head::act() {
+  for (std::vector<life::roll::action> todo = roll_->take(); !todo.empty(); todo = roll_->take()) {
+    for (const life::roll::action& one : todo) {
+      if (const auto* const row = std::get_if<life::roll::write>(&one)) {
+        write(*row);
+        continue;
+      }
+      const auto& said = std::get<life::bulletin>(one);
+      const auto newest = by_process_.find(said.process);
+      if (newest == by_process_.end()) continue;  // it asks again when it is back
+      const auto to = guests_.find(newest->second);
+      if (to != guests_.end()) static_cast<void>(post_.send(*to->second.link, said));
+    }
+  }
+}
+
+void cluster_head::write(const life::roll::write& row) {
+  control::batch what;
+  what.how = control::durability::durable;
+  if (row.has_member) {
+    const control::node_row as_row = to_row(row.member);
+    what.changes.push_back({.what = control::change::kind::put,
+                            .key = control::key_of(as_row),
+                            .value = control::to_bytes(as_row)});
+  }
+  what.changes.push_back({.what = control::change::kind::put,
+                          .key = std::string(control::keys::last_epoch),
+                          .value = control::digits(row.last_epoch)});
+  rows_.commit(std::move(what), [in = inbox_, ticket = row.ticket](result<control::outcome> came) {
+    const std::string why = came ? std::string() : came.error().message();
+    in->put([ticket, why, is_written = came.has_value()](cluster_head& at, base::time_point now) {
+      if (is_written) {
+        at.roll_->on_written(ticket, now);
+      } else {
+        at.roll_->on_not_written(ticket, why, now);
+      }
+    });
+  });
+}
+
+}  // namespace manta::inline v0::node

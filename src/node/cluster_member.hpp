@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
+#include <manta/spec/error.hpp>
+
+#include "life/seat.hpp"
+#include "node/cluster_mail.hpp"
+#include "spec/cluster.hpp"
+#include "wire/frame.hpp"
+#include "wire/link.hpp"
+
+// A process in its cluster: life/seat.hpp with a connection to the head.
+//
+// Whoever calls pump() when messages have come (link::on_arrival) or due() is over is its loop; all
+// time comes from there. Threads: one at a time.
+
+namespace manta::inline v0::node {
+
+class cluster_member {
+ public:
+  /// Who wants to know; may call all but pump.
+  class visitor {
+   public:
+    virtual void on_joined(std::uint64_t epoch) = 0;
+    virtual void on_changed(const spec::node_member& one) = 0;
+    /// The last one. `why`: nothing, when it left as it wished.
+    virtual void on_over(const std::optional<error>& why) = 0;
+
+   protected:
+    ~visitor() = default;
+  };
+  /// Begins a connection to the head; null: it can't be made now. Must not block.
+  using dialer = std::function<std::unique_ptr<wire::link>()>;
+
+  /// `with` lives longer than this.
+  cluster_member(const life::membership_settings& how, const base::id& process,
+                 spec::node_introduction who, dialer dial, visitor& with, base::time_point now)
+      : seat_(how, process, std::move(who), now),
+        post_(process),
+        dial_(std::move(dial)),
+        visitor_(with) {}
+
+  void pump(base::time_point now);
+  base::time_point due() const noexcept { return seat_.due(); }
+
+  void set_load(const spec::node_load& load) noexcept { seat_.set_load(load); }
+  /// See life::seat.
+  void drain(duration limit, base::time_point now);
+  void idle(base::time_point now);
+  const life::seat& seat() const noexcept { return seat_; }
+
+ private:
+  void hear(base::time_point now);
+  void act(base::time_point now);
+
+  life::seat seat_;
+  cluster_post post_;
+  const dialer dial_;
+  visitor& visitor_;
+  std::unique_ptr<wire::link> head_;
+  std::unique_ptr<wire::link> before_;  // until something comes over that: its end would tell on us
+  wire::frame_buffer frame_;
+};
+
+}  // namespace manta::inline v0::node

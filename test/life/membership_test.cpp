@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// A head's roll and a member's seat by themselves: what each answers to what it hears. Whole
+// clusters in simulated time: test/sim/.
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "life/roll.hpp"
+#include "life/seat.hpp"
+
+namespace membership_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using manta::base::id;
+using manta::base::time_point;
+using manta::life::bulletin;
+using manta::life::heartbeat;
+using manta::life::membership_settings;
+using manta::life::roll;
+using manta::life::seat;
+using manta::spec::node_member;
+using manta::spec::node_state;
+using manta::spec::node_verdict;
+using manta::spec::node_wish;
+
+const time_point begin{1000s};
+
+heartbeat asks(std::uint64_t process, const std::string& name) {
+  heartbeat out;
+  out.process = {9, process};
+  out.who.name = name;
+  return out;
+}
+
+// A roll with a disk that writes when it is told to.
+struct head {
+  explicit head(std::vector<node_member> known = {}, std::uint64_t last_epoch = 0,
+                const membership_settings& with = {})
+      : is(with, std::move(known), last_epoch, begin) {
+    settle(begin);
+  }
+  /// Takes what is to be done; the rows are on the disk.
+  void settle(time_point now) {
+    for (std::vector<roll::action> todo = is.take(); !todo.empty(); todo = is.take()) {
+      for (roll::action& one : todo) {
+        if (auto* const row = std::get_if<roll::write>(&one)) {
+          rows.push_back(*row);
+          is.on_written(row->ticket, now);
+        } else {
+          said.push_back(std::get<bulletin>(std::move(one)));
+        }
+      }
+    }
+  }
+  /// The newest that was said to a process, which is taken out.
+  std::optional<bulletin> last_to(std::uint64_t process) {
+    for (std::size_t i = said.size(); i-- > 0;) {
+      if (said[i].process.low != process) continue;
+      bulletin out = said[i];
+      std::erase_if(said, [&](const bulletin& b) { return b.process.low == process; });
+      return out;
+    }
+    return std::nullopt;
+  }
+  std::uint64_t join(std::uint64_t process, const std::string& name, time_point now) {
+    is.on_heartbeat(asks(process, name), now);
+    settle(now);
+    const auto answer = last_to(process);
+    REQUIRE(answer);
+    REQUIRE(answer->verdict == node_verdict::member);
+    return answer->epoch;
+  }
+  heartbeat of(std::uint64_t process, const std::string& name, std::uint64_t epoch) const {
+    heartbeat out = asks(process, name);
+    out.epoch = epoch;
+    out.head_epoch = is.epoch();
+    out.revision = is.revision();
+    return out;
+  }
+
+  roll is;
+  std::vector<roll::write> rows;
+  std::vector<bulletin> said;
+};
+
+}  // namespace
+
+TEST_CASE("an epoch is on the disk before it is told, and is given once", "[life]") {
+  roll r({}, {}, 41, begin);
+  CHECK(r.epoch() == 42);
+  r.on_heartbeat(asks(1, "a"), begin);
+  auto todo = r.take();
+  REQUIRE(todo.size() == 1);  // nobody is heard before the head's own epoch is safe
+  const auto own = std::get<roll::write>(todo[0]);
+  CHECK((!own.has_member && own.last_epoch == 42));
+  r.on_written(own.ticket, begin);
+  r.on_heartbeat(asks(1, "a"), begin);
+  r.on_heartbeat(asks(1, "a"), begin);  // twice is once
+  r.on_heartbeat(asks(2, "b"), begin);
+  todo = r.take();
+  REQUIRE(todo.size() == 2);
+  const auto first = std::get<roll::write>(todo[0]);
+  const auto second = std::get<roll::write>(todo[1]);
+  CHECK((first.member.epoch == 43 && second.member.epoch == 44 && second.last_epoch == 44));
+  r.on_written(second.ticket, begin);
+  todo = r.take();
+  REQUIRE_FALSE(todo.empty());
+  for (const auto& one : todo) CHECK(std::get<bulletin>(one).process.low == 2);
+  r.on_not_written(first.ticket, "the disk is full", begin + 1s);
+  todo = r.take();
+  REQUIRE_FALSE(todo.empty());
+  const auto refused = std::get<bulletin>(todo[0]);
+  CHECK((refused.process.low == 1 && refused.verdict == node_verdict::refused));
+  CHECK(refused.reason.find("the disk is full") != std::string::npos);
+}
+
+TEST_CASE("who is silent is suspected, then ended; who speaks in between is well", "[life]") {
+  head h;
+  const std::uint64_t a = h.join(1, "a", begin);
+  h.join(2, "b", begin);
+  time_point now = begin;
+  const auto go_to = [&](manta::duration at) {
+    for (; now < begin + at; now += 50ms) {
+      h.is.on_heartbeat(h.of(1, "a", a), now);
+      h.is.on_time(now);
+      h.settle(now);
+    }
+  };
+  const auto state_of_b = [&] {
+    for (const node_member& one : h.is.members()) {
+      if (one.who.name == "b") return one.is;
+    }
+    return node_state::ended;
+  };
+  go_to(900ms);
+  CHECK(state_of_b() == node_state::alive);
+  go_to(1200ms);
+  CHECK(state_of_b() == node_state::suspected);
+  h.is.on_heartbeat(h.of(2, "b", 3), now);
+  CHECK(state_of_b() == node_state::alive);
+  go_to(1200ms + 2900ms);
+  CHECK(state_of_b() == node_state::suspected);
+  go_to(1200ms + 3200ms);
+  CHECK(state_of_b() == node_state::ended);
+  // Its end is in the disk's last row, and is all that it ever hears again.
+  CHECK((h.rows.back().member.who.name == "b" && h.rows.back().member.is == node_state::ended));
+  h.last_to(2);
+  h.is.on_heartbeat(h.of(2, "b", 3), now);
+  h.is.on_heartbeat(asks(2, "b"), now);
+  h.settle(now);
+  for (const bulletin& one : h.said) {
+    if (one.process.low == 2) CHECK(one.verdict == node_verdict::ended);
+  }
+  REQUIRE(h.last_to(2));
+  CHECK(h.join(3, "b", now) > 3);  // its name is free
+}
+
+TEST_CASE("a closed connection ends a member at once, unless it makes another", "[life]") {
+  head h;
+  const std::uint64_t a = h.join(1, "a", begin);
+  h.join(2, "b", begin);
+  h.is.on_closed({9, 1}, begin + 10ms);
+  h.is.on_closed({9, 2}, begin + 10ms);
+  CHECK(h.is.due() <= begin + 20ms);
+  h.is.on_heartbeat(h.of(1, "a", a), begin + 15ms);
+  h.is.on_time(begin + 21ms);
+  h.settle(begin + 21ms);
+  REQUIRE(h.is.members().size() == 1);
+  CHECK(h.is.members()[0].who.name == "a");
+  const auto told = h.last_to(1);
+  REQUIRE(told);
+  REQUIRE(told->changed.size() == 1);
+  CHECK((told->changed[0].is == node_state::ended && told->changed[0].who.name == "b"));
+}
+
+TEST_CASE("a head that was stopped blames nobody for it", "[life]") {
+  head h;
+  h.join(1, "a", begin);
+  h.is.on_time(begin + 100ms);
+  h.is.on_time(begin + 60s);
+  h.settle(begin + 60s);
+  REQUIRE(h.is.members().size() == 1);
+  CHECK(h.is.members()[0].is == node_state::alive);
+}
+
+TEST_CASE("the name of a living member is refused, that of a dead one is not", "[life]") {
+  head h;
+  const std::uint64_t a = h.join(1, "a", begin);
+  h.is.on_heartbeat(asks(2, "a"), begin + 10ms);
+  h.settle(begin + 10ms);
+  CHECK_FALSE(h.last_to(2));  // nobody knows yet
+  time_point now = begin + 10ms;
+  for (int i = 0; i < 4; ++i) {
+    now += 250ms;
+    h.is.on_heartbeat(h.of(1, "a", a), now);
+    h.is.on_heartbeat(asks(2, "a"), now);
+    h.settle(now);
+  }
+  const auto answer = h.last_to(2);
+  REQUIRE(answer);
+  CHECK(answer->verdict == node_verdict::refused);
+  CHECK(answer->reason.find("the name a is that of a living member") != std::string::npos);
+}
+
+TEST_CASE("a head that is started again finds its members and gives them time", "[life]") {
+  node_member a{.who = {.name = "a"}, .process = {9, 1}, .epoch = 7};
+  head h({a}, 7);
+  CHECK(h.is.epoch() == 8);
+  h.is.on_time(begin + 4900ms);
+  h.settle(begin + 4900ms);
+  CHECK(h.is.members().size() == 1);
+  heartbeat back = asks(1, "a");
+  back.epoch = 7;
+  back.head_epoch = 3;  // it has followed the former one
+  back.revision = 99;
+  h.is.on_heartbeat(back, begin + 4900ms);
+  h.settle(begin + 4900ms);
+  const auto told = h.last_to(1);
+  REQUIRE(told);
+  CHECK((told->verdict == node_verdict::member && told->since == 0 && told->changed.size() == 1));
+  CHECK(h.join(2, "b", begin + 5s) == 9);
+}
+
+TEST_CASE("a seat takes the newest word of the newest head", "[life]") {
+  seat s({}, {9, 1}, {.name = "a"}, begin);
+  s.on_time(begin);
+  s.on_connected(begin);
+  s.take();
+  bulletin b{.process = {9, 1}, .head_epoch = 5, .epoch = 6, .revision = 10};
+  b.changed.push_back({.who = {.name = "a"}, .process = {9, 1}, .epoch = 6});
+  b.changed.push_back({.who = {.name = "b"}, .process = {9, 2}, .epoch = 4});
+  s.on_bulletin(b, begin);
+  CHECK((s.at() == seat::stage::member && s.epoch() == 6 && s.revision() == 10));
+  CHECK(s.of({9, 2}, 4) == seat::worth::good);
+  CHECK(s.of({9, 2}, 3) == seat::worth::stale);
+  CHECK(s.of({9, 3}, 5) == seat::worth::stale);
+  CHECK(s.of({9, 3}, 7) == seat::worth::early);
+  // With a gap, late, of a former head, for another process: none of these counts.
+  bulletin c{.process = {9, 1}, .head_epoch = 5, .epoch = 6, .since = 12, .revision = 13};
+  c.changed.push_back(
+      {.who = {.name = "b"}, .process = {9, 2}, .epoch = 4, .is = node_state::ended});
+  s.on_bulletin(c, begin);
+  c.since = 2;
+  c.revision = 9;
+  s.on_bulletin(c, begin);
+  c.revision = 20;
+  c.head_epoch = 4;
+  s.on_bulletin(c, begin);
+  c.head_epoch = 5;
+  c.process = {9, 2};
+  s.on_bulletin(c, begin);
+  CHECK(s.of({9, 2}, 4) == seat::worth::good);
+  c.process = {9, 1};
+  s.on_bulletin(c, begin);
+  CHECK(s.of({9, 2}, 4) == seat::worth::stale);
+  s.on_bulletin({.process = {9, 1},
+                 .head_epoch = 5,
+                 .verdict = node_verdict::ended,
+                 .epoch = 6,
+                 .reason = "it said nothing"},
+                begin);
+  CHECK(s.at() == seat::stage::over);
+  const auto todo = s.take();
+  const auto& over = std::get<seat::over>(todo.back());
+  REQUIRE(over.why);
+  CHECK(over.why->code() == manta::errc::node_lost);
+}
+
+TEST_CASE("a seat without a head says so in time, and looks for it meanwhile", "[life]") {
+  membership_settings with;
+  with.join_limit = 2s;
+  seat s(with, {9, 1}, {.name = "a"}, begin);
+  int dials = 0;
+  std::optional<manta::error> why;
+  for (time_point now = begin; now < begin + 3s && !why; now += 1ms) {
+    if (now < s.due()) continue;
+    s.on_time(now);
+    for (const auto& one : s.take()) {
+      if (std::holds_alternative<seat::dial>(one)) ++dials;
+      if (const auto* const over = std::get_if<seat::over>(&one)) why = over->why;
+    }
+  }
+  REQUIRE(why);
+  CHECK(why->code() == manta::errc::timed_out);
+  CHECK((dials > 5 && dials < 20));  // each time later
+}
+
+}  // namespace membership_test

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clusters whose members crash, stop, are cut off and come back while messages are lost: what the
+// checker finds in their logs. MANTA_SEED=N runs that seed alone.
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "exec/support.hpp"
+#include "sim/checker.hpp"
+#include "sim/cluster.hpp"
+
+namespace sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+using what = entry::what;
+
+std::vector<std::string> failures(const run_settings& with, const std::vector<fault>& faults) {
+  return breaches(run(with, faults), {});
+}
+
+/// The fewest of the faults with which it still fails, as far as leaving out one after the other
+/// finds them.
+std::vector<fault> fewest(const run_settings& with, std::vector<fault> faults) {
+  for (std::size_t i = faults.size(); i-- > 0;) {
+    std::vector<fault> fewer = faults;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!failures(with, fewer).empty()) faults = std::move(fewer);
+  }
+  return faults;
+}
+
+std::string told(const run_settings& with, const std::vector<std::string>& found) {
+  std::string out = fmt::format("MANTA_SEED={} fails; breaches:", with.seed);
+  for (const std::string& one : found) out += "\n  " + one;
+  out += "\nwith these of its faults:";
+  const std::vector<fault> few = fewest(with, faults_of(with));
+  for (const fault& one : few) out += "\n  " + show(one);
+  for (const std::string& one : failures(with, few)) out += "\nwhich breach\n  " + one;
+  return out;
+}
+
+struct landed {
+  std::map<what, int> entries;
+  network::counts carried;
+  std::uint64_t events = 0;
+
+  void add(const outcome& one) {
+    for (const entry& e : one.log) ++entries[e.is];
+    carried.messages += one.carried.messages;
+    carried.lost += one.carried.lost;
+    carried.repeated += one.carried.repeated;
+    carried.delayed += one.carried.delayed;
+    carried.resets += one.carried.resets;
+    events += one.events;
+  }
+};
+
+std::uint64_t first_seed() {
+  const char* const given = std::getenv("MANTA_SEED");
+  return given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
+}
+std::uint64_t seeds(std::uint64_t usual) {
+  if (std::getenv("MANTA_SEED") != nullptr) return 1;
+  return static_cast<std::uint64_t>(manta_test::repeats(static_cast<int>(usual), 20000));
+}
+
+}  // namespace
+
+TEST_CASE("members agree on who is one, whatever happens to them", "[sim][repeats]") {
+  landed all;
+  const std::uint64_t n = seeds(120);
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + n; ++seed) {
+    run_settings with{.seed = seed};
+    with.has_bad_network = seed % 3 != 0;
+    const outcome one = run(with, faults_of(with));
+    const std::vector<std::string> found = breaches(one, {});
+    if (!found.empty()) FAIL(told(with, found));
+    all.add(one);
+  }
+  if (n == 1) return;
+  // A run counts only if the load was carried and the faults did land.
+  const int runs = static_cast<int>(n);
+  CHECK(all.entries[what::joined] >= 5 * runs);
+  CHECK(all.entries[what::accepted] >= 500 * runs);
+  CHECK(all.entries[what::crashed] >= runs / 2);
+  CHECK(all.entries[what::ended] >= runs / 4);
+  CHECK(all.entries[what::left] >= runs / 2);
+  CHECK(all.entries[what::head_began] >= 2 * runs);
+  CHECK(all.carried.lost >= 10 * runs);
+  CHECK(all.carried.repeated >= 10 * runs);
+  CHECK(all.carried.delayed >= 10 * runs);
+  CHECK(all.carried.resets >= runs / 2);
+  std::printf("sim: %llu seeds, %d messages, %llu events\n", static_cast<unsigned long long>(n),
+              all.carried.messages, static_cast<unsigned long long>(all.events));
+}
+
+TEST_CASE("the checker catches every broken build", "[sim]") {
+  for (int i = 1; i <= plants; ++i) {
+    int caught_at = 0;
+    for (int seed = 1; seed <= 40 && caught_at == 0; ++seed) {
+      run_settings with{.seed = static_cast<std::uint64_t>(seed)};
+      with.broken = static_cast<plant>(i);
+      if (!failures(with, faults_of(with)).empty()) caught_at = seed;
+    }
+    CAPTURE(i);
+    CHECK(caught_at > 0);
+  }
+}
+
+TEST_CASE("the same seed gives the same run", "[sim]") {
+  const run_settings with{.seed = 77};
+  const outcome a = run(with, faults_of(with));
+  const outcome b = run(with, faults_of(with));
+  CHECK(a.events == b.events);
+  REQUIRE(a.log.size() == b.log.size());
+  for (std::size_t i = 0; i < a.log.size(); ++i) {
+    CHECK((a.log[i].at == b.log[i].at && a.log[i].is == b.log[i].is &&
+           a.log[i].process == b.log[i].process && a.log[i].number == b.log[i].number));
+  }
+}
+
+TEST_CASE("without faults everybody joins at once and nobody ends", "[sim]") {
+  run_settings with{.seed = 5, .nodes = 20};
+  with.has_bad_network = false;
+  with.storm = 10s;
+  const outcome one = run(with, {});
+  CHECK(breaches(one, {}).empty());
+  std::map<std::uint64_t, time_point> began;
+  int joined = 0;
+  for (const entry& e : one.log) {
+    if (e.is == what::began) began[e.process] = e.at;
+    if (e.is != what::joined) continue;
+    ++joined;
+    CHECK(e.at - began[e.process] < 150ms);
+  }
+  CHECK(joined == 20);
+}
+
+}  // namespace sim
