@@ -29,7 +29,12 @@ array_block* store_range(std::span<const std::byte> bytes) {
 }  // namespace
 
 void pack_large(workbench& on, spec::parcel_view& value) {
-  const std::size_t least = worker_arrays::here() != nullptr ? large_from_worker : large_from_node;
+  std::size_t sum = 0;
+  for (const spec::segment_view& one : value.segments) sum += one.bytes.size();
+  const bool is_too_much = value.segments.size() > most_ranges || sum > most_in_message;
+  const std::size_t least = is_too_much                        ? 1
+                            : worker_arrays::here() != nullptr ? large_from_worker
+                                                               : large_from_node;
   const auto is_large = [least](const spec::segment_view& one) {
     return one.bytes.size() >= least;
   };

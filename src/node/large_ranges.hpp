@@ -30,6 +30,11 @@ inline constexpr std::size_t large_from_node = std::size_t{1} << 20U;
 /// The same from a worker, whose first segments have new pages.
 inline constexpr std::size_t large_from_worker = std::size_t{16} << 20U;
 
+/// A value whose ranges are more than so many, or have more bytes together, has none of them in its
+/// message, however small they are.
+inline constexpr std::size_t most_ranges = 256;
+inline constexpr std::size_t most_in_message = std::size_t{32} << 20U;
+
 /// Moves the large ranges of a value into the store. `on` has them, and the list of segments, until
 /// the message is sent.
 void pack_large(workbench& on, spec::parcel_view& value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/check.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -80,6 +81,12 @@ class checker {
 
 void check_payload(checker& check, const spec::parcel_view& payload) {
   check.count("payload's segments", payload.segments.size(), limits::segments);
+  if (payload.segments.size() > limits::own_segments) {
+    const auto own = std::ranges::count_if(
+        payload.segments, [](const spec::segment_view& one) { return !one.bytes.empty(); });
+    check.count("payload's segments with bytes", static_cast<std::size_t>(own),
+                limits::own_segments);
+  }
   check.count("payload's references", payload.references.size(), limits::references);
   if (!check.is_clean()) return;
   for (const spec::segment_view& segment : payload.segments) {

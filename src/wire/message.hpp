@@ -25,7 +25,8 @@
 // 1. Nothing is written that the reader would refuse: both use the same checks.
 // 2. A large range begins at a multiple of 64 in the frame, and where it is read, or is refused.
 // 3. No exception of Cap'n Proto leaves this file's classes; a bad_alloc does.
-// 4. What a reader keeps is bounded by the limits: at most 262,144 references and 65,536 changes.
+// 4. What a reader keeps is bounded by the limits: at most 262,144 references and as many large
+//    ranges, and 65,536 changes.
 // Threads: externally synchronised; one writer or reader serves one thread at a time.
 
 namespace manta::inline v0::wire {

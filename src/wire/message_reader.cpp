@@ -499,10 +499,11 @@ void message_reader::state::take(schema::Message::Reader from) {
 result<void> message_reader::state::read(bytes_view frame) {
   found = {};
   if (result<void> fine = split_frame(frame, frame_limit, frame_segments); !fine) return fine;
-  // An honest message is walked over once; what points twice at one place runs into the limit.
+  // An honest message is walked over once, and Cap'n Proto counts pointers from one segment to
+  // another beside; what points again and again at one place runs into the limit.
   const std::size_t words = frame.size() / sizeof(capnp::word);
   try {
-    frame_reader reader(frame_segments, {words + 64, deepest_nesting});
+    frame_reader reader(frame_segments, {2 * words + 64, deepest_nesting});
     take(reader.getRoot<schema::Message>());
   } catch (const kj::Exception& thrown) {
     return error(errc::decode_failed,

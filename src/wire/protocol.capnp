@@ -527,14 +527,15 @@ struct Payload {
   # process only, does not travel.
   head @0 :Data;
   segments @1 :List(Segment);
-  # At most 1,024.
+  # At most 262,144, of these 1,024 with bytes.
   references @2 :List(Reference);
   # At most 262,144.
 }
 
 struct Segment {
   bytes @0 :Data;
-  # A multiple of elementBytes; begins at a multiple of 64.
+  # A multiple of elementBytes; begins at a multiple of 64. Empty: the last references of the payload
+  # have it, one for each such segment, in their order.
   type @1 :UInt64;
   elementBytes @2 :UInt32 = 1;
   # 1 or more.

@@ -111,6 +111,17 @@ int unsealed(int n) {
   const auto made = make_array<double>(static_cast<std::size_t>(n));
   return static_cast<int>(made.size());
 }
+// Each of `size` values that are its number.
+std::vector<std::vector<double>> many_lists(int count, int size) {
+  std::vector<std::vector<double>> out;
+  for (int i = 0; i < count; ++i) out.emplace_back(static_cast<std::size_t>(size), i);
+  return out;
+}
+double total_of_lists(const std::vector<std::vector<double>>& all) {
+  double sum = 0;
+  for (const std::vector<double>& one : all) sum += one.back();
+  return sum;
+}
 
 double total_of_vector(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0);
@@ -397,6 +408,24 @@ TEST_CASE("large vectors go through the store, also those that no frame could ho
   CHECK(manta::remote<die_with_vector>(v).get() == sum);  // in the second run
   v.resize(1 << 18U);                                     // 2 MiB, and there and back
   for (int i = 0; i < 50; ++i) CHECK(manta::remote<reversed>(v).get().back() == 0);
+  CHECK(gives_all_back(rt));
+}
+
+TEST_CASE("values of very many ranges go through the store, whatever the size of each",
+          "[isolation][array]") {
+  const manta::runtime rt(with_store(512 * mib, 2));
+  // Each more than a frame's list of ranges has; the last one more than a frame, too.
+  for (const auto& [count, size] : {std::pair(1500, 1024), {5000, 600}, {3000, 5000}}) {
+    const auto lists = manta::remote<many_lists>(count, size);
+    CHECK(manta::remote<total_of_lists>(lists).get() == 0.5 * count * (count - 1));
+    const std::vector<std::vector<double>> here = lists.get();
+    REQUIRE(here.size() == static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      REQUIRE(here[static_cast<std::size_t>(i)].size() == static_cast<std::size_t>(size));
+      REQUIRE(here[static_cast<std::size_t>(i)].back() == i);
+    }
+    CHECK(manta::remote<total_of_lists>(here).get() == 0.5 * count * (count - 1));
+  }
   CHECK(gives_all_back(rt));
 }
 

@@ -208,7 +208,7 @@ TEST_CASE("counts are taken up to their limits and refused behind them", "[wire]
           n);
   }
   CHECK_THAT(refused_to_write(payload_of(wire::limits::segments + 1, 0)),
-             Contains("payload's segments is 1025 long, allowed: 0 to 1024"));
+             Contains("payload's segments is 262145 long, allowed: 0 to 262144"));
   CHECK_THAT(refused_to_write(payload_of(0, wire::limits::references + 1)),
              Contains("payload's references is 262145 long, allowed: 0 to 262144"));
   const std::vector<wire::reference_change> changes(wire::limits::changes + 1, {{1, 1}, {2, 2}});
@@ -219,10 +219,33 @@ TEST_CASE("counts are taken up to their limits and refused behind them", "[wire]
         wire::limits::changes);
 }
 
+TEST_CASE("a payload of very many arrays comes back, though its frame has several segments",
+          "[wire]") {
+  for (const std::size_t n : {std::size_t{100}, std::size_t{3000}, wire::limits::references}) {
+    std::vector<manta::spec::reference> arrays(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      arrays[i].what = {1, i + 1};
+      arrays[i].owner = {2, 3};
+      arrays[i].kind = manta::spec::reference_kind::array;
+      arrays[i].place = {7, 64 * i, 4096};
+    }
+    const std::vector<manta::spec::segment_view> segments(n, {{}, 5, 8});
+    wire::task_view task = small_task();
+    task.arguments = {{}, segments, arrays};
+    const frame bytes = written(task);
+    wire::message_reader reader;
+    const auto back = reader.read(bytes.bytes());
+    if (!back) FAIL(back.error().message());
+    const auto& came = std::get<wire::task_view>(back->body).arguments;
+    REQUIRE((came.segments.size() == n && came.references.size() == n));
+    CHECK(came.references.back().place.at == 64 * (n - 1));
+  }
+}
+
 TEST_CASE("as many large ranges as a payload may have travel in one frame", "[wire]") {
   const std::vector<std::uint64_t> word(1, 7);
-  const std::vector<manta::spec::segment_view> segments(wire::limits::segments,
-                                                        {std::as_bytes(std::span(word)), 1, 8});
+  std::vector<manta::spec::segment_view> segments(wire::limits::own_segments,
+                                                  {std::as_bytes(std::span(word)), 1, 8});
   wire::task_view task = small_task();
   task.arguments.segments = segments;
   wire::message_writer writer;
@@ -232,6 +255,10 @@ TEST_CASE("as many large ranges as a payload may have travel in one frame", "[wi
   const auto back = reader.read(bytes.bytes());
   if (!back) FAIL(back.error().message());
   CHECK(show(std::get<wire::task_view>(back->body)) == show(task));
+  segments.push_back(segments.front());
+  task.arguments.segments = segments;
+  CHECK_THAT(refused_to_write(task),
+             Contains("payload's segments with bytes is 1025 long, allowed: 0 to 1024"));
 }
 
 TEST_CASE("a frame beyond the limit is neither written nor read", "[wire]") {
