@@ -33,7 +33,7 @@
 //   ended   <--bulletin: ended ----------------  once its row says so, for ever
 //
 // An epoch is given once, whatever dies: it is on the disk before anybody hears of it, and so is a
-// member's end. What a peer sends under an epoch that has ended is refused (seat::accepts). A head
+// member's end. What a peer sends under an epoch that has ended is refused (seat::of). A head
 // that is started again has an epoch of its own, larger than all it gave before, so that nobody
 // listens to its former life; it finds its members on the disk and gives them time to come back.
 //
@@ -82,8 +82,8 @@ struct membership_settings {
   duration return_grace = std::chrono::seconds(5);
   /// How long a member goes on without a head.
   duration head_wait = std::chrono::seconds(60);
-  /// How long a process tries to become a member.
-  duration join_limit = std::chrono::seconds(5);
+  /// How long a process tries to become a member: longer than the end of one with its name takes.
+  duration join_limit = std::chrono::seconds(15);
   std::size_t most_members = 65536;  ///< that live
   std::size_t most_ended = 16384;    ///< that are told of and known as ended
 };

@@ -79,7 +79,7 @@ bool roll::is_taken(const heartbeat& came, base::time_point now) {
   const base::time_point since = waiting_.try_emplace(came.process, now).first->second;
   const entry& other = all_.find(taken->second)->second;
   const bool lives = other.at != entry::stage::ending && other.closed == base::time_point{} &&
-                     other.has_spoken && other.heard >= since + 2 * with_.heartbeat;
+                     other.spoke >= since + 2 * with_.heartbeat;
   if (!lives) return true;
   waiting_.erase(came.process);
   refuse(came.process, fmt::format("the name {} is that of a living member (pid {} at {}); "
@@ -112,7 +112,7 @@ void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
     return say_ended(came.process, from.is.epoch, from.is.cause);
   }
   from.heard = now;
-  from.has_spoken = true;
+  from.spoke = now;
   if (from.closed != base::time_point{}) {
     from.closed = {};
     --closed_;
@@ -134,6 +134,7 @@ void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
 }
 
 void roll::on_closed(const base::id& process, base::time_point now) {
+  if (!is_open_) return;  // nobody is heard, so nobody could come back
   entry* const of = find(process);
   if (of == nullptr || of->at == entry::stage::ended || of->closed != base::time_point{}) return;
   of->closed = now;
@@ -173,13 +174,10 @@ void roll::on_not_written(std::uint64_t ticket, const std::string& why, base::ti
   if (found == by_ticket_.end()) return;
   const std::uint64_t epoch = found->second;
   by_ticket_.erase(found);
-  if (epoch == 0) {
-    write_row({});  // nobody is heard before that
-    return;
-  }
+  if (epoch == 0) return;  // again, at the next look
   entry& of = all_.find(epoch)->second;
   if (of.at == entry::stage::ending) {
-    of.at = entry::stage::in;  // still silent, or wishes it again: it is tried once more
+    of.is_unwritten = true;  // it may be on the disk after all, so there is no way back
     return;
   }
   refuse(of.is.process, "the head could not write that it is a member: " + why);
@@ -193,17 +191,27 @@ void roll::on_not_written(std::uint64_t ticket, const std::string& why, base::ti
 void roll::on_time(base::time_point now) {
   const duration since = now - looked_;
   const bool looks = since >= look_interval(with_);
+  if (!is_open_) {
+    if (looks && by_ticket_.empty()) write_row({});
+    if (looks) looked_ = now;
+    return;
+  }
   if (looks) {
     // Longer than it should be: it was stopped, and what came meanwhile has not been heard yet.
     const duration missed = since - look_interval(with_);
     if (missed >= with_.heartbeat) {
-      for (auto& [epoch, one] : all_) one.heard += missed;
+      for (auto& [epoch, one] : all_) {
+        one.heard = std::max(one.heard, std::min(one.heard + missed, now));
+      }
     }
     looked_ = now;
     std::erase_if(waiting_, [&](const auto& one) { return now - one.second > with_.join_limit; });
   }
   if (looks || closed_ > 0) {
-    for (auto& [epoch, one] : all_) look_at(one, now);
+    for (auto& [epoch, one] : all_) {
+      if (looks && std::exchange(one.is_unwritten, false)) write_end(one);
+      look_at(one, now);
+    }
   }
   tell_all(now);
 }
@@ -223,6 +231,7 @@ void roll::look_at(entry& of, base::time_point now) {
 
 base::time_point roll::due() const noexcept {
   base::time_point next = looked_ + look_interval(with_);
+  if (!is_open_) return next;
   if (revision_ > told_) next = std::min(next, told_at_ + with_.news_gap);
   if (closed_ == 0) return next;
   for (const auto& [epoch, one] : all_) {
@@ -237,6 +246,10 @@ base::time_point roll::due() const noexcept {
 void roll::end(entry& of, std::string cause) {
   of.at = entry::stage::ending;
   of.cause = std::move(cause);
+  write_end(of);
+}
+
+void roll::write_end(const entry& of) {
   node_member row = of.is;
   row.is = node_state::ended;
   row.cause = of.cause;
@@ -250,6 +263,7 @@ void roll::change(entry& of) {
 }
 
 void roll::tell(entry& whom) {
+  if (whom.told < forgotten_) whom.told = 0;
   bulletin out{.process = whom.is.process,
                .head_epoch = head_epoch_,
                .epoch = whom.is.epoch,

@@ -62,6 +62,8 @@ class roll {
   /// What is to be done, in this order.
   std::vector<action> take() { return std::exchange(actions_, {}); }
 
+  /// Its epoch is on the disk: it hears and is heard.
+  bool is_open() const noexcept { return is_open_; }
   std::uint64_t epoch() const noexcept { return head_epoch_; }
   std::uint64_t revision() const noexcept { return revision_; }
   /// Those that have not ended.
@@ -72,11 +74,12 @@ class roll {
     spec::node_member is;
     enum class stage : std::uint8_t { joining, in, ending, ended } at = stage::in;
     base::time_point heard{};
-    bool has_spoken = false;     // to this life of the head
+    base::time_point spoke{};    // truly, to this life of the head
     base::time_point closed{};   // zero: it is connected, as far as is known
     std::uint64_t revision = 0;  // of its last change; 0: none that others hear of
     std::uint64_t told = 0;      // what was sent to it
     std::string cause = {};      // of the end that is being written
+    bool is_unwritten = false;   // that: the disk refused it
   };
   using entries = std::unordered_map<std::uint64_t, entry>;  // by epoch
 
@@ -86,6 +89,7 @@ class roll {
   void refuse(const base::id& process, std::string reason);
   void say_ended(const base::id& process, std::uint64_t epoch, std::string reason);
   void end(entry& of, std::string cause);
+  void write_end(const entry& of);
   void change(entry& of);
   void tell(entry& whom);
   void tell_all(base::time_point now);

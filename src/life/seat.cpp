@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -107,11 +108,11 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
 
 void seat::apply(bulletin& came) {
   if (came.since == 0) {  // all that live: who is not among them has ended
+    std::unordered_set<base::id, id_hash> living;
+    for (const node_member& one : came.changed) living.insert(one.process);
     std::vector<node_member> gone;
-    for (const auto& [process, one] : view_) {
-      const bool stays = std::ranges::any_of(
-          came.changed, [&](const node_member& m) { return m.process == one.process; });
-      if (!stays) gone.push_back(one);
+    for (const auto& known : view_) {
+      if (!living.contains(known.first)) gone.push_back(known.second);
     }
     for (node_member& one : gone) {
       one.is = node_state::ended;
@@ -147,6 +148,12 @@ seat::worth seat::of(const base::id& process, std::uint64_t epoch) const noexcep
 
 void seat::on_time(base::time_point now) {
   if (at_ == stage::over) return;
+  // It was stopped meanwhile, maybe with all others: that time is nobody's fault.
+  if (const duration late = now - due(); late > with_.heartbeat) {
+    heard_ += late;
+    born_ += late;
+    drains_until_ += late;
+  }
   if (at_ == stage::joining && now - born_ >= with_.join_limit) {
     return end(error(errc::timed_out,
                      fmt::format("no head has taken this process as a member within {} ms; is the "

@@ -92,7 +92,7 @@ class seat {
   const membership_settings with_;
   const base::id process_;
   const spec::node_introduction who_;
-  const base::time_point born_;
+  base::time_point born_;
   stage at_ = stage::joining;
   spec::node_load load_;
   std::uint64_t epoch_ = 0;

@@ -15,16 +15,15 @@ struct cluster_head::inbox {
   using what = std::function<void(cluster_head& at, base::time_point now)>;
 
   void put(what one) {
-    {
-      const std::lock_guard lock(mutex);
-      all.push_back(std::move(one));
-    }
-    wake();
+    const std::lock_guard lock(mutex);
+    all.push_back(std::move(one));
+    if (wake) wake();
   }
 
-  std::function<void()> wake;
   std::mutex mutex;
-  std::vector<what> all;  // under it
+  // Under it.
+  std::function<void()> wake;
+  std::vector<what> all;
 };
 
 cluster_head::cluster_head(const life::membership_settings& how, const base::id& process,
@@ -34,7 +33,10 @@ cluster_head::cluster_head(const life::membership_settings& how, const base::id&
   read_rows({}, {});
 }
 
-cluster_head::~cluster_head() = default;
+cluster_head::~cluster_head() {
+  const std::lock_guard lock(inbox_->mutex);
+  inbox_->wake = nullptr;
+}
 
 // ---- its last life
 
@@ -108,6 +110,19 @@ void cluster_head::hear_store(base::time_point now) {
   for (const inbox::what& one : came) one(*this, now);
 }
 
+// A process that has another connection is as well as it was.
+void cluster_head::forget(std::uint64_t number, const base::id& process, base::time_point now) {
+  const auto newest = by_process_.find(process);
+  if (newest == by_process_.end() || newest->second != number) return;
+  for (auto other = guests_.rbegin(); other != guests_.rend(); ++other) {
+    if (other->first == number || other->second.process != process) continue;
+    newest->second = other->first;
+    return;
+  }
+  by_process_.erase(newest);
+  roll_->on_closed(process, now);
+}
+
 // False: the connection has ended.
 bool cluster_head::hear(std::uint64_t number, guest& from, base::time_point now) {
   for (;;) {
@@ -115,12 +130,7 @@ bool cluster_head::hear(std::uint64_t number, guest& from, base::time_point now)
       case wire::link::got::nothing:
         return true;
       case wire::link::got::ended: {
-        // A process that has another one by now is as well as it was.
-        const auto newest = by_process_.find(from.process);
-        if (newest != by_process_.end() && newest->second == number) {
-          by_process_.erase(newest);
-          roll_->on_closed(from.process, now);
-        }
+        forget(number, from.process, now);
         return false;
       }
       case wire::link::got::message:

@@ -29,7 +29,7 @@
 // called then.
 //
 // Whoever calls pump() when messages have come, when woken, or when due() is over is its loop. All
-// time comes from there. Threads: one at a time; `wake` is called by any.
+// time comes from there. Threads: one at a time; `wake` is called by any, and must not call this.
 
 namespace manta::inline v0::node {
 
@@ -63,6 +63,7 @@ class cluster_head {
   void read_epoch(std::vector<spec::node_member> known);
   void hear_store(base::time_point now);
   bool hear(std::uint64_t number, guest& from, base::time_point now);
+  void forget(std::uint64_t number, const base::id& process, base::time_point now);
   void act();
   void write(const life::roll::write& row);
 

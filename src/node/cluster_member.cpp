@@ -5,6 +5,12 @@
 
 namespace manta::inline v0::node {
 
+namespace {
+
+constexpr std::size_t most_before = 4;
+
+}  // namespace
+
 void cluster_member::pump(base::time_point now) {
   hear(now);
   seat_.on_time(now);
@@ -40,7 +46,7 @@ void cluster_member::hear(base::time_point now) {
       seat_.on_closed(now);
       return;
     }
-    before_ = nullptr;
+    before_.clear();
     seat_.on_bulletin(to_bulletin(came->head, *said), now);
   }
 }
@@ -49,7 +55,8 @@ void cluster_member::act(base::time_point now) {
   for (std::vector<life::seat::action> todo = seat_.take(); !todo.empty(); todo = seat_.take()) {
     for (const life::seat::action& one : todo) {
       if (std::holds_alternative<life::seat::dial>(one)) {
-        if (head_ != nullptr) before_ = std::move(head_);
+        if (head_ != nullptr) before_.push_back(std::move(head_));
+        if (before_.size() > most_before) before_.erase(before_.begin());
         head_ = dial_();
         if (head_ != nullptr) seat_.on_connected(now);
       } else if (const auto* const said = std::get_if<life::heartbeat>(&one)) {
@@ -61,7 +68,7 @@ void cluster_member::act(base::time_point now) {
         visitor_.on_changed(changed->member);
       } else if (const auto* const over = std::get_if<life::seat::over>(&one)) {
         head_ = nullptr;
-        before_ = nullptr;
+        before_.clear();
         visitor_.on_over(over->why);
       }
     }

@@ -66,7 +66,8 @@ class cluster_member {
   const dialer dial_;
   visitor& visitor_;
   std::unique_ptr<wire::link> head_;
-  std::unique_ptr<wire::link> before_;  // until something comes over that: its end would tell on us
+  // Older ones, until something comes over the newest: the end of one would tell on us.
+  std::vector<std::unique_ptr<wire::link>> before_;
   wire::frame_buffer frame_;
 };
 

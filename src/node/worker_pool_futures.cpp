@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <string>
@@ -194,7 +195,10 @@ void worker_pool::on_delegation(hand& from, const delegation_note& said) {
     }
     of = delegator(from, said.from);
     if (said.to == base::id{}) {  // its actor ends, and it does not
-      if (from.lives_here != nullptr) from.lives_here->late.push_back(said.from.low);
+      tenant* const t = from.lives_here.get();
+      const bool is_new = t != nullptr && t->has(said.from.low) &&
+                          std::ranges::find(t->late, said.from.low) == t->late.end();
+      if (is_new) t->late.push_back(said.from.low);
       return;
     }
     if (is_future(said.to)) {

@@ -419,8 +419,10 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
         if (f.number == culprit) spent_[child.id.low] = f.job->extra()->attempt + 1;
         if (!is_wanted_by_others(child)) return false;
       }
-      const bool is_charged = f.number == culprit && !dead.is_let_go &&
-                              (!dead.ends_by_force || f.stop_asked != base::time_point{});
+      // One that has begun beside what was ended by force is not to blame, but has begun.
+      const bool is_free = dead.ends_by_force && f.stop_asked == base::time_point{} &&
+                           f.job->extra()->retries_left > 0;
+      const bool is_charged = f.number == culprit && !dead.is_let_go && !is_free;
       if (is_charged && !takes_retry(f)) return false;
       put_pending({f.job, true}, true);
       return true;

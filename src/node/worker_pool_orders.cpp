@@ -79,6 +79,7 @@ void worker_pool::end(exec::job* j) noexcept {
 // Under the mutex: for what does not stop there. From here on nothing begins there, or it would die
 // in its place when that stops after all.
 void worker_pool::end_by_force(hand& of) noexcept {
+  if (of.is_dead) return;
   of.ends_by_force = true;
   if (!of.is_house()) wear_out(of, true);
   zygote::global().kill(of.unique);

@@ -190,6 +190,84 @@ TEST_CASE("a head that was stopped blames nobody for it", "[life]") {
   CHECK(h.is.members()[0].is == node_state::alive);
 }
 
+TEST_CASE("what was said during a head's stop does not count as said later", "[life]") {
+  head h;
+  const std::uint64_t a = h.join(1, "a", begin);
+  h.is.on_time(begin + 100ms);
+  // It dies during the stop; what it had said is heard when the head goes on.
+  time_point now = begin + 60s;
+  h.is.on_heartbeat(h.of(1, "a", a), now);
+  h.is.on_time(now);
+  for (; h.is.members().size() == 1 && now < begin + 100s; now += 50ms) {
+    h.is.on_heartbeat(asks(2, "a"), now);
+    h.is.on_time(now);
+    h.settle(now);
+  }
+  CHECK(now - (begin + 60s) < 3300ms);
+  const auto answer = h.last_to(2);  // its successor was not refused
+  CHECK((!answer || answer->verdict == node_verdict::member));
+}
+
+TEST_CASE("a head and its members that all begin anew find each other", "[life]") {
+  const membership_settings with;
+  node_member old{.who = {.name = "a"}, .process = {9, 1}, .epoch = 7};
+  head h({old}, 7);
+  seat s(with, {9, 2}, {.name = "a"}, begin);
+  for (time_point now = begin; now < begin + 10s && s.at() == seat::stage::joining; now += 10ms) {
+    s.on_time(now);
+    for (auto& one : s.take()) {
+      if (std::holds_alternative<seat::dial>(one)) s.on_connected(now);
+      if (auto* const said = std::get_if<heartbeat>(&one)) h.is.on_heartbeat(*said, now);
+    }
+    h.is.on_time(now);
+    h.settle(now);
+    while (auto told = h.last_to(2)) s.on_bulletin(*std::move(told), now);
+  }
+  CHECK(s.at() == seat::stage::member);
+}
+
+TEST_CASE("a head whose disk refuses tries again at its pace, and nobody comes back", "[life]") {
+  roll r({}, {}, 1, begin);
+  int writes = 0;
+  for (time_point now = begin; now < begin + 1s; now += 10ms) {
+    for (const auto& one : r.take()) {
+      r.on_not_written(std::get<roll::write>(one).ticket, "the disk is full", now);
+      ++writes;
+    }
+    r.on_time(now);
+  }
+  CHECK((writes > 3 && writes < 15));
+  head h;
+  h.join(1, "a", begin);
+  h.is.on_closed({9, 1}, begin + 1ms);
+  h.is.on_time(begin + 20ms);
+  auto todo = h.is.take();
+  REQUIRE(todo.size() == 1);
+  h.is.on_not_written(std::get<roll::write>(todo[0]).ticket, "the disk is full", begin + 20ms);
+  h.is.on_heartbeat(asks(1, "a"), begin + 30ms);
+  CHECK(h.is.take().empty());
+  h.is.on_time(begin + 300ms);
+  h.settle(begin + 300ms);
+  CHECK(h.is.members().empty());
+}
+
+TEST_CASE("a process that was stopped with its head finds it again", "[life]") {
+  membership_settings with;
+  with.head_wait = 5s;
+  seat s(with, {9, 1}, {.name = "a"}, begin);
+  s.on_time(begin);
+  s.on_connected(begin);
+  bulletin b{.process = {9, 1}, .head_epoch = 5, .epoch = 6, .revision = 10};
+  b.changed.push_back({.who = {.name = "a"}, .process = {9, 1}, .epoch = 6});
+  s.on_bulletin(b, begin);
+  s.on_time(begin + 250ms);
+  s.on_time(begin + 60s);
+  CHECK(s.at() == seat::stage::member);
+  time_point now = begin + 60s;
+  for (; s.at() == seat::stage::member && now < begin + 80s; now += 100ms) s.on_time(now);
+  CHECK(s.at() == seat::stage::over);  // nobody is there any more
+}
+
 TEST_CASE("the name of a living member is refused, that of a dead one is not", "[life]") {
   head h;
   const std::uint64_t a = h.join(1, "a", begin);

@@ -25,6 +25,7 @@ struct story {
   std::optional<time_point> impaired;  // since then
   duration longest{0};                 // that it was
   std::optional<time_point> reset;     // the last one
+  int depth = 0;                       // of impairments
   bool is_crashed = false;
 };
 
@@ -80,11 +81,14 @@ class check {
         of.over = one.at;
         break;
       case what::impaired:
-        if (!of.impaired) of.impaired = one.at;
+        if (of.depth++ == 0) of.impaired = one.at;
         break;
       case what::restored:
-        if (of.impaired) of.longest = std::max(of.longest, one.at - *of.impaired);
+        of.depth = one.number == 1 ? 0 : of.depth - 1;  // 1: of all
+        if (of.depth > 0 || !of.impaired) break;
+        of.longest = std::max(of.longest, one.at - *of.impaired);
         of.impaired.reset();
+        of.depth = 0;
         break;
       case what::reset:
         of.reset = one.at;

@@ -232,9 +232,10 @@ class cluster {
     if (head_ != nullptr) return;
     store_ = std::make_unique<disk_store>(disk_);
     head_timer_ = std::make_unique<pump_timer>(world_, [this] {
-      const bool had_none = head_->roll() == nullptr;
+      const auto is_open = [this] { return head_->roll() != nullptr && head_->roll()->is_open(); };
+      const bool was_open = is_open();
       head_->pump(world_.now());
-      if (had_none && head_->roll() != nullptr) {
+      if (!was_open && is_open()) {
         log({.is = what::head_began, .epoch = head_->roll()->epoch()});
       }
       return head_->due();
@@ -339,7 +340,9 @@ class cluster {
     start_head();
     head_timer_->go_on();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      impair(i, what::restored);
+      if (slots_[i] != nullptr) {
+        log({.is = what::restored, .process = slots_[i]->name.low, .number = 1});
+      }
       if (slots_[i] != nullptr) slots_[i]->timer.go_on();
     }
     net_.heal_all();
