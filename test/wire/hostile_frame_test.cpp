@@ -329,7 +329,8 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   collect(wire::ask_view{wire::question::delegation, {}});
   collect(wire::item_view{});
   collect(wire::flow_view{1, 2});
-  const wire::introduction_view who{longest.substr(0, 64), longest, longest, 1, {}};
+  const std::string name(64, 'n');
+  const wire::introduction_view who{name, longest, longest, 1, {}};
   collect(wire::heartbeat_view{{0, 1}, {}, {1, 2, manta::duration(3)}, 4, 5, who});
   const wire::member_view member{{0, 1}, 1, {}, {1, 2, manta::duration(3)}, "c", who};
   collect(wire::bulletin_view{{0, 1}, {}, 1, "r", 1, 2, {&member, 1}});
