@@ -183,7 +183,8 @@ void cluster_head::write(const life::roll::write& row) {
   what.changes.push_back({.what = control::change::kind::put,
                           .key = std::string(control::keys::last_epoch),
                           .value = control::digits(row.last_epoch)});
-  rows_.commit(std::move(what), [in = inbox_, ticket = row.ticket](result<control::outcome> came) {
+  rows_.commit(std::move(what), [in = inbox_,
+                                 ticket = row.ticket](const result<control::outcome>& came) {
     const std::string why = came ? std::string() : came.error().message();
     in->put([ticket, why, is_written = came.has_value()](cluster_head& at, base::time_point now) {
       if (is_written) {

@@ -24,7 +24,7 @@ spec::node_introduction who_is(const wire::introduction_view& said) {
 
 template <class Body>
 result<void> cluster_post::send_body(wire::link& to, std::uint64_t epoch, const Body& body) {
-  const result<void> written = writer_.write({{self_.low, ++last_}, epoch, 0}, body);
+  result<void> written = writer_.write({{self_.low, ++last_}, epoch, 0}, body);
   if (!written) return written;
   return to.send(writer_.pieces(), writer_.size_bytes());
 }
