@@ -167,6 +167,7 @@ set(manta_sources
   src/wire/frame_stream.cpp
   src/wire/greeting.cpp
   src/wire/loop.cpp
+  src/wire/message_cluster.cpp
   src/wire/message_reader.cpp
   src/wire/message_writer.cpp
   src/wire/outbox.cpp

@@ -89,7 +89,9 @@ std::string tasks_of(const owner_id& owner) {
 
 // Nodes.
 
-std::string key_of(const node_row& row) { return std::string(keys::nodes) + row.name; }
+std::string key_of(const node_row& row) {
+  return std::string(keys::nodes) + owner_part({row.name, row.epoch});
+}
 
 std::string to_bytes(const node_row& row) {
   capnp::MallocMessageBuilder message;
@@ -118,7 +120,8 @@ template <>
 result<node_row> read_row(std::string_view key, std::string_view bytes) {
   return with_message<schema::Node>(key, bytes, [key](schema::Node::Reader from) {
     node_row row;
-    row.name = own_part(key, keys::nodes);
+    std::string_view own = own_part(key, keys::nodes);
+    row.name = take_owner(own).node;
     row.epoch = from.getEpoch();
     row.is = to_enum(from.getState(), node_row::state::ended);
     row.address = text(from.getAddress());

@@ -24,7 +24,7 @@
 //     users'       kv/<key>, topic/<name>\0            what manta::kv wrote
 //     ends         ttl/<time><key>                     when a key goes (expiry.hpp)
 //     epochs       epoch/last                          the largest that a head has given, 16 digits
-//     nodes        node/<name>                         Node            (cluster_rows.hpp)
+//     nodes        node/<name>\0<epoch>                Node            (cluster_rows.hpp)
 //     actors       actor/<id>                          Actor           (the same)
 //     groups       group/<id>                          Group           (the same)
 //     owners       owner/<node>\0<epoch>               Owner           (the same)

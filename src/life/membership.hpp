@@ -55,6 +55,7 @@ struct heartbeat {
   std::uint64_t head_epoch = 0;
   std::uint64_t revision = 0;
   spec::node_introduction who = {};
+  std::uint64_t loads = 0;  ///< up to which of that head's loads_revision it has the loads
 };
 
 /// From the head to a process.
@@ -63,11 +64,14 @@ struct bulletin {
   std::uint64_t head_epoch = 0;
   spec::node_verdict verdict = spec::node_verdict::member;
   std::uint64_t epoch = 0;  ///< of the receiver
-  std::string reason = {};  ///< of a refusal, or an end
+  std::string reason = {};  ///< of a refusal, an end, or why it waits
   // Members that changed after `since`, up to `revision`; all, if that is 0.
   std::uint64_t since = 0;
   std::uint64_t revision = 0;
   std::vector<spec::node_member> changed = {};
+  // In the answer to a heartbeat: loads that changed since those which the receiver has.
+  std::uint64_t loads_revision = 0;
+  std::vector<spec::node_share> loads = {};
 };
 
 struct membership_settings {
@@ -76,8 +80,13 @@ struct membership_settings {
   duration dead_after = std::chrono::seconds(3);
   /// How long a member whose connection was closed may take to make another one.
   duration closed_grace = std::chrono::milliseconds(10);
-  /// The head tells of changes at most this often: of the first at once.
+  /// The head tells of changes at most this often: of the first at once. For each news_members that
+  /// live as long again, so that what they cost grows with the members and not with their square;
+  /// but not longer than a heartbeat, whose answer has the news anyway.
   duration news_gap = std::chrono::milliseconds(5);
+  std::size_t news_members = 16;
+  /// One heartbeat's answer has about so many loads: where more members live, each is told less often.
+  std::size_t loads_told = 64;
   /// Until when the members of a head that was started again have to be back.
   duration return_grace = std::chrono::seconds(5);
   /// How long a member goes on without a head.

@@ -11,6 +11,7 @@ namespace manta::inline v0::life {
 
 namespace {
 
+using spec::most_node_name;
 using spec::node_member;
 using spec::node_state;
 using spec::node_verdict;
@@ -25,19 +26,23 @@ duration look_interval(const membership_settings& with) noexcept { return with.h
 roll::roll(const membership_settings& with, std::vector<node_member> known,
            std::uint64_t last_epoch, base::time_point now)
     : with_(with), last_epoch_(last_epoch + 1), head_epoch_(last_epoch_), looked_(now) {
-  // As if it had been heard just before it would have to be back.
-  const base::time_point heard = now + with.return_grace - with.dead_after;
   for (node_member& one : known) {
     entry made;
     made.is = std::move(one);
-    made.heard = std::max(heard, now);
+    made.heard = now;
     const std::uint64_t epoch = made.is.epoch;
-    by_process_[made.is.process] = epoch;
-    by_name_[made.is.who.name] = epoch;
     entry& kept = all_.insert_or_assign(epoch, std::move(made)).first->second;
+    living_[epoch] = &kept;
     change(kept);
   }
   write_row({});
+  // Two rows with one name: the older one's process was never told that it is a member.
+  for (const auto& [epoch, one] : living_) {
+    const auto before = by_name_.find(one->is.who.name);
+    if (before != by_name_.end()) end(*living_.at(before->second), "another one has its name");
+    by_name_[one->is.who.name] = epoch;
+    by_process_[one->is.process] = epoch;
+  }
 }
 
 std::uint64_t roll::write_row(const node_member& row) {
@@ -55,6 +60,7 @@ roll::entry* roll::find(const base::id& process) noexcept {
 
 void roll::on_heartbeat(const heartbeat& came, base::time_point now) {
   if (!is_open_) return;  // it speaks again
+  wake(now);
   if (entry* const from = find(came.process)) {
     hear(*from, came, now);
   } else if (came.epoch == 0 && came.wish == node_wish::stay) {
@@ -68,6 +74,26 @@ void roll::on_heartbeat(const heartbeat& came, base::time_point now) {
   tell_all(now);
 }
 
+void roll::on_connected(const base::id& process) {
+  entry* const of = find(process);
+  if (of == nullptr) return;
+  of->told = of->seen;
+  of->marked = 0;
+}
+
+bool roll::has_name(const heartbeat& came) {
+  const std::string& name = came.who.name;
+  const char* const is_wrong = name.empty()                   ? "is empty"
+                               : name.size() > most_node_name ? "is too long"
+                               : name.find('\0') != name.npos ? "has a zero byte"
+                                                              : nullptr;
+  if (is_wrong == nullptr) return true;
+  say(came.process, node_verdict::refused,
+      fmt::format("its name {} ({} bytes); give it one of 1 to {} bytes, none of them zero",
+                  is_wrong, name.size(), most_node_name));
+  return false;
+}
+
 // Whether somebody else with that name lives, who was heard again and again since it was asked for:
 // one that has died makes room soon, though the last that it said may still be on its way.
 bool roll::is_taken(const heartbeat& came, base::time_point now) {
@@ -77,22 +103,29 @@ bool roll::is_taken(const heartbeat& came, base::time_point now) {
     return false;
   }
   const base::time_point since = waiting_.try_emplace(came.process, now).first->second;
-  const entry& other = all_.find(taken->second)->second;
+  const entry& other = *living_.at(taken->second);
   const bool lives = other.at != entry::stage::ending && other.closed == base::time_point{} &&
                      other.spoke >= since + 2 * with_.heartbeat;
-  if (!lives) return true;
-  waiting_.erase(came.process);
-  refuse(came.process, fmt::format("the name {} is that of a living member (pid {} at {}); "
-                                   "give each process a name of its own",
-                                   came.who.name, other.is.who.pid, other.is.who.host));
+  if (!lives) {
+    say(came.process, node_verdict::waits,
+        fmt::format("its name {} is held by pid {} at {}, which {}", came.who.name,
+                    other.is.who.pid, other.is.who.host,
+                    other.at == entry::stage::ending ? "has ended; its end is being written"
+                                                     : "has not been declared dead yet"));
+    return true;
+  }
+  say(came.process, node_verdict::refused,
+      fmt::format("the name {} is that of a living member (pid {} at {}); "
+                  "give each process a name of its own",
+                  came.who.name, other.is.who.pid, other.is.who.host));
   return true;
 }
 
 void roll::admit(const heartbeat& came, base::time_point now) {
-  if (is_taken(came, now)) return;
-  if (by_name_.size() >= with_.most_members) {
-    return refuse(came.process, fmt::format("the cluster has {} members, which is its limit",
-                                            with_.most_members));
+  if (!has_name(came) || is_taken(came, now)) return;
+  if (living_.size() >= with_.most_members) {
+    return say(came.process, node_verdict::refused,
+               fmt::format("the cluster has {} members, which is its limit", with_.most_members));
   }
   entry made;
   made.is = {.who = came.who, .process = came.process, .epoch = ++last_epoch_};
@@ -103,7 +136,7 @@ void roll::admit(const heartbeat& came, base::time_point now) {
   by_process_[came.process] = epoch;
   by_name_[came.who.name] = epoch;
   write_row(made.is);
-  all_.emplace(epoch, std::move(made));
+  living_[epoch] = &all_.emplace(epoch, std::move(made)).first->second;
 }
 
 void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
@@ -113,14 +146,10 @@ void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
   }
   from.heard = now;
   from.spoke = now;
-  if (from.closed != base::time_point{}) {
-    from.closed = {};
-    --closed_;
-  }
+  connect(from);
   if (from.at != entry::stage::in) return;  // the answer comes when its row is written
-  from.is.load = came.load;
-  const bool follows = came.head_epoch == head_epoch_ && came.revision >= forgotten_;
-  from.told = follows ? std::min(came.revision, revision_) : 0;
+  see(from, came, now);
+  take_load(from, came.load, now);
   if (came.wish == node_wish::leave) return end(from, "left");
   if (from.is.is == node_state::suspected) {
     from.is.is = node_state::alive;
@@ -130,15 +159,59 @@ void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
     from.is.is = node_state::draining;
     change(from);
   }
-  tell(from);
+  bulletin answer = news_for(from);
+  answer.loads_revision = load_revision_;
+  const std::uint64_t has = came.head_epoch == head_epoch_ ? came.loads : 0;
+  for (auto at = by_load_.upper_bound(has); at != by_load_.end(); ++at) {
+    answer.loads.push_back({at->second, living_.at(at->second)->is.load});
+  }
+  actions_.emplace_back(std::move(answer));
+}
+
+// What was sent before its last heartbeat has come by now, or is lost. What was sent since is under
+// way: a member that joins a large cluster has its whole view under way when it speaks again.
+void roll::see(entry& of, const heartbeat& came, base::time_point now) {
+  if (came.head_epoch == head_epoch_)
+    of.seen = std::max(of.seen, std::min(came.revision, revision_));
+  const bool is_next = now - of.marked_at >= with_.heartbeat / 2;  // and not the last one once more
+  if (is_next && of.seen < of.marked) of.told = of.seen;
+  of.told = std::max(of.told, of.seen);
+  if (is_next) of.marked_at = now;
+  if (is_next) of.marked = revision_;  // which the answer brings
+}
+
+void roll::take_load(entry& of, const spec::node_load& load, base::time_point now) {
+  if (of.is.load == load) return;
+  const auto share =
+      static_cast<duration::rep>(living_.size() / std::max<std::size_t>(with_.loads_told, 1));
+  // Half a heartbeat less, so that one that comes a little early is not too early.
+  if (share > 0 && now - of.load_at < share * with_.heartbeat - with_.heartbeat / 2) return;
+  of.is.load = load;
+  of.load_at = now;
+  by_load_.erase(of.load_revision);
+  of.load_revision = ++load_revision_;
+  by_load_.emplace(of.load_revision, of.is.epoch);
 }
 
 void roll::on_closed(const base::id& process, base::time_point now) {
   if (!is_open_) return;  // nobody is heard, so nobody could come back
+  wake(now);
   entry* const of = find(process);
-  if (of == nullptr || of->at == entry::stage::ended || of->closed != base::time_point{}) return;
-  of->closed = now;
-  ++closed_;
+  if (of == nullptr || of->at > entry::stage::in || of->closed != base::time_point{}) return;
+  of->closed = std::max(now + with_.closed_grace, lenient_until_);
+  // One whose row is being written ends after that.
+  if (of->at == entry::stage::in) closed_.emplace(of->closed, of->is.epoch);
+}
+
+void roll::connect(entry& of) {
+  if (of.closed == base::time_point{}) return;
+  closed_.erase({of.closed, of.is.epoch});
+  of.closed = {};
+}
+
+void roll::forget_name(const entry& of) {
+  const auto at = by_name_.find(of.is.who.name);
+  if (at != by_name_.end() && at->second == of.is.epoch) by_name_.erase(at);
 }
 
 void roll::on_written(std::uint64_t ticket, base::time_point now) {
@@ -146,27 +219,37 @@ void roll::on_written(std::uint64_t ticket, base::time_point now) {
   if (found == by_ticket_.end()) return;
   const std::uint64_t epoch = found->second;
   by_ticket_.erase(found);
-  if (epoch == 0) {
-    is_open_ = true;
-    return;
-  }
+  if (epoch == 0) return open(now);
   entry& of = all_.find(epoch)->second;
   if (of.at == entry::stage::joining) {
     of.at = entry::stage::in;
+    if (of.closed != base::time_point{}) closed_.emplace(of.closed, epoch);
     change(of);
-    tell(of);
+    actions_.emplace_back(news_for(of));
   } else if (of.at == entry::stage::ending) {
     of.at = entry::stage::ended;
     of.is.is = node_state::ended;
     of.is.cause = of.cause;
-    if (of.closed != base::time_point{}) --closed_;
-    by_name_.erase(of.is.who.name);
+    forget_name(of);
+    living_.erase(epoch);
+    by_load_.erase(of.load_revision);
     change(of);
     say_ended(of.is.process, epoch, of.is.cause);
     ended_.push_back(epoch);
     forget_oldest();
   }
   tell_all(now);
+}
+
+// Its own epoch is on the disk: from here on its members can be heard, and have as long as they may
+// take to come back, however long the disk took.
+void roll::open(base::time_point now) {
+  is_open_ = true;
+  looked_ = now;
+  told_ = revision_;
+  // As if it had been heard just before it would have to be back.
+  const base::time_point heard = std::max(now, now + with_.return_grace - with_.dead_after);
+  for (const auto& [epoch, one] : living_) one->heard = heard;
 }
 
 void roll::on_not_written(std::uint64_t ticket, const std::string& why, base::time_point now) {
@@ -177,51 +260,69 @@ void roll::on_not_written(std::uint64_t ticket, const std::string& why, base::ti
   if (epoch == 0) return;  // again, at the next look
   entry& of = all_.find(epoch)->second;
   if (of.at == entry::stage::ending) {
-    of.is_unwritten = true;  // it may be on the disk after all, so there is no way back
+    unwritten_.push_back(epoch);  // it may be on the disk after all, so there is no way back
     return;
   }
-  refuse(of.is.process, "the head could not write that it is a member: " + why);
-  if (of.closed != base::time_point{}) --closed_;
+  say(of.is.process, node_verdict::refused, "the head could not write that it is a member: " + why);
+  connect(of);
   by_process_.erase(of.is.process);
-  by_name_.erase(of.is.who.name);
+  forget_name(of);
+  living_.erase(epoch);
   all_.erase(epoch);
   tell_all(now);
 }
 
+// When it should have looked long ago it was stopped, and what came meanwhile has not been heard yet.
+// Before anything else is done: that some connections have ended may be the first that it hears.
+void roll::wake(base::time_point now) {
+  if (!is_open_) return;
+  const duration late = now - due();
+  if (late < 2 * with_.closed_grace) return;  // as on any busy machine
+  lenient_until_ = std::max(lenient_until_, now + std::min(late, with_.suspect_after));
+  while (!closed_.empty() && closed_.begin()->first < lenient_until_) {
+    entry& of = *living_.at(closed_.begin()->second);
+    closed_.erase(closed_.begin());
+    of.closed = lenient_until_;
+    closed_.emplace(of.closed, of.is.epoch);
+  }
+  const duration missed = now - looked_ - look_interval(with_);
+  if (missed < with_.heartbeat) return;
+  for (const auto& [epoch, one] : living_) {
+    one->heard = std::max(one->heard, std::min(one->heard + missed, now));
+  }
+  looked_ = now - look_interval(with_);
+}
+
 void roll::on_time(base::time_point now) {
-  const duration since = now - looked_;
-  const bool looks = since >= look_interval(with_);
+  const bool looks = now - looked_ >= look_interval(with_);
   if (!is_open_) {
     if (looks && by_ticket_.empty()) write_row({});
     if (looks) looked_ = now;
     return;
   }
-  if (looks) {
-    // Longer than it should be: it was stopped, and what came meanwhile has not been heard yet.
-    const duration missed = since - look_interval(with_);
-    if (missed >= with_.heartbeat) {
-      for (auto& [epoch, one] : all_) {
-        one.heard = std::max(one.heard, std::min(one.heard + missed, now));
-      }
-    }
-    looked_ = now;
-    std::erase_if(waiting_, [&](const auto& one) { return now - one.second > with_.join_limit; });
-  }
-  if (looks || closed_ > 0) {
-    for (auto& [epoch, one] : all_) {
-      if (looks && std::exchange(one.is_unwritten, false)) write_end(one);
-      look_at(one, now);
-    }
-  }
+  wake(now);
+  if (looks) look(now);
+  end_closed(now);
   tell_all(now);
+}
+
+void roll::look(base::time_point now) {
+  looked_ = now;
+  std::erase_if(waiting_, [&](const auto& one) { return now - one.second > with_.join_limit; });
+  for (const std::uint64_t epoch : std::exchange(unwritten_, {})) write_end(*living_.at(epoch));
+  for (const auto& [epoch, one] : living_) look_at(*one, now);
+}
+
+void roll::end_closed(base::time_point now) {
+  while (!closed_.empty() && closed_.begin()->first <= now) {
+    end(*living_.at(closed_.begin()->second), "its connection was closed");
+  }
 }
 
 void roll::look_at(entry& of, base::time_point now) {
   if (of.at != entry::stage::in) return;
   const duration silent = now - of.heard;
-  if (of.closed != base::time_point{} && now - of.closed >= with_.closed_grace) {
-    end(of, "its connection was closed");
-  } else if (silent >= with_.dead_after) {
+  if (silent >= with_.dead_after) {
     end(of, fmt::format("it said nothing for {} ms", silent / std::chrono::milliseconds(1)));
   } else if (silent >= with_.suspect_after && of.is.is == node_state::alive) {
     of.is.is = node_state::suspected;
@@ -232,19 +333,22 @@ void roll::look_at(entry& of, base::time_point now) {
 base::time_point roll::due() const noexcept {
   base::time_point next = looked_ + look_interval(with_);
   if (!is_open_) return next;
-  if (revision_ > told_) next = std::min(next, told_at_ + with_.news_gap);
-  if (closed_ == 0) return next;
-  for (const auto& [epoch, one] : all_) {
-    if (one.at == entry::stage::in && one.closed != base::time_point{}) {
-      next = std::min(next, one.closed + with_.closed_grace);
-    }
-  }
+  if (revision_ > told_) next = std::min(next, told_at_ + news_gap());
+  if (!closed_.empty()) next = std::min(next, closed_.begin()->first);
   return next;
+}
+
+duration roll::news_gap() const noexcept {
+  const std::size_t each = std::max<std::size_t>(with_.news_members, 1);
+  const auto times = static_cast<duration::rep>((living_.size() + each - 1) / each);
+  return std::min(std::max<duration::rep>(times, 1) * with_.news_gap,
+                  std::max(with_.heartbeat, with_.news_gap));
 }
 
 // Nothing is told before its row is on the disk, and from here on it can't come back.
 void roll::end(entry& of, std::string cause) {
   of.at = entry::stage::ending;
+  connect(of);
   of.cause = std::move(cause);
   write_end(of);
 }
@@ -262,7 +366,7 @@ void roll::change(entry& of) {
   by_revision_.emplace(of.revision, of.is.epoch);
 }
 
-void roll::tell(entry& whom) {
+bulletin roll::news_for(entry& whom) {
   if (whom.told < forgotten_) whom.told = 0;
   bulletin out{.process = whom.is.process,
                .head_epoch = head_epoch_,
@@ -276,22 +380,24 @@ void roll::tell(entry& whom) {
     out.changed.push_back(changed.is);
   }
   whom.told = revision_;
-  actions_.emplace_back(std::move(out));
+  return out;
 }
 
 void roll::tell_all(base::time_point now) {
-  if (revision_ == told_ || now - told_at_ < with_.news_gap) return;
+  if (revision_ == told_ || now - told_at_ < news_gap()) return;
   told_ = revision_;
   told_at_ = now;
-  for (auto& [epoch, one] : all_) {
-    if (one.at == entry::stage::in && one.told < revision_) tell(one);
+  for (const auto& [epoch, one] : living_) {
+    if (one->at == entry::stage::in && one->told < revision_) {
+      actions_.emplace_back(news_for(*one));
+    }
   }
 }
 
-void roll::refuse(const base::id& process, std::string reason) {
+void roll::say(const base::id& process, node_verdict verdict, std::string reason) {
   actions_.emplace_back(bulletin{.process = process,
                                  .head_epoch = head_epoch_,
-                                 .verdict = node_verdict::refused,
+                                 .verdict = verdict,
                                  .reason = std::move(reason)});
 }
 
@@ -307,7 +413,8 @@ void roll::forget_oldest() {
   while (ended_.size() > with_.most_ended) {
     const auto oldest = all_.find(ended_.front());
     ended_.pop_front();
-    by_process_.erase(oldest->second.is.process);
+    const auto known = by_process_.find(oldest->second.is.process);
+    if (known->second == oldest->first) by_process_.erase(known);
     by_revision_.erase(oldest->second.revision);
     forgotten_ = std::max(forgotten_, oldest->second.revision);
     all_.erase(oldest);
@@ -316,8 +423,8 @@ void roll::forget_oldest() {
 
 std::vector<node_member> roll::members() const {
   std::vector<node_member> out;
-  for (const auto& [epoch, one] : all_) {
-    if (one.at == entry::stage::in || one.at == entry::stage::ending) out.push_back(one.is);
+  for (const auto& [epoch, one] : living_) {
+    if (one->at != entry::stage::joining) out.push_back(one->is);
   }
   return out;
 }

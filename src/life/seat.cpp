@@ -23,6 +23,15 @@ constexpr duration longest_dial_wait = 500ms;
 // How long one that leaves waits for the head to know it.
 constexpr duration leave_limit = 2s;
 
+error not_taken(duration limit, const std::string& why) {
+  const std::string took =
+      fmt::format("no head has taken this process as a member within {} ms", limit / 1ms);
+  if (why.empty()) {
+    return error(errc::timed_out, took + "; is the head's address right, and its process alive?");
+  }
+  return error(errc::timed_out, took + ": " + why + "; end that one, or choose another name");
+}
+
 error lost_head(duration away) {
   return error(
       errc::node_lost,
@@ -70,7 +79,8 @@ void seat::speak(base::time_point now) {
                 .load = load_,
                 .head_epoch = head_epoch_,
                 .revision = revision_,
-                .who = who_};
+                .who = who_,
+                .loads = loads_};
   if (at_ == stage::draining) out.wish = node_wish::drain;
   if (at_ == stage::leaving) out.wish = node_wish::leave;
   actions_.emplace_back(std::move(out));
@@ -90,6 +100,9 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
                                             "); what it did is done by others, so it ends"));
     case node_verdict::refused:
       return end(error(errc::invalid_argument, "the head refuses this process: " + came.reason));
+    case node_verdict::waits:
+      waits_for_ = std::move(came.reason);
+      return;
     case node_verdict::member:
       break;
   }
@@ -97,6 +110,7 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
     if (came.since != 0) return;  // it does not know yet what this process has not seen
     head_epoch_ = came.head_epoch;
     revision_ = 0;
+    loads_ = 0;
   }
   if (epoch_ == 0) {
     epoch_ = came.epoch;
@@ -104,6 +118,7 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
     actions_.emplace_back(joined{epoch_});
   }
   if (came.since <= revision_ && came.revision > revision_) apply(came);
+  take_loads(came);
 }
 
 void seat::apply(bulletin& came) {
@@ -128,14 +143,29 @@ void seat::put(node_member&& one) {
   const auto known = view_.find(one.process);
   if (one.is == node_state::ended) {
     if (known == view_.end()) return;
+    by_epoch_.erase(known->second.epoch);
     view_.erase(known);
   } else if (known != view_.end()) {
     if (known->second == one) return;
     known->second = one;
   } else {
     view_.emplace(one.process, one);
+    by_epoch_.emplace(one.epoch, one.process);
   }
   if (one.process != process_) actions_.emplace_back(changed{std::move(one)});
+}
+
+// They are answers to what it said to have, so that none is missing between those and these.
+void seat::take_loads(const bulletin& came) {
+  if (came.loads_revision <= loads_) return;
+  loads_ = came.loads_revision;
+  for (const spec::node_share& one : came.loads) {
+    const auto known = by_epoch_.find(one.epoch);
+    if (known == by_epoch_.end()) continue;  // its row comes, with its load
+    node_member& of = view_.find(known->second)->second;
+    if (std::exchange(of.load, one.load) == one.load || of.process == process_) continue;
+    actions_.emplace_back(loaded{of});
+  }
 }
 
 seat::worth seat::of(const base::id& process, std::uint64_t epoch) const noexcept {
@@ -155,10 +185,7 @@ void seat::on_time(base::time_point now) {
     drains_until_ += late;
   }
   if (at_ == stage::joining && now - born_ >= with_.join_limit) {
-    return end(error(errc::timed_out,
-                     fmt::format("no head has taken this process as a member within {} ms; is the "
-                                 "head's address right, and its process alive?",
-                                 with_.join_limit / 1ms)));
+    return end(not_taken(with_.join_limit, waits_for_));
   }
   if (now - heard_ >= with_.head_wait) return end(lost_head(now - heard_));
   if (at_ == stage::draining && now >= drains_until_) leave(now);

@@ -43,7 +43,11 @@ class seat {
   struct over {
     std::optional<error> why;
   };
-  using action = std::variant<dial, heartbeat, joined, changed, over>;
+  /// Another member has another load.
+  struct loaded {
+    spec::node_member member;
+  };
+  using action = std::variant<dial, heartbeat, joined, changed, over, loaded>;
 
   /// What a message from another process is worth.
   enum class worth : std::uint8_t {
@@ -86,6 +90,7 @@ class seat {
   void redial(base::time_point now);
   void apply(bulletin& came);
   void put(spec::node_member&& one);
+  void take_loads(const bulletin& came);
   void end(std::optional<error> why);
   void leave(base::time_point now);
 
@@ -105,8 +110,11 @@ class seat {
   base::time_point drains_until_{};
   std::uint64_t head_epoch_ = 0;
   std::uint64_t revision_ = 0;
+  std::uint64_t loads_ = 0;          // the newest loads_revision
   std::uint64_t largest_epoch_ = 0;  // that the view has ever had
+  std::string waits_for_ = {};       // why it is no member yet, by the head's word
   std::unordered_map<base::id, spec::node_member, id_hash> view_;
+  std::unordered_map<std::uint64_t, base::id> by_epoch_;  // of these
   std::vector<action> actions_;
 };
 

@@ -21,9 +21,17 @@ struct cluster_head::inbox {
   }
 
   std::mutex mutex;
+  // A link has something for that guest.
+  void ring(std::uint64_t number) {
+    const std::lock_guard lock(mutex);
+    ready.push_back(number);
+    if (wake) wake();
+  }
+
   // Under it.
   std::function<void()> wake;
   std::vector<what> all;
+  std::vector<std::uint64_t> ready;  // guests
 };
 
 cluster_head::cluster_head(const life::membership_settings& how, const base::id& process,
@@ -52,17 +60,25 @@ void cluster_head::read_rows(std::string after, std::vector<spec::node_member> k
         return;
       }
       for (const control::record& one : (*page)->records) {
-        const auto row = control::read_row<control::node_row>(one.key, one.value);
-        if (!row) {
-          at.failure_ = row.error();
-          return;
-        }
-        if (row->is != control::node_row::state::ended) known.push_back(to_member(*row));
+        if (!at.take_row(one, known)) return;
       }
       if ((*page)->has_more) return at.read_rows((*page)->records.back().key, std::move(known));
       at.read_epoch(std::move(known));
     });
   });
+}
+
+// False: it is no row.
+bool cluster_head::take_row(const control::record& one, std::vector<spec::node_member>& known) {
+  const auto row = control::read_row<control::node_row>(one.key, one.value);
+  if (!row) {
+    failure_ = row.error();
+  } else if (row->is == control::node_row::state::ended) {
+    ended_rows_.emplace(row->epoch, one.key);
+  } else {
+    known.push_back(to_member(*row));
+  }
+  return row.has_value();
 }
 
 void cluster_head::read_epoch(std::vector<spec::node_member> known) {
@@ -84,15 +100,16 @@ void cluster_head::read_epoch(std::vector<spec::node_member> known) {
 // ---- what comes
 
 void cluster_head::accept(std::unique_ptr<wire::link> from) {
-  guests_.emplace(++last_guest_, guest{std::move(from), {}});
+  const std::uint64_t number = ++last_guest_;
+  from->on_arrival([in = inbox_, number] { in->ring(number); });
+  guests_.emplace(number, guest{std::move(from), {}});
+  inbox_->ring(number);  // what came before
 }
 
 void cluster_head::pump(base::time_point now) {
   hear_store(now);
   if (!roll_) return;
-  for (auto at = guests_.begin(); at != guests_.end();) {
-    at = hear(at->first, at->second, now) ? std::next(at) : guests_.erase(at);
-  }
+  hear_links(now);
   roll_->on_time(now);
   act();
 }
@@ -108,6 +125,22 @@ void cluster_head::hear_store(base::time_point now) {
     came.swap(inbox_->all);
   }
   for (const inbox::what& one : came) one(*this, now);
+}
+
+void cluster_head::hear_links(base::time_point now) {
+  std::vector<std::uint64_t> ready;
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    ready.swap(inbox_->ready);
+  }
+  // The oldest first: who has two connections is heard over both, and its newest is known by then.
+  std::ranges::sort(ready);
+  const auto repeated = std::ranges::unique(ready);
+  ready.erase(repeated.begin(), repeated.end());
+  for (const std::uint64_t number : ready) {
+    const auto at = guests_.find(number);
+    if (at != guests_.end() && !hear(number, at->second, now)) guests_.erase(at);
+  }
 }
 
 // A process that has another connection is as well as it was.
@@ -148,6 +181,7 @@ bool cluster_head::hear(std::uint64_t number, guest& from, base::time_point now)
       from.process = said->process;
       std::uint64_t& newest = by_process_[from.process];
       newest = std::max(newest, number);
+      if (newest == number) roll_->on_connected(from.process);
     }
     roll_->on_heartbeat(to_heartbeat(came->head, *said), now);
   }
@@ -176,6 +210,10 @@ void cluster_head::write(const life::roll::write& row) {
   what.how = control::durability::durable;
   if (row.has_member) {
     const control::node_row as_row = to_row(row.member);
+    if (as_row.is == control::node_row::state::ended) {
+      ended_rows_.emplace(as_row.epoch, control::key_of(as_row));
+      drop_oldest(what);
+    }
     what.changes.push_back({.what = control::change::kind::put,
                             .key = control::key_of(as_row),
                             .value = control::to_bytes(as_row)});
@@ -194,6 +232,15 @@ void cluster_head::write(const life::roll::write& row) {
       }
     });
   });
+}
+
+// Who reads the history of a name finds its former holders; not for ever.
+void cluster_head::drop_oldest(control::batch& with) {
+  while (ended_rows_.size() > how_.most_ended) {
+    with.changes.push_back(
+        {.what = control::change::kind::del, .key = ended_rows_.begin()->second});
+    ended_rows_.erase(ended_rows_.begin());
+  }
 }
 
 }  // namespace manta::inline v0::node

@@ -25,8 +25,9 @@
 // The head of a cluster: life/roll.hpp with connections to the members and rows in a store.
 //
 // It begins with the rows of its last life; until these are read, and its own epoch is on the disk,
-// nobody is heard. What the store answers, on whatever thread, waits for the next pump; `wake` is
-// called then.
+// nobody is heard. What the store answers and what comes over a link, on whatever thread, waits for
+// the next pump; `wake` is called then. A pump looks at the links over which something came, not at
+// all of them. The rows of members that have ended stay, up to settings.most_ended, oldest gone first.
 //
 // Whoever calls pump() when messages have come, when woken, or when due() is over is its loop. All
 // time comes from there. Threads: one at a time; `wake` is called by any, and must not call this.
@@ -42,7 +43,7 @@ class cluster_head {
   cluster_head(const cluster_head&) = delete;
   cluster_head& operator=(const cluster_head&) = delete;
 
-  /// A process has connected.
+  /// A process has connected. The link's on_arrival is this head's from here on.
   void accept(std::unique_ptr<wire::link> from);
   void pump(base::time_point now);
   base::time_point due() const;
@@ -57,15 +58,18 @@ class cluster_head {
     std::unique_ptr<wire::link> link;
     base::id process = {};  // zero: it has said nothing yet
   };
-  struct inbox;  // what the store has answered
+  struct inbox;  // what the store has answered, and which links have something
 
   void read_rows(std::string after, std::vector<spec::node_member> known);
+  bool take_row(const control::record& one, std::vector<spec::node_member>& known);
   void read_epoch(std::vector<spec::node_member> known);
   void hear_store(base::time_point now);
+  void hear_links(base::time_point now);
   bool hear(std::uint64_t number, guest& from, base::time_point now);
   void forget(std::uint64_t number, const base::id& process, base::time_point now);
   void act();
   void write(const life::roll::write& row);
+  void drop_oldest(control::batch& with);
 
   const life::membership_settings how_;
   control::store& rows_;
@@ -75,6 +79,7 @@ class cluster_head {
   std::optional<error> failure_;
   std::map<std::uint64_t, guest> guests_;  // by number, oldest first
   std::uint64_t last_guest_ = 0;
+  std::map<std::uint64_t, std::string> ended_rows_;                        // keys, by epoch
   std::unordered_map<base::id, std::uint64_t, life::id_hash> by_process_;  // its newest guest
   wire::frame_buffer frame_;
 };

@@ -36,7 +36,8 @@ result<void> cluster_post::send(wire::link& to, const life::heartbeat& said) {
                                         .load = said.load,
                                         .head_epoch = said.head_epoch,
                                         .revision = said.revision,
-                                        .who = view_of(said.who)});
+                                        .who = view_of(said.who),
+                                        .loads = said.loads});
 }
 
 result<void> cluster_post::send(wire::link& to, const life::bulletin& said) {
@@ -52,7 +53,9 @@ result<void> cluster_post::send(wire::link& to, const life::bulletin& said) {
                                        .reason = said.reason,
                                        .since = said.since,
                                        .revision = said.revision,
-                                       .changed = members_});
+                                       .changed = members_,
+                                       .loads_revision = said.loads_revision,
+                                       .loads = said.loads});
 }
 
 life::heartbeat to_heartbeat(const wire::envelope& head, const wire::heartbeat_view& said) {
@@ -62,7 +65,8 @@ life::heartbeat to_heartbeat(const wire::envelope& head, const wire::heartbeat_v
           .load = said.load,
           .head_epoch = said.head_epoch,
           .revision = said.revision,
-          .who = who_is(said.who)};
+          .who = who_is(said.who),
+          .loads = said.loads};
 }
 
 life::bulletin to_bulletin(const wire::envelope& head, const wire::bulletin_view& said) {
@@ -72,7 +76,9 @@ life::bulletin to_bulletin(const wire::envelope& head, const wire::bulletin_view
                      .epoch = said.member,
                      .reason = std::string(said.reason),
                      .since = said.since,
-                     .revision = said.revision};
+                     .revision = said.revision,
+                     .loads_revision = said.loads_revision,
+                     .loads = {said.loads.begin(), said.loads.end()}};
   out.changed.reserve(said.changed.size());
   for (const wire::member_view& one : said.changed) {
     out.changed.push_back({.who = who_is(one.who),

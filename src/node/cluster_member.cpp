@@ -66,6 +66,8 @@ void cluster_member::act(base::time_point now) {
         visitor_.on_joined(joined->epoch);
       } else if (const auto* const changed = std::get_if<life::seat::changed>(&one)) {
         visitor_.on_changed(changed->member);
+      } else if (const auto* const loaded = std::get_if<life::seat::loaded>(&one)) {
+        visitor_.on_load(loaded->member);
       } else if (const auto* const over = std::get_if<life::seat::over>(&one)) {
         head_ = nullptr;
         before_.clear();

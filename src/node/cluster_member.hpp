@@ -31,6 +31,8 @@ class cluster_member {
    public:
     virtual void on_joined(std::uint64_t epoch) = 0;
     virtual void on_changed(const spec::node_member& one) = 0;
+    /// Only its load is another: often, and of no consequence to who does not choose by it.
+    virtual void on_load(const spec::node_member& /*one*/) {}
     /// The last one. `why`: nothing, when it left as it wished.
     virtual void on_over(const std::optional<error>& why) = 0;
 

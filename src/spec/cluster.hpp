@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,6 +13,9 @@
 // Threads: plain values.
 
 namespace manta::inline v0::spec {
+
+/// The longest name of a member; the shortest has one byte.
+inline constexpr std::size_t most_node_name = 64;
 
 /// What a process is in its cluster.
 enum class node_role : std::uint8_t {
@@ -68,11 +72,20 @@ struct node_member {
   friend bool operator==(const node_member&, const node_member&) = default;
 };
 
+/// A member's load, by itself.
+struct node_share {
+  std::uint64_t epoch = 0;
+  node_load load = {};
+
+  friend bool operator==(const node_share&, const node_share&) = default;
+};
+
 /// What a head answers to who speaks to it.
 enum class node_verdict : std::uint8_t {
   member,   ///< it is one
   refused,  ///< it can't be one
-  ended     ///< it has been one: it left, or was declared dead
+  ended,    ///< it has been one: it left, or was declared dead
+  waits     ///< it will be one when its name is free: who has that may be dead, or not
 };
 
 }  // namespace manta::inline v0::spec

@@ -285,7 +285,6 @@ result<void> check(side who, const flow_view& flow) {
 namespace {
 
 void check_who(checker& check, const introduction_view& who) {
-  check.text("process's name", who.name, 1, limits::key_bytes);
   check.text("process's address", who.address, 0, limits::name_bytes);
   check.text("process's host", who.host, 0, limits::name_bytes);
   check.one_of("role of a process", who.as, spec::node_role::observer);
@@ -309,16 +308,22 @@ result<void> check(side who, const heartbeat_view& said) {
 result<void> check(side who, const bulletin_view& said) {
   checker check(who);
   check.named("process id", said.process);
-  check.one_of("verdict of a head", said.verdict, spec::node_verdict::ended);
+  check.one_of("verdict of a head", said.verdict, spec::node_verdict::waits);
   if (said.since > said.revision) check.breach("since", "after its revision", "0 to revision");
   check.count("members", said.changed.size(), limits::members);
+  check.count("loads", said.loads.size(), limits::members);
   if (!check.is_clean()) return std::move(check).done();
   for (const member_view& one : said.changed) {
     check.named("process id", one.process);
     check.within<std::uint64_t>("epoch of a member", one.epoch, 1, UINT64_MAX);
     check.one_of("state of a member", one.is, spec::node_state::ended);
     check_load(check, one.load);
+    check.text("member's name", one.who.name, 1, limits::key_bytes);
     check_who(check, one.who);
+  }
+  for (const spec::node_share& one : said.loads) {
+    check.within<std::uint64_t>("epoch of a member", one.epoch, 1, UINT64_MAX);
+    check_load(check, one.load);
   }
   return std::move(check).done();
 }

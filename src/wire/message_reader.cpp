@@ -155,6 +155,7 @@ struct message_reader::state {
   std::vector<reference_change> changes;
   std::vector<int> gpus;
   std::vector<member_view> members;
+  std::vector<spec::node_share> shares;
 };
 
 std::string_view message_reader::state::text(capnp::Text::Reader from, std::string_view field,
@@ -392,7 +393,7 @@ void message_reader::state::take(schema::Flow::Reader from, flow_view& to) {
 introduction_view message_reader::state::who(schema::Introduction::Reader from) {
   const auto role = one_of(static_cast<std::uint16_t>(from.getRole()), "role of a process",
                            spec::node_role::observer);
-  return {text(from.getName(), "process's name", limits::key_bytes),
+  return {text(from.getName(), "process's name", limits::name_bytes),
           text(from.getAddress(), "process's address", limits::name_bytes),
           text(from.getHost(), "process's host", limits::name_bytes), from.getPid(), role};
 }
@@ -414,12 +415,13 @@ void message_reader::state::take(schema::Heartbeat::Reader from, heartbeat_view&
   to.head_epoch = from.getHeadEpoch();
   to.revision = from.getRevision();
   to.who = who(from.getWho());
+  to.loads = from.getLoads();
 }
 
 void message_reader::state::take(schema::Bulletin::Reader from, bulletin_view& to) {
   to.process = get_id(from.getProcess());
   to.verdict = one_of(static_cast<std::uint16_t>(from.getVerdict()), "verdict of a head",
-                      spec::node_verdict::ended);
+                      spec::node_verdict::waits);
   to.member = from.getMember();
   to.reason = text(from.getReason(), "head's reason", limits::error_text_bytes);
   to.since = from.getSince();
@@ -436,6 +438,13 @@ void message_reader::state::take(schema::Bulletin::Reader from, bulletin_view& t
                        who(one.getWho())});
   }
   to.changed = members;
+  to.loads_revision = from.getLoadsRevision();
+  shares.clear();
+  const auto loads = from.getLoads();
+  if (!is_few("loads", loads.size(), limits::members)) return;
+  shares.reserve(loads.size());
+  for (const auto one : loads) shares.push_back({one.getMember(), load_of(one)});
+  to.loads = shares;
 }
 
 void message_reader::state::take(schema::ActorEnd::Reader from, actor_end_view& to) {

@@ -21,6 +21,8 @@
 
 #include "wire/check.hpp"
 #include "wire/message.hpp"
+#include "wire/message_cluster.hpp"
+#include "wire/message_parts.hpp"
 
 namespace manta::inline v0::wire {
 
@@ -38,29 +40,6 @@ constexpr std::array<std::byte, segment_alignment + 8> zeros{};
 
 constexpr std::size_t up_to(std::size_t multiple, std::size_t at) noexcept {
   return (at + multiple - 1) / multiple * multiple;
-}
-
-// Texts that only people read are cut; `init` gives the text's builder for a length.
-template <class Init>
-void put_text(std::string_view text, std::size_t limit, Init&& init) {
-  if (text.empty()) return;
-  if (text.size() <= limit) {
-    std::memcpy(init(text.size()).begin(), text.data(), text.size());
-    return;
-  }
-  const std::string mark = fmt::format("... [cut, of {} bytes]", text.size());
-  std::size_t kept = limit - mark.size();
-  // Not within a character of UTF-8: its later bytes begin with the bits 10.
-  while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0U) == 0x80U) --kept;
-  char* to = init(kept + mark.size()).begin();
-  to = std::copy_n(text.data(), kept, to);
-  std::copy(mark.begin(), mark.end(), to);
-}
-
-template <class Group>
-void put_id(Group group, const base::id& id) {
-  group.setHigh(id.high);
-  group.setLow(id.low);
 }
 
 template <class Group>
@@ -144,8 +123,12 @@ struct message_writer::state {
   void put(schema::Message::Builder message, const ask_view& asked);
   void put(schema::Message::Builder message, const item_view& item);
   static void put(schema::Message::Builder message, const flow_view& flow);
-  static void put(schema::Message::Builder message, const heartbeat_view& said);
-  static void put(schema::Message::Builder message, const bulletin_view& said);
+  static void put(schema::Message::Builder message, const heartbeat_view& said) {
+    put_heartbeat(message.initHeartbeat(), said);
+  }
+  static void put(schema::Message::Builder message, const bulletin_view& said) {
+    put_bulletin(message.initBulletin(), said);
+  }
 
   std::size_t scratch_words;
   std::unique_ptr<std::uint64_t[]> scratch;
@@ -382,59 +365,6 @@ void message_writer::state::put(schema::Message::Builder message, const flow_vie
   auto to = message.initFlow();
   to.setTaken(flow.taken);
   to.setCredits(flow.credits);
-}
-
-namespace {
-
-void put_who(schema::Introduction::Builder to, const introduction_view& who) {
-  put_text(who.name, limits::key_bytes, [&](std::size_t n) { return to.initName(kj::uint(n)); });
-  put_text(who.address, limits::name_bytes,
-           [&](std::size_t n) { return to.initAddress(kj::uint(n)); });
-  put_text(who.host, limits::name_bytes, [&](std::size_t n) { return to.initHost(kj::uint(n)); });
-  to.setPid(who.pid);
-  to.setRole(static_cast<schema::Introduction::Role>(who.as));
-}
-
-template <class Builder>
-void put_load(Builder to, const spec::node_load& load) {
-  to.setQueued(load.queued);
-  to.setRunning(load.running);
-  to.setTaskNs(load.task_time.count());
-}
-
-}  // namespace
-
-void message_writer::state::put(schema::Message::Builder message, const heartbeat_view& said) {
-  auto to = message.initHeartbeat();
-  put_id(to.getProcess(), said.process);
-  to.setWish(static_cast<schema::Heartbeat::Wish>(said.wish));
-  put_load(to, said.load);
-  to.setHeadEpoch(said.head_epoch);
-  to.setRevision(said.revision);
-  put_who(to.initWho(), said.who);
-}
-
-void message_writer::state::put(schema::Message::Builder message, const bulletin_view& said) {
-  auto to = message.initBulletin();
-  put_id(to.getProcess(), said.process);
-  to.setVerdict(static_cast<schema::Bulletin::Verdict>(said.verdict));
-  to.setMember(said.member);
-  put_text(said.reason, limits::error_text_bytes,
-           [&](std::size_t n) { return to.initReason(kj::uint(n)); });
-  to.setSince(said.since);
-  to.setRevision(said.revision);
-  auto list = to.initChanged(static_cast<kj::uint>(said.changed.size()));
-  for (kj::uint i = 0; i < list.size(); ++i) {
-    const member_view& one = said.changed[i];
-    auto at = list[i];
-    put_id(at.getProcess(), one.process);
-    at.setEpoch(one.epoch);
-    at.setState(static_cast<schema::Member::State>(one.is));
-    put_load(at, one.load);
-    put_text(one.cause, limits::error_text_bytes,
-             [&](std::size_t n) { return at.initCause(kj::uint(n)); });
-    put_who(at.initWho(), one.who);
-  }
 }
 
 void message_writer::state::put(schema::Message::Builder message, const actor_end_view& end) {

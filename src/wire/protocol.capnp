@@ -367,6 +367,8 @@ struct Heartbeat {
   revision @7 :UInt64;
   # What it has seen of the members: in that life of the head, up to that revision. 0: nothing.
   who @8 :Introduction;
+  loads @9 :UInt64;
+  # It has the others' loads up to that loadsRevision of that life of the head. 0: none.
 
   enum Wish {
     stay @0;
@@ -379,7 +381,8 @@ struct Introduction {
   # Who a process is, by its own word.
 
   name @0 :Text;
-  # 1 to 64 bytes.
+  # Of a member 1 to 64 bytes. Who asks to be one may say any, and is refused with a reason; cut at
+  # 1,024 bytes.
   address @1 :Text;
   # Where others reach it; empty: they don't. Up to 1,024 bytes.
   host @2 :Text;
@@ -406,18 +409,35 @@ struct Bulletin {
   member @3 :UInt64;
   # The epoch of the receiver; 0: it has none.
   reason @4 :Text;
-  # Of a refusal, or an end; cut at 4,096 bytes.
+  # Of a refusal, an end, or why it waits; cut at 4,096 bytes.
   since @5 :UInt64;
   revision @6 :UInt64;
   # The members are those that changed after `since`, up to `revision`; all that live, if it is 0.
   changed @7 :List(Member);
   # At most 65,536.
+  loadsRevision @8 :UInt64;
+  loads @9 :List(Share);
+  # Loads that changed after the `loads` of the heartbeat that this answers, up to loadsRevision; at
+  # most 65,536. 0: this is no answer, and has none.
 
   enum Verdict {
     member @0;
     refused @1;
     ended @2;
+    waits @3;
+    # It is no member yet: another process has its name, or had it and may be dead.
   }
+}
+
+struct Share {
+  # What a member has to do, without all the rest of it.
+
+  member @0 :UInt64;
+  # Its epoch; not zero.
+  queued @1 :UInt32;
+  running @2 :UInt32;
+  taskNs @3 :Int64;
+  # 0 or more.
 }
 
 struct Member {

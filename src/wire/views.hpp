@@ -282,6 +282,7 @@ struct heartbeat_view {
   std::uint64_t head_epoch = 0;
   std::uint64_t revision = 0;
   introduction_view who = {};
+  std::uint64_t loads = 0;
 };
 
 /// spec::node_member.
@@ -303,6 +304,8 @@ struct bulletin_view {
   std::uint64_t since = 0;
   std::uint64_t revision = 0;
   std::span<const member_view> changed = {};
+  std::uint64_t loads_revision = 0;
+  std::span<const spec::node_share> loads = {};
 };
 
 /// One of the messages.

@@ -67,6 +67,11 @@ TEST_CASE("rows of a cluster come back from their keys and bytes", "[control]") 
   CHECK((n->address == node.address && n->pid == 99 && n->has == node.has));
   CHECK((n->labels == node.labels && n->joined == node.joined && !n->ended && n->cause.empty()));
 
+  control::node_row next = node;  // the next of that name does not write over it
+  next.epoch = 6;
+  CHECK(key_of(next) != key_of(node));
+  CHECK(control::read_row<control::node_row>(key_of(next), to_bytes(next))->name == node.name);
+
   control::actor_row a{.id = {~0ULL, 1}, .name = "n", .name_space = "s", .type = "t", .job = "j"};
   a.node = "here";
   a.incarnation = 3;
@@ -170,15 +175,15 @@ TEST_CASE("a full table drops what has ended, the first first, and refuses while
     batch late;
     again.sweep(late, at(16s));
     REQUIRE(late.changes.size() == 1);
-    CHECK(late.changes[0].key == "node/c");
+    CHECK(late.changes[0].key == key_of(some_node("c")));
     REQUIRE(commit(*s, std::move(late)));
     CHECK(rows_of(*s) == 2);
     // Of two that have ended the first makes room, whoever was told of first.
     CHECK(put_node("d", at(30s)) == errc{});
     CHECK(put_node("c", at(20s)) == errc{});
     CHECK(put_node("f", std::nullopt) == errc{});
-    CHECK((*read(*s, {"node/c", "node/d"})).records[1]);
-    CHECK_FALSE((*read(*s, {"node/c", "node/d"})).records[0]);
+    CHECK((*read(*s, {key_of(some_node("c")), key_of(some_node("d"))})).records[1]);
+    CHECK_FALSE((*read(*s, {key_of(some_node("c")), key_of(some_node("d"))})).records[0]);
 
     batch none;
     again.erase(none, "node/none");

@@ -176,8 +176,10 @@ class maker {
     return {number32(), number32(), manta::duration(number(0, std::uint64_t{1} << 62U))};
   }
   wire::heartbeat_view heartbeat() {
-    return {id(), static_cast<manta::spec::node_wish>(number(0, 2)), load(), random_(), random_(),
-            who()};
+    return {id(),      static_cast<manta::spec::node_wish>(number(0, 2)),
+            load(),    random_(),
+            random_(), who(),
+            random_()};
   }
   wire::bulletin_view bulletin() {
     auto& list = members_.emplace_back(number(0, 5));
@@ -189,14 +191,18 @@ class maker {
              text(0, 4096),
              who()};
     }
+    auto& loads = shares_.emplace_back(number(0, 5));
+    for (auto& one : loads) one = {number(1, UINT64_MAX - 1), load()};
     const std::uint64_t revision = random_();
     return {id(),
-            static_cast<manta::spec::node_verdict>(number(0, 2)),
+            static_cast<manta::spec::node_verdict>(number(0, 3)),
             random_(),
             text(0, 4096),
             number(0, revision),
             revision,
-            list};
+            list,
+            random_(),
+            loads};
   }
   wire::put_view put() { return {id(), id(), coin(), payload()}; }
 
@@ -269,6 +275,7 @@ class maker {
   std::deque<std::vector<wire::amount_view>> amounts_;
   std::deque<std::vector<wire::cause_view>> causes_;
   std::deque<std::vector<wire::member_view>> members_;
+  std::deque<std::vector<manta::spec::node_share>> shares_;
   std::deque<std::vector<wire::reference_change>> changes_;
   std::deque<std::vector<wire::group_view>> groups_;
   std::deque<wire::options_view> options_;

@@ -103,8 +103,8 @@ inline std::string show(const manta::spec::node_load& l) {
   return fmt::format("{} queued, {} running of {}", l.queued, l.running, l.task_time.count());
 }
 inline std::string show(const wire::heartbeat_view& h) {
-  return fmt::format("heartbeat {} {} {} {} {} {}", show(h.process), static_cast<int>(h.wish),
-                     show(h.load), h.head_epoch, h.revision, show(h.who));
+  return fmt::format("heartbeat {} {} {} {} {} {} {}", show(h.process), static_cast<int>(h.wish),
+                     show(h.load), h.head_epoch, h.revision, show(h.who), h.loads);
 }
 inline std::string show(const wire::bulletin_view& b) {
   std::string out =
@@ -114,6 +114,8 @@ inline std::string show(const wire::bulletin_view& b) {
     out += fmt::format("\n{} {} {} {} {} {}", show(one.process), one.epoch,
                        static_cast<int>(one.is), show(one.load), one.cause, show(one.who));
   }
+  out += fmt::format("\nloads up to {}", b.loads_revision);
+  for (const auto& one : b.loads) out += fmt::format("\n{} {}", one.epoch, show(one.load));
   return out;
 }
 inline std::string show(const wire::actor_end_view& e) {
