@@ -55,6 +55,15 @@ if(rocksdb_problem)
   message(FATAL_ERROR "manta: ${rocksdb_problem}")
 endif()
 
+# OpenSSL: what keeps a cluster's processes to themselves (src/wire): TLS between machines, and what is
+# derived from the token. Nothing of that should be anybody's own work. The shared library, private, as
+# the two above: who mends its defects is the system, not who builds manta. CMake's FindOpenSSL would
+# do, but the package's one search for all three says the same of what is missing.
+manta_find_linked(openssl_problem openssl 3)
+if(openssl_problem)
+  message(FATAL_ERROR "manta: ${openssl_problem}")
+endif()
+
 # xxHash: checksums of objects that are spilled to a disk (src/store), at the speed of memory. Its one
 # header is compiled into libmanta; nothing of it is linked or asked of users.
 find_path(manta_xxhash_include xxhash.h)

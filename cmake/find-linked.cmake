@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # manta_find_linked(problem name [version]): makes the target manta::NAME (headers and shared libraries
-# of capnp, with its RPC and KJ, or of rocksdb) and sets manta_NAME_version and manta_NAME_libraries, or
-# sets `problem` to a sentence that says what is missing. Used by manta's own build and by the package of
-# a static libmanta, which asks for the version that it was compiled with: names and C++ interfaces
-# change with each.
+# of capnp, with its RPC and KJ, of rocksdb or of openssl) and sets manta_NAME_version and
+# manta_NAME_libraries, or sets `problem` to a sentence that says what is missing. Used by manta's own
+# build and by the package of a static libmanta, which asks for the version that it was compiled with:
+# names and C++ interfaces of the first two change with each. OpenSSL's is C and stays within a major
+# version, which is all that counts of it here.
 #
 # find_package is not used. Cap'n Proto's stops a project of C++ alone ("libatomic not found") where
 # the compiler is GCC, and a package must not ask its users for another language; Debian's
@@ -28,8 +29,16 @@ function(manta_find_linked problem name)
     set(version_header rocksdb/version.h)
     set(version_lines "define ROCKSDB_(MAJ|MIN|PAT)")
     set(package librocksdb-dev)
+  elseif(name STREQUAL "openssl")
+    set(product "OpenSSL")
+    set(header openssl/ssl.h)
+    set(libraries ssl crypto)
+    set(version_header openssl/opensslv.h)
+    set(version_lines "define OPENSSL_VERSION_(MAJOR|MINOR|PATCH)")
+    set(package libssl-dev)
   else()
-    message(FATAL_ERROR "manta_find_linked: asked for ${name}, known are capnp and rocksdb")
+    message(FATAL_ERROR
+      "manta_find_linked: asked for ${name}, known are capnp, rocksdb and openssl")
   endif()
   find_path(manta_${name}_include ${header})
   set(parts ${name}_include)
@@ -53,11 +62,17 @@ install them (Debian: apt-get install ${package}) or name their prefix in CMAKE_
   file(STRINGS "${manta_${name}_include}/${version_header}" lines REGEX "${version_lines}")
   string(REGEX REPLACE "[^0-9]+" "." version "${lines}")
   string(REGEX MATCH "[0-9]+[.][0-9]+[.][0-9]+" version "${version}")
+  if(name STREQUAL "openssl")
+    string(REGEX MATCH "^[0-9]+" version "${version}")
+  endif()
   set(manta_${name}_version "${version}" PARENT_SCOPE)
   set(manta_${name}_libraries "${libraries}" PARENT_SCOPE)
-  if(ARGC GREATER 2 AND NOT ARGV2 VERSION_EQUAL version)
+  if(ARGC GREATER 2 AND NOT ARGV2 VERSION_EQUAL "${version}")
+    if(NOT version)
+      set(version "another")
+    endif()
     set(${problem}
-      "${product} ${ARGV2} was looked for, with which libmanta was compiled, and ${version} found in \
+      "${product} ${ARGV2} was looked for, which libmanta is compiled with, and ${version} found in \
 ${manta_${name}_include}; install that version or build manta with this one" PARENT_SCOPE)
     return()
   endif()

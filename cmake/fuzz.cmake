@@ -11,5 +11,5 @@ target_include_directories(manta_fuzzed
   PRIVATE SYSTEM "${schema_dir}")
 target_link_libraries(manta_fuzzed
   PUBLIC Threads::Threads
-  PRIVATE fmt::fmt-header-only manta::capnp)
+  PRIVATE fmt::fmt-header-only manta::capnp manta::openssl)
 manta_warnings(manta_fuzzed)

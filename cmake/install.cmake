@@ -21,7 +21,8 @@ get_target_property(manta_type manta TYPE)
 if(manta_type STREQUAL "STATIC_LIBRARY")
   set(config_needs [=[
 include("${CMAKE_CURRENT_LIST_DIR}/find-linked.cmake")
-foreach(manta_need IN ITEMS "capnp @manta_capnp_version@" "rocksdb @manta_rocksdb_version@")
+foreach(manta_need IN ITEMS
+    "capnp @manta_capnp_version@" "rocksdb @manta_rocksdb_version@" "openssl @manta_openssl_version@")
   string(REPLACE " " ";" manta_need "${manta_need}")
   manta_find_linked(manta_problem ${manta_need})
   if(manta_problem)
@@ -32,10 +33,13 @@ foreach(manta_need IN ITEMS "capnp @manta_capnp_version@" "rocksdb @manta_rocksd
 endforeach()
 ]=])
   string(CONFIGURE "${config_needs}" config_needs @ONLY)
-  # The version is exact: the library's name and its C++ interface change with each.
+  # The versions are exact: the libraries' names and C++ interfaces change with each. OpenSSL's is C.
   list(TRANSFORM manta_capnp_libraries APPEND " = ${manta_capnp_version}" OUTPUT_VARIABLE pc_needs)
   list(JOIN pc_needs ", " pc_needs)
-  set(pc_needs "Requires: ${pc_needs}, rocksdb = ${manta_rocksdb_version}\n")
+  math(EXPR next_openssl "${manta_openssl_version} + 1")
+  string(APPEND pc_needs ", rocksdb = ${manta_rocksdb_version}, "
+    "openssl >= ${manta_openssl_version}, openssl < ${next_openssl}")
+  set(pc_needs "Requires: ${pc_needs}\n")
   install(FILES cmake/find-linked.cmake DESTINATION "${package_dir}")
 endif()
 configure_package_config_file(cmake/manta-config.cmake.in manta-config.cmake

@@ -174,11 +174,13 @@ set(manta_sources
   src/wire/ring.cpp
   src/wire/ring_link.cpp
   src/wire/rpc_gate.cpp
+  src/wire/secret.cpp
   src/wire/socket_connection.cpp
   src/wire/socket_greeter.cpp
   src/wire/socket_link.cpp
   src/wire/socket_listener.cpp
   src/wire/socket_place.cpp
   src/wire/socket_state.cpp
+  src/wire/token.cpp
   src/wire/worker_line.cpp
 )
