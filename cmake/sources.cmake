@@ -181,6 +181,9 @@ set(manta_sources
   src/wire/socket_listener.cpp
   src/wire/socket_place.cpp
   src/wire/socket_state.cpp
+  src/wire/tls.cpp
+  src/wire/tls_hooks.cpp
+  src/wire/tls_identity.cpp
   src/wire/token.cpp
   src/wire/worker_line.cpp
 )
