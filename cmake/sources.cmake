@@ -161,16 +161,19 @@ set(manta_sources
   src/wire/check.cpp
   src/wire/courier.cpp
   src/wire/dedup.cpp
+  src/wire/endpoint.cpp
   src/wire/error_record.cpp
   src/wire/frame.cpp
   src/wire/frame_line.cpp
   src/wire/frame_stream.cpp
   src/wire/greeting.cpp
   src/wire/loop.cpp
+  src/wire/loop_job.cpp
   src/wire/message_cluster.cpp
   src/wire/message_reader.cpp
   src/wire/message_writer.cpp
   src/wire/outbox.cpp
+  src/wire/proof.cpp
   src/wire/ring.cpp
   src/wire/ring_link.cpp
   src/wire/rpc_gate.cpp
@@ -185,5 +188,6 @@ set(manta_sources
   src/wire/tls_hooks.cpp
   src/wire/tls_identity.cpp
   src/wire/token.cpp
+  src/wire/watched_socket.cpp
   src/wire/worker_line.cpp
 )

@@ -124,12 +124,13 @@ class over_sockets final : public asking_end {
     pin_to(1);
     const auto at = *wire::loop::start();
     std::vector<std::unique_ptr<wire::link>> links;
-    const auto listener = *wire::socket_listener::open(
-        *at, path_, somebody(2), [&](std::unique_ptr<wire::link> one, const wire::greeting&) {
-          wire::link* const end = one.get();
-          links.push_back(std::move(one));
-          end->on_arrival([end] { send_back_all(*end); });
-        });
+    const auto listener =
+        *wire::socket_listener::open(*at, {.path = path_}, somebody(2),
+                                     [&](std::unique_ptr<wire::link> one, const wire::greeting&) {
+                                       wire::link* const end = one.get();
+                                       links.push_back(std::move(one));
+                                       end->on_arrival([end] { send_back_all(*end); });
+                                     });
     check(write(ready, "", 1) == 1, "who waits for this process");
     for (;;) pause();
   }

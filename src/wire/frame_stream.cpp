@@ -2,19 +2,12 @@
 #include "wire/frame_stream.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <kj/debug.h>
-#include <kj/timer.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "wire/frame.hpp"
 
@@ -63,26 +56,9 @@ bool may_wait(kj::ArrayPtr<const kj::ArrayPtr<const word>> segments) {
   return message.getRoot<capnp::rpc::Message>().isFinish();
 }
 
-struct room_watcher {
-  room_watcher(kj::UnixEventPort& port, kj::AutoCloseFd copy)
-      : file(kj::mv(copy)), observer(port, file, kj::UnixEventPort::FdObserver::OBSERVE_WRITE) {}
-
-  kj::AutoCloseFd file;
-  kj::UnixEventPort::FdObserver observer;
-};
-
 kj::Exception lost() { return KJ_EXCEPTION(DISCONNECTED, "the connection is lost"); }
 
 }  // namespace
-
-// By a descriptor of its own, since one can be watched once only.
-kj::Promise<void> watched_socket::has_room() {
-  const int copy = fcntl(file, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return port.getTimer().afterDelay(1 * kj::MILLISECONDS);
-  auto watcher = kj::heap<room_watcher>(port, kj::AutoCloseFd(copy));
-  auto promise = watcher->observer.whenBecomesWritable();
-  return promise.attach(kj::mv(watcher));
-}
 
 frame_stream::frame_stream(loop_core& at, kj::Own<watched_socket> socket, std::size_t frame_limit)
     : at_(at),
@@ -95,7 +71,7 @@ frame_stream::~frame_stream() noexcept(false) { at_.forget_flush(this); }
 // The reader is told by the socket's end, as of any other loss.
 void frame_stream::fail(error why) {
   if (!fault_.has_value()) fault_.emplace(std::move(why));
-  shutdown(socket_->file, SHUT_RDWR);
+  socket_->shut(true);
 }
 
 frame_stream::filled frame_stream::fill() {
@@ -113,13 +89,17 @@ frame_stream::filled frame_stream::fill() {
     to = bytes_of(in_) + in_end_;
     room = read_bytes - in_end_;
   }
-  ssize_t got = 0;
-  do {
-    got = recv(socket_->file, to, room, MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return filled::later;
-  if (got <= 0) return filled::closed;
-  (long_ != nullptr ? long_done_ : in_end_) += static_cast<std::size_t>(got);
+  std::size_t got = 0;
+  switch (socket_->receive({to, room}, got)) {
+    case watched_socket::step::later:
+      return filled::later;
+    case watched_socket::step::closed:
+      if (const error* const why = socket_->failure(); why != nullptr && !fault_) fault_ = *why;
+      return filled::closed;
+    case watched_socket::step::done:
+      break;
+  }
+  (long_ != nullptr ? long_done_ : in_end_) += got;
   return filled::some;
 }
 
@@ -180,10 +160,9 @@ kj::Promise<frame_stream::found> frame_stream::tryReadMessage(kj::ArrayPtr<kj::A
       case filled::closed:
         return found(nullptr);
       case filled::later:
-        return socket_->observer.whenBecomesReadable().then(
-            [this, files, options, scratch]() mutable {
-              return tryReadMessage(files, options, scratch);
-            });
+        return socket_->has_data().then([this, files, options, scratch]() mutable {
+          return tryReadMessage(files, options, scratch);
+        });
     }
   }
 }
@@ -234,27 +213,9 @@ kj::Promise<void> frame_stream::writeMessages(
 
 // Sends what the socket takes. False: it has no room, or is lost, which its reader finds out.
 bool frame_stream::write_some(std::span<bytes_view>& left) {
-  while (!left.empty()) {
-    std::array<iovec, 64> parts;
-    const std::size_t count = std::min(left.size(), parts.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      parts[i] = {const_cast<std::byte*>(left[i].data()), left[i].size()};
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(socket_->file, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    if (sent < 0) kj::throwFatalException(lost());
-    auto rest = static_cast<std::size_t>(sent);
-    while (!left.empty() && rest >= left.front().size()) {
-      rest -= left.front().size();
-      left = left.subspan(1);
-    }
-    if (!left.empty()) left.front() = left.front().subspan(rest);
-  }
-  return true;
+  const watched_socket::step is = socket_->send(left);
+  if (is == watched_socket::step::closed) kj::throwFatalException(lost());
+  return is == watched_socket::step::done;
 }
 
 void frame_stream::flush() {
@@ -267,7 +228,7 @@ void frame_stream::flush() {
     out_done_ = is_done ? out_.size() : out_.size() - all.size();
   } catch (const kj::Exception&) {
     out_done_ = out_.size();
-    shutdown(socket_->file, SHUT_RDWR);
+    socket_->shut(true);
   }
   if (out_done_ == out_.size()) {
     out_.clear();
@@ -299,7 +260,7 @@ kj::Promise<void> frame_stream::write_all(std::vector<bytes_view> pieces) {
 }
 
 kj::Promise<void> frame_stream::end() {
-  return write_all({}).then([this] { shutdown(socket_->file, SHUT_WR); });
+  return write_all({}).then([this] { socket_->shut(false); });
 }
 
 }  // namespace manta::inline v0::wire

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include <capnp/serialize-async.h>
-#include <kj/async-unix.h>
-#include <kj/io.h>
+#include <kj/async.h>
 
 #include <manta/spec/error.hpp>
 
 #include "wire/loop_core.hpp"
 #include "wire/rpc_gate.hpp"
+#include "wire/watched_socket.hpp"
 
 // A socket as the stream of messages that Cap'n Proto's RPC runs on.
 //
@@ -27,21 +27,6 @@
 // Threads: the loop's only.
 
 namespace manta::inline v0::wire {
-
-/// A socket that is watched. Closed with this.
-struct watched_socket {
-  watched_socket(kj::UnixEventPort& at, kj::AutoCloseFd socket)
-      : port(at),
-        file(kj::mv(socket)),
-        observer(port, file, kj::UnixEventPort::FdObserver::OBSERVE_READ) {}
-  /// When it has room again; any number may ask. Watched for that only while somebody waits: else
-  /// each message that the peer reads would wake this loop.
-  kj::Promise<void> has_room();
-
-  kj::UnixEventPort& port;
-  kj::AutoCloseFd file;
-  kj::UnixEventPort::FdObserver observer;
-};
 
 class frame_stream final : private capnp::MessageStream, private flushed {
  public:

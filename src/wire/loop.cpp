@@ -204,6 +204,8 @@ result<std::unique_ptr<loop>> loop::start(const settings& how) {
   return made;
 }
 
+bool loop::post(std::function<void()> work) { return core_->post(std::move(work)); }
+
 loop::~loop() {
   core_->stop();
   if (thread_.joinable()) thread_.join();

@@ -41,6 +41,9 @@ class loop {
   /// Ends all links and listeners on it, and waits for its thread.
   ~loop();
 
+  /// Has `work` run on its thread, in the order of the calls. False, and it does not run: the loop
+  /// has ended, or will before.
+  bool post(std::function<void()> work);
   /// For what lives on it.
   const std::shared_ptr<loop_core>& core() const noexcept { return core_; }
 

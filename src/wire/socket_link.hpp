@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "wire/endpoint.hpp"
 #include "wire/greeting.hpp"
 #include "wire/link.hpp"
 #include "wire/loop.hpp"
+#include "wire/proof.hpp"
 
 // The link over a socket: Cap'n Proto's RPC on a loop's thread (mailbox.capnp).
 //
@@ -21,7 +24,8 @@
 //
 //   connecting -> greeting -> open -> ended        ended comes from each of them, with a reason
 //
-// What comes out of the socket passes greeting.hpp, then frame_stream.hpp (sizes), then
+// At a unix socket the kernel says whose process the other end is. Over TCP it proves the token
+// (proof.hpp); between machines all of it is encrypted (tls.hpp). What comes out of the socket passes greeting.hpp, then frame_stream.hpp (sizes), then
 // rpc_gate.hpp (kinds), and only then Cap'n Proto; then counts and sizes of the batch.
 // Limits: the settings below; a batch has at most 1,024 messages and, but for its last, 1 MiB.
 // Threads: any for links; the loop may go first, which ends them.
@@ -43,13 +47,26 @@ struct socket_settings {
   std::chrono::milliseconds slow_limit{30000};
   /// The user whose processes may be at the other end; what SO_PEERCRED says is believed.
   std::uint32_t user;
+  /// What is proved over TCP, and how it is encrypted beyond this machine; null: no TCP.
+  std::shared_ptr<const trust> trusts = {};
+  /// Whether connections within this machine are encrypted, too. The same at both ends.
+  bool encrypts_loopback = false;
+
+  /// Whether a connection over TCP to there is.
+  bool encrypts(const socket_address& other) const noexcept {
+    return !trusts->allows_plaintext() && (encrypts_loopback || !other.is_loopback());
+  }
 
   socket_settings();  ///< `user` is who runs this process
 };
 
-/// A link to whoever listens at the unix socket `path`, at once: it connects by itself, and ends
-/// with node_lost where nobody listens. What is sent meanwhile waits. invalid_argument: the path
-/// is too long for a socket. The credits of `self` are taken from `how`.
+/// A link to whoever listens at one of `to`, tried one after the other, at once: it connects by
+/// itself, and ends with node_lost where nobody listens. What is sent meanwhile waits.
+/// invalid_argument: there is none in `to`, or one of TCP without settings.trusts. The credits of
+/// `self` are taken from `how`.
+result<std::unique_ptr<link>> connect(loop& at, std::vector<socket_address> to,
+                                      const greeting& self, const socket_settings& how = {});
+/// The same at the unix socket `path`. invalid_argument: that is too long for one.
 result<std::unique_ptr<link>> connect(loop& at, const std::string& path, const greeting& self,
                                       const socket_settings& how = {});
 

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 #include <kj/timer.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "wire/socket_connection.hpp"
@@ -41,6 +43,7 @@ struct socket_listener::shared {
   explicit shared(std::shared_ptr<loop_core> loop) : at(std::move(loop)) {}
 
   std::shared_ptr<loop_core> at;
+  socket_address address;  // set once, before anybody sees this
   std::mutex mutex;
   listener_counts counts;   // guarded by mutex
   part* on_loop = nullptr;  // the loop's thread only
@@ -99,9 +102,17 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
   }
 
   void greet(kj::AutoCloseFd file) {
-    if (!check_user(file, how_.user)) {
+    const socket_address& own = shared_->address;
+    if (own.is_unix() && !check_user(file, how_.user)) {
       shared_->count(&listener_counts::other_user);
       return;
+    }
+    socket_greeter::way way{.at = end_of_link::listener, .limit = how_.greeting_limit};
+    if (!own.is_unix()) {
+      way.proves = how_.trusts;
+      way.encrypts = how_.encrypts(socket_address::peer_of(file));
+      const int yes = 1;
+      setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     }
     if (unknown_.size() >= most_unknown) {
       shared_->count(&listener_counts::crowded_out);
@@ -110,7 +121,7 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
     }
     const auto place = unknown_.insert(unknown_.end(), nullptr);
     auto one = std::make_unique<socket_greeter>(
-        at_, kj::heap<watched_socket>(at_.port(), kj::mv(file)), self_, how_.greeting_limit,
+        at_, kj::heap<watched_socket>(at_.port(), kj::mv(file)), self_, std::move(way),
         [this, place](kj::Own<watched_socket> socket, const result<greeting>& is) {
           unknown_.erase(place);
           greeted(kj::mv(socket), is);
@@ -146,29 +157,49 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
   kj::TaskSet tasks_;
 };
 
-result<std::unique_ptr<socket_listener>> socket_listener::open(loop& at, const std::string& path,
+namespace {
+
+result<socket_place> place_at(const endpoint& where, const socket_settings& how) {
+  if (where.is_unix()) {
+    const std::size_t slash = where.path.rfind('/');
+    if (slash == std::string::npos || slash == 0) {
+      return error(errc::invalid_argument,
+                   fmt::format("wire: asked a socket at {}, which names no folder for it; name one "
+                               "that is the user's alone",
+                               where.path));
+    }
+    if (const result<void> is = prepare_folder(where.path.substr(0, slash)); !is) return is.error();
+    return socket_place::bind(where.path);
+  }
+  if (how.trusts == nullptr) {
+    return error(errc::invalid_argument,
+                 fmt::format("wire: asked to listen at {} without a token; nobody is heard over "
+                             "TCP who can't prove that it has one",
+                             where.text()));
+  }
+  const result<std::vector<socket_address>> to = resolve(where, how.greeting_limit);
+  if (!to) return to.error();
+  return socket_place::bind(to->front());
+}
+
+}  // namespace
+
+result<std::unique_ptr<socket_listener>> socket_listener::open(loop& at, const endpoint& where,
                                                                const greeting& self, taker take,
                                                                const socket_settings& how) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos || slash == 0) {
-    return error(errc::invalid_argument,
-                 fmt::format("wire: asked a socket at {}, which names no folder for it; name one "
-                             "that is the user's alone",
-                             path));
-  }
-  if (const result<void> is = prepare_folder(path.substr(0, slash)); !is) return is.error();
-  result<socket_place> place = socket_place::bind(path);
+  result<socket_place> place = place_at(where, how);
   if (!place) return place.error();
   auto with = std::make_shared<shared>(at.core());
+  with->address = socket_address::of(place->file());
   std::unique_ptr<socket_listener> made(new socket_listener(with));
   auto kept = std::make_shared<socket_place>(*std::move(place));
   const bool will_run = at.core()->post([with, kept, self, how, take = std::move(take)] {
     with->at->keep(std::make_unique<part>(with, std::move(*kept), self, take, how));
   });
   if (will_run) return made;
-  return error(
-      errc::cancelled,
-      fmt::format("wire: asked a socket at {}, but the loop it was to live on has ended", path));
+  return error(errc::cancelled,
+               fmt::format("wire: asked a socket at {}, but the loop it was to live on has ended",
+                           where.text()));
 }
 
 socket_listener::~socket_listener() {
@@ -180,6 +211,8 @@ socket_listener::~socket_listener() {
   });
   if (will_run) is_gone.wait();
 }
+
+const socket_address& socket_listener::address() const noexcept { return shared_->address; }
 
 listener_counts socket_listener::counts() const {
   const std::lock_guard lock(shared_->mutex);

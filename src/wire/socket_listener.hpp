@@ -7,12 +7,13 @@
 #include <memory>
 #include <string>
 
+#include "wire/endpoint.hpp"
 #include "wire/greeting.hpp"
 #include "wire/link.hpp"
 #include "wire/loop.hpp"
 #include "wire/socket_link.hpp"
 
-// Accepts connections at a unix socket.
+// Accepts connections, at a unix socket or over TCP.
 //
 // Problem: KJ's own accept loop ends with the first EMFILE; and who connects and says nothing must
 // neither take memory nor the place of those who do.
@@ -41,9 +42,11 @@ class socket_listener {
   /// What to do with a new link: on the loop's thread, so it must not block.
   using taker = std::function<void(std::unique_ptr<link>, const greeting& peer)>;
 
-  /// Listens at `path`, whose folder is made with mode 0700, or is so. Errors as prepare_folder and
-  /// socket_place::bind; cancelled: the loop has ended. Waits for the loop.
-  static result<std::unique_ptr<socket_listener>> open(loop& at, const std::string& path,
+  /// Listens at `where`. A path's folder is made with mode 0700, or is so. Over TCP who connects
+  /// has to prove that it has the token (settings.trusts, without which this is invalid_argument).
+  /// Errors as prepare_folder, resolve and socket_place::bind; cancelled: the loop has ended. Waits
+  /// for the loop, and for the machine's resolver when the host is a name.
+  static result<std::unique_ptr<socket_listener>> open(loop& at, const endpoint& where,
                                                        const greeting& self, taker take,
                                                        const socket_settings& how = {});
   socket_listener(const socket_listener&) = delete;
@@ -52,6 +55,8 @@ class socket_listener {
   ~socket_listener();
 
   listener_counts counts() const;
+  /// Where it listens: with its port, when any was asked for.
+  const socket_address& address() const noexcept;
 
  private:
   class part;

@@ -30,12 +30,6 @@ bool is_listened_at(const sockaddr_un& at) {
   return is == 0 || why != ECONNREFUSED;
 }
 
-bool remove_dead(const std::string& path, const sockaddr_un& at) {
-  struct stat is {};
-  if (lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode) || is_listened_at(at)) return false;
-  return unlink(path.c_str()) == 0;
-}
-
 }  // namespace
 
 result<void> prepare_folder(const std::string& path) {
@@ -71,6 +65,15 @@ result<sockaddr_un> address_of(const std::string& path) {
   return at;
 }
 
+bool remove_dead_socket(const std::string& path) {
+  struct stat is {};
+  const result<sockaddr_un> at = address_of(path);
+  if (!at || lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode) || is_listened_at(*at)) {
+    return false;
+  }
+  return unlink(path.c_str()) == 0;
+}
+
 result<socket_place> socket_place::bind(const std::string& path) {
   const result<sockaddr_un> at = address_of(path);
   if (!at) return at.error();
@@ -80,7 +83,7 @@ result<socket_place> socket_place::bind(const std::string& path) {
   const auto* const address = reinterpret_cast<const sockaddr*>(&*at);
   int is = ::bind(file, address, sizeof *at);
   if (is != 0 && errno == EADDRINUSE) {
-    if (!remove_dead(path, *at)) {
+    if (!remove_dead_socket(path)) {
       return error(errc::name_taken,
                    fmt::format("wire: asked a socket at {}, found another one's; end the process "
                                "that listens there, or name another place",
@@ -98,6 +101,27 @@ result<socket_place> socket_place::bind(const std::string& path) {
   if (listen(file, SOMAXCONN) != 0)
     return refused(path, std::strerror(errno), "name another place");
   return made;
+}
+
+// A port that a process has left a moment ago can be taken: what is on its way to that one fits no
+// connection of the next.
+result<socket_place> socket_place::bind(const socket_address& to) {
+  const int file = socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (file < 0) return refused(to.text(), std::strerror(errno), "name another place");
+  socket_place made({}, file);
+  const int yes = 1;
+  setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (::bind(file, to.get(), to.size()) == 0 && listen(file, SOMAXCONN) == 0) return made;
+  const int why = errno;
+  if (why == EADDRINUSE) {
+    return error(
+        errc::name_taken,
+        fmt::format("wire: asked to listen at {}, found another process that does; end it, "
+                    "or name another port (0: any that is free)",
+                    to.text()));
+  }
+  return refused(to.text(), std::strerror(why),
+                 why == EADDRNOTAVAIL ? "name an address of this machine" : "name another place");
 }
 
 socket_place::socket_place(socket_place&& other) noexcept

@@ -8,7 +8,9 @@
 
 #include <manta/spec/error.hpp>
 
-// Where the unix sockets of a user lie: in a folder that nobody else may enter, so that the name is
+#include "wire/endpoint.hpp"
+
+// Where others connect to. The unix sockets of a user lie in a folder that nobody else may enter, so that the name is
 // no race and the socket's own mode does not matter.
 // Threads: any; the files are the machine's.
 
@@ -18,16 +20,21 @@ namespace manta::inline v0::wire {
 /// a file, belongs to another user, or others may enter it.
 result<void> prepare_folder(const std::string& path);
 
+/// Removes what lies at `path` when it is a socket that nobody listens at.
+bool remove_dead_socket(const std::string& path);
+
 /// The address of a socket's file. invalid_argument: the path has more bytes than fit (107).
 result<sockaddr_un> address_of(const std::string& path);
 
-/// A listening unix socket with its file, which is removed with it. What lies at `path` is replaced
+/// A listening socket; a unix socket's file is removed with it. What lies at `path` is replaced
 /// when it is a socket that nobody listens at any more, as the dead leave it.
 class socket_place {
  public:
   /// storage_failed: something else lies there, or the kernel refuses. name_taken: somebody
   /// listens.
   static result<socket_place> bind(const std::string& path);
+  /// The same over TCP; `to` is a number of this machine. It has no file.
+  static result<socket_place> bind(const socket_address& to);
   socket_place(socket_place&& other) noexcept;
   socket_place& operator=(socket_place&&) = delete;
   ~socket_place();

@@ -21,10 +21,9 @@ using bytes_view = std::span<const std::byte>;
 using capnp::word;
 
 constexpr std::size_t frame_limit = std::size_t{1} << 20U;
-constexpr manta::base::id cluster{7, 7};
 
 void check_greeting(bytes_view bytes) {
-  const auto read = wire::to_greeting(bytes, cluster);
+  const auto read = wire::to_greeting(bytes);
   if (read) {
     if (!std::ranges::equal(wire::to_bytes(*read), bytes)) {
       fuzz::fail("a greeting is written as another one", "socket");

@@ -177,7 +177,7 @@ TEST_CASE("over sockets that lose, repeat, delay and end all is handled once, in
   };
   talker b(name_b, name_a);
   auto listener = wire::socket_listener::open(
-      *loop, path, someone(1),
+      *loop, {.path = path}, someone(1),
       [&](link_ptr one, const wire::greeting&) { b.courier().attach(spoil(std::move(one))); });
   REQUIRE(static_cast<bool>(listener));
   std::uint64_t dials = 0;

@@ -41,18 +41,19 @@ bytes recorded() {
   const int file = accept(listener, nullptr, nullptr);
   REQUIRE(file >= 0);
   const auto hello = wire::to_bytes(someone(5));
-  REQUIRE(::send(file, hello.data(), hello.size(), MSG_NOSIGNAL) == 64);
+  REQUIRE(::send(file, hello.data(), hello.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(hello.size()));
   bytes all;
   std::byte some[4096];
-  while (all.size() < 64 + 200) {
+  while (all.size() < wire::greeting_bytes + 200) {
     const ssize_t got = recv(file, some, sizeof some, 0);
     if (got <= 0) break;
     all.insert(all.end(), some, some + got);
   }
   close(file);
   close(listener);
-  REQUIRE(all.size() >= 64 + 200);
-  return {all.begin() + 64, all.end()};
+  REQUIRE(all.size() >= wire::greeting_bytes + 200);
+  return {all.begin() + wire::greeting_bytes, all.end()};
 }
 
 bytes random_frame(dice& roll, std::size_t most) {

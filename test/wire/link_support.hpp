@@ -95,7 +95,7 @@ class socket_house {
                         const wire::loop::settings& looks = {std::chrono::microseconds(0)})
       : how_(how), loop_(*wire::loop::start(looks)) {
     auto opened = wire::socket_listener::open(
-        *loop_, path(), someone(1),
+        *loop_, {.path = path()}, someone(1),
         [this](link_ptr one, const wire::greeting& peer) {
           const std::lock_guard lock(mutex_);
           accepted_.emplace_back(std::move(one), peer);

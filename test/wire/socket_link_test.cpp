@@ -119,7 +119,8 @@ TEST_CASE("another cluster and another user are refused", "[wire][link]") {
 TEST_CASE("one listens at a place, and takes what the dead have left", "[wire][link]") {
   socket_house house;
   const auto ignore = [](link_ptr, const wire::greeting&) {};
-  const auto second = wire::socket_listener::open(house.loop(), house.path(), someone(3), ignore);
+  const auto second =
+      wire::socket_listener::open(house.loop(), {.path = house.path()}, someone(3), ignore);
   REQUIRE_FALSE(second);
   CHECK(second.error().code() == errc::name_taken);
 
@@ -136,11 +137,12 @@ TEST_CASE("one listens at a place, and takes what the dead have left", "[wire][l
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(status == 0);
   REQUIRE(std::filesystem::exists(left));
-  CHECK(wire::socket_listener::open(house.loop(), left, someone(3), ignore));
+  CHECK(wire::socket_listener::open(house.loop(), {.path = left}, someone(3), ignore));
 
   const auto folder = std::filesystem::path(house.path()).parent_path();
   REQUIRE(chmod(folder.c_str(), 0755) == 0);
-  const auto entered = wire::socket_listener::open(house.loop(), left, someone(3), ignore);
+  const auto entered =
+      wire::socket_listener::open(house.loop(), {.path = left}, someone(3), ignore);
   REQUIRE_FALSE(entered);
   CHECK(entered.error().code() == errc::storage_failed);
 }
