@@ -63,6 +63,8 @@ void roll::on_heartbeat(const heartbeat& came, base::time_point now) {
   wake(now);
   if (entry* const from = find(came.process)) {
     hear(*from, came, now);
+  } else if (!dissolved_.empty()) {
+    say_ended(came.process, came.epoch, dissolved_);
   } else if (came.epoch == 0 && came.wish == node_wish::stay) {
     admit(came, now);
   } else if (came.epoch == 0) {
@@ -137,6 +139,24 @@ void roll::admit(const heartbeat& came, base::time_point now) {
   by_name_[came.who.name] = epoch;
   write_row(made.is);
   living_[epoch] = &all_.emplace(epoch, std::move(made)).first->second;
+}
+
+void roll::on_look(const heartbeat& came) {
+  if (!is_open_) return;
+  const bool follows = came.head_epoch == head_epoch_ && came.revision >= forgotten_;
+  const std::uint64_t since = follows ? std::min(came.revision, revision_) : 0;
+  actions_.emplace_back(bulletin{.process = came.process,
+                                 .head_epoch = head_epoch_,
+                                 .since = since,
+                                 .revision = revision_,
+                                 .changed = changes_since(since)});
+}
+
+void roll::dissolve(const std::string& why) {
+  dissolved_ = why;
+  for (auto& [epoch, one] : all_) {
+    if (one.at == entry::stage::in) end(one, why);
+  }
 }
 
 void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
@@ -225,6 +245,7 @@ void roll::on_written(std::uint64_t ticket, base::time_point now) {
     of.at = entry::stage::in;
     if (of.closed != base::time_point{}) closed_.emplace(of.closed, epoch);
     change(of);
+    if (!dissolved_.empty()) return end(of, dissolved_);
     actions_.emplace_back(news_for(of));
   } else if (of.at == entry::stage::ending) {
     of.at = entry::stage::ended;
@@ -373,13 +394,19 @@ bulletin roll::news_for(entry& whom) {
                .epoch = whom.is.epoch,
                .since = whom.told,
                .revision = revision_};
-  for (auto at = by_revision_.upper_bound(whom.told); at != by_revision_.end(); ++at) {
-    const entry& changed = all_.find(at->second)->second;
-    // To who knows nothing yet, those that are over are nothing to be known.
-    if (whom.told == 0 && changed.at == entry::stage::ended) continue;
-    out.changed.push_back(changed.is);
-  }
+  out.changed = changes_since(whom.told);
   whom.told = revision_;
+  return out;
+}
+
+// To who knows nothing yet, those that are over are nothing to be known.
+std::vector<node_member> roll::changes_since(std::uint64_t revision) const {
+  std::vector<node_member> out;
+  for (auto at = by_revision_.upper_bound(revision); at != by_revision_.end(); ++at) {
+    const entry& changed = all_.find(at->second)->second;
+    if (revision == 0 && changed.at == entry::stage::ended) continue;
+    out.push_back(changed.is);
+  }
   return out;
 }
 
@@ -402,11 +429,12 @@ void roll::say(const base::id& process, node_verdict verdict, std::string reason
 }
 
 void roll::say_ended(const base::id& process, std::uint64_t epoch, std::string reason) {
-  actions_.emplace_back(bulletin{.process = process,
-                                 .head_epoch = head_epoch_,
-                                 .verdict = node_verdict::ended,
-                                 .epoch = epoch,
-                                 .reason = std::move(reason)});
+  actions_.emplace_back(
+      bulletin{.process = process,
+               .head_epoch = head_epoch_,
+               .verdict = dissolved_.empty() ? node_verdict::ended : node_verdict::dissolved,
+               .epoch = epoch,
+               .reason = std::move(reason)});
 }
 
 void roll::forget_oldest() {

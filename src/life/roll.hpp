@@ -58,6 +58,10 @@ class roll {
   /// What comes from that process comes over a new connection, on which nothing is under way.
   void on_connected(const base::id& process);
   void on_heartbeat(const heartbeat& came, base::time_point now);
+  /// Who looks and is no member is told what has changed since it last looked.
+  void on_look(const heartbeat& came);
+  /// The work is done: all members end, each as soon as its row says so, and nobody joins.
+  void dissolve(const std::string& why);
   /// The connection over which a process spoke has been closed, and there is no newer one.
   void on_closed(const base::id& process, base::time_point now);
   void on_written(std::uint64_t ticket, base::time_point now);
@@ -113,6 +117,7 @@ class roll {
   void forget_name(const entry& of);
   duration news_gap() const noexcept;
   bulletin news_for(entry& whom);
+  std::vector<spec::node_member> changes_since(std::uint64_t revision) const;
   void tell_all(base::time_point now);
   void forget_oldest();
   entry* find(const base::id& process) noexcept;
@@ -127,7 +132,8 @@ class roll {
   std::uint64_t revision_ = 1;
   std::uint64_t told_ = 1;  // the revision that all members were sent, and when
   base::time_point told_at_{};
-  bool is_open_ = false;  // the head's own epoch is on the disk
+  bool is_open_ = false;        // the head's own epoch is on the disk
+  std::string dissolved_ = {};  // why, when it is
   base::time_point looked_;
   std::uint64_t last_ticket_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> by_ticket_;  // epochs

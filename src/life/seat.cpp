@@ -98,6 +98,8 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
       return end(error(errc::node_lost, "this process is no member of its cluster any more (" +
                                             came.reason +
                                             "); what it did is done by others, so it ends"));
+    case node_verdict::dissolved:
+      return end(std::nullopt);
     case node_verdict::refused:
       return end(error(errc::invalid_argument, "the head refuses this process: " + came.reason));
     case node_verdict::waits:

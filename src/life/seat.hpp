@@ -39,7 +39,7 @@ class seat {
   struct changed {
     spec::node_member member;
   };
-  /// Nothing more happens. `why`: nothing, when it left as it wished.
+  /// Nothing more happens. `why`: nothing, when it left as it wished, or the work is done.
   struct over {
     std::optional<error> why;
   };

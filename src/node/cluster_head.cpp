@@ -99,11 +99,24 @@ void cluster_head::read_epoch(std::vector<spec::node_member> known) {
 
 // ---- what comes
 
-void cluster_head::accept(std::unique_ptr<wire::link> from) {
+void cluster_head::accept(std::unique_ptr<wire::link> from, bool looks) {
   const std::uint64_t number = ++last_guest_;
   from->on_arrival([in = inbox_, number] { in->ring(number); });
-  guests_.emplace(number, guest{std::move(from), {}});
+  guests_.emplace(number, guest{std::move(from), looks, {}});
   inbox_->ring(number);  // what came before
+}
+
+void cluster_head::dissolve(const std::string& why) {
+  if (!roll_) return;
+  roll_->dissolve(why);
+  act();
+}
+
+bool cluster_head::is_quiet() const {
+  return std::ranges::all_of(guests_, [](const auto& one) {
+    const wire::link_state is = one.second.link->state();
+    return is.ended.has_value() || is.waiting_messages == 0;
+  });
 }
 
 void cluster_head::pump(base::time_point now) {
@@ -183,7 +196,12 @@ bool cluster_head::hear(std::uint64_t number, guest& from, base::time_point now)
       newest = std::max(newest, number);
       if (newest == number) roll_->on_connected(from.process);
     }
-    roll_->on_heartbeat(to_heartbeat(came->head, *said), now);
+    const life::heartbeat heard = to_heartbeat(came->head, *said);
+    if (from.looks) {
+      roll_->on_look(heard);
+    } else {
+      roll_->on_heartbeat(heard, now);
+    }
   }
 }
 

@@ -43,8 +43,13 @@ class cluster_head {
   cluster_head(const cluster_head&) = delete;
   cluster_head& operator=(const cluster_head&) = delete;
 
-  /// A process has connected. The link's on_arrival is this head's from here on.
-  void accept(std::unique_ptr<wire::link> from);
+  /// A process has connected; the link's on_arrival is this head's from here on. One that only looks
+  /// is told who is a member, and becomes none.
+  void accept(std::unique_ptr<wire::link> from, bool looks = false);
+  /// See life::roll. Over when nobody is a member any more.
+  void dissolve(const std::string& why);
+  /// Whether all that it has said has gone.
+  bool is_quiet() const;
   void pump(base::time_point now);
   base::time_point due() const;
 
@@ -56,6 +61,7 @@ class cluster_head {
  private:
   struct guest {
     std::unique_ptr<wire::link> link;
+    bool looks = false;
     base::id process = {};  // zero: it has said nothing yet
   };
   struct inbox;  // what the store has answered, and which links have something

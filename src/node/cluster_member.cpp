@@ -33,6 +33,7 @@ void cluster_member::hear(base::time_point now) {
       case wire::link::got::nothing:
         return;
       case wire::link::got::ended:
+        if (const auto why = head_->state().ended) visitor_.on_lost(*why);
         head_ = nullptr;
         seat_.on_closed(now);
         return;

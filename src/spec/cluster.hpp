@@ -82,10 +82,11 @@ struct node_share {
 
 /// What a head answers to who speaks to it.
 enum class node_verdict : std::uint8_t {
-  member,   ///< it is one
-  refused,  ///< it can't be one
-  ended,    ///< it has been one: it left, or was declared dead
-  waits     ///< it will be one when its name is free: who has that may be dead, or not
+  member,    ///< it is one
+  refused,   ///< it can't be one
+  ended,     ///< it has been one: it left, or was declared dead
+  waits,     ///< it will be one when its name is free: who has that may be dead, or not
+  dissolved  ///< there is no cluster any more: its work is done
 };
 
 }  // namespace manta::inline v0::spec

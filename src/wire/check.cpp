@@ -308,7 +308,7 @@ result<void> check(side who, const heartbeat_view& said) {
 result<void> check(side who, const bulletin_view& said) {
   checker check(who);
   check.named("process id", said.process);
-  check.one_of("verdict of a head", said.verdict, spec::node_verdict::waits);
+  check.one_of("verdict of a head", said.verdict, spec::node_verdict::dissolved);
   if (said.since > said.revision) check.breach("since", "after its revision", "0 to revision");
   check.count("members", said.changed.size(), limits::members);
   check.count("loads", said.loads.size(), limits::members);

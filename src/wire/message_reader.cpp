@@ -55,7 +55,7 @@ static_assert(int(schema::Reference::Kind::ARRAY) == int(spec::reference_kind::a
 static_assert(int(schema::ReferenceChange::Kind::RELEASE) == int(change_kind::release));
 static_assert(int(schema::Introduction::Role::OBSERVER) == int(spec::node_role::observer));
 static_assert(int(schema::Heartbeat::Wish::LEAVE) == int(spec::node_wish::leave));
-static_assert(int(schema::Bulletin::Verdict::ENDED) == int(spec::node_verdict::ended));
+static_assert(int(schema::Bulletin::Verdict::DISSOLVED) == int(spec::node_verdict::dissolved));
 static_assert(int(schema::Member::State::ENDED) == int(spec::node_state::ended));
 static_assert(int(schema::Ask::What::DELEGATION) == int(question::delegation));
 
@@ -421,7 +421,7 @@ void message_reader::state::take(schema::Heartbeat::Reader from, heartbeat_view&
 void message_reader::state::take(schema::Bulletin::Reader from, bulletin_view& to) {
   to.process = get_id(from.getProcess());
   to.verdict = one_of(static_cast<std::uint16_t>(from.getVerdict()), "verdict of a head",
-                      spec::node_verdict::waits);
+                      spec::node_verdict::dissolved);
   to.member = from.getMember();
   to.reason = text(from.getReason(), "head's reason", limits::error_text_bytes);
   to.since = from.getSince();

@@ -426,6 +426,7 @@ struct Bulletin {
     ended @2;
     waits @3;
     # It is no member yet: another process has its name, or had it and may be dead.
+    dissolved @4;
   }
 }
 
