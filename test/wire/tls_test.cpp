@@ -128,6 +128,18 @@ TEST_CASE("a write that finds no room takes nothing, and goes on when there is s
   carry(rest);
 }
 
+TEST_CASE("a write that has begun may go on with more behind it", "[wire][tls]") {
+  two_ends both(1);
+  both.connected();
+  const bytes all = pattern(100000, 4);
+  std::size_t sent = 0;
+  std::size_t put = 0;
+  // The last record before the socket is full is a short one, in parts or not at all.
+  while (both.a->write(bytes_view(all).subspan(sent, 700), put) == step::done) sent += put;
+  transfer rest{*both.a, *both.b, all, 4096, sent};
+  carry(rest);
+}
+
 TEST_CASE("what waits inside is told of when the socket has nothing more", "[wire][tls]") {
   two_ends both;
   both.connected();
@@ -309,6 +321,31 @@ TEST_CASE("no signal comes of a peer that is gone", "[wire][tls]") {
   CHECK(write(sockets[0], "x", 1) == -1);
   CHECK(pipe_signals == 1);
   REQUIRE(sigaction(SIGPIPE, &before, nullptr) == 0);
+}
+
+TEST_CASE("an error that lies in the thread's queue misleads no session", "[wire][tls]") {
+  const auto leave_one = [] { ERR_raise(ERR_LIB_SSL, SSL_R_BAD_LENGTH); };
+  two_ends both;
+  leave_one();
+  CHECK(both.a->handshake() == step::wants_read);
+  both.connected();
+  leave_one();
+  bytes came;
+  CHECK(read_some(*both.b, came) == step::wants_read);
+  const bytes all = pattern(1U << 20U, 3);
+  std::size_t sent = 0;
+  std::size_t put = 0;
+  leave_one();
+  while (both.a->write(bytes_view(all).subspan(sent), put) == step::done) sent += put;
+  leave_one();
+  CHECK(both.a->write(bytes_view(all).subspan(sent), put) == step::wants_write);
+  leave_one();
+  both.a->say_close();
+  CHECK(ERR_peek_error() == 0);
+  both.sockets.close_end(0);
+  leave_one();
+  while (read_some(*both.b, came) == step::done) continue;
+  check_failed(*both.b, errc::node_lost, "has ended the connection without a word");
 }
 
 TEST_CASE("errors of the user's own OpenSSL are there when an identity was made", "[wire][tls]") {
