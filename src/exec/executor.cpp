@@ -177,22 +177,28 @@ work_queue* executor::adopt_queue(bool is_worker) {
 
 void executor::join_thread() {
   executor& e = global();
-  const std::unique_lock lock(e.state_->mutex);
+  std::unique_lock lock(e.state_->mutex);
+  // What nobody catches ends the program without unwinding: who ends the runtime meanwhile would
+  // wait for a lock that is never given back.
+  const auto refuse = [&lock](errc code, const char* why) {
+    lock.unlock();
+    raise(code, why);
+  };
   const bool is_ending = ending_generation_.load() != 0;
   const std::uint64_t generation = is_ending ? 0 : live_generation_.load();
   const context* const caller = this_thread.current;
   if (this_thread.is_worker || (caller != nullptr && caller->running != nullptr)) {
     // A task of a runtime that has ended meanwhile: its worker is about to go, or it is what had
     // to be run at the end by who ended the runtime.
-    raise(errc::cancelled, "the runtime that ran this task has ended; no new calls can be made");
+    refuse(errc::cancelled, "the runtime that ran this task has ended; no new calls can be made");
   }
   if (generation == 0 && is_all_cancelled()) {
-    raise(errc::cancelled, "the program was interrupted; no new calls can be made");
+    refuse(errc::cancelled, "the program was interrupted; no new calls can be made");
   }
   if (generation == 0) {
-    raise(errc::no_runtime,
-          "no manta::runtime runs; create one in main before the first call and keep it until the "
-          "last result was got");
+    refuse(errc::no_runtime,
+           "no manta::runtime runs; create one in main before the first call and keep it until the "
+           "last result was got");
   }
   e.make_known(generation);
 }
