@@ -96,6 +96,7 @@ set(manta_sources
   src/node/named_handles.cpp
   src/node/order_line.cpp
   src/node/output_lines.cpp
+  src/node/own_program.cpp
   src/node/passed_job.cpp
   src/node/recorder.cpp
   src/node/rest.cpp
@@ -145,7 +146,10 @@ set(manta_sources
   src/semaphore.cpp
   src/spec/actor_end.cpp
   src/spec/config.cpp
+  src/spec/config_keys.cpp
   src/spec/error.cpp
+  src/spec/launch.cpp
+  src/spec/launchers.cpp
   src/spec/options.cpp
   src/spec/resources.cpp
   src/store/allocator.cpp

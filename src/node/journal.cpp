@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -21,6 +20,7 @@
 #include "control/expiry.hpp"
 #include "control/rows.hpp"
 #include "control/table.hpp"
+#include "node/own_program.hpp"
 
 namespace manta::inline v0::node {
 
@@ -33,26 +33,14 @@ constexpr auto gathering = 20ms;
 constexpr std::size_t swept_at_once = 4096;  // about 20 ms of a disk
 constexpr std::size_t store_memory = std::size_t{64} << 20U;
 
-std::string program_name() {
-  std::array<char, 4096> path{};
-  const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
-  const std::string whole(path.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-  return whole.substr(whole.rfind('/') + 1);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 job_record describe_job(const config& settings) {
   job_record row;
   row.started = wall_now();
   row.pid = static_cast<std::uint32_t>(getpid());
   const auto us = static_cast<std::uint64_t>(row.started.time_since_epoch().count());
   row.id = fmt::format("{}{:08x}", control::digits(us), row.pid);
-  row.program = program_name();
-  row.host = host_name();
+  row.program = own_program_name();
+  row.host = own_host_name();
   row.version =
       fmt::format("{}.{}.{}", MANTA_VERSION_MAJOR, MANTA_VERSION_MINOR, MANTA_VERSION_PATCH);
   row.workers = static_cast<std::uint32_t>(settings.workers);

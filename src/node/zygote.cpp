@@ -18,7 +18,6 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio_ext.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -31,6 +30,7 @@
 #include <manta/codec/codec.hpp>
 
 #include "node/early_main.hpp"
+#include "node/own_program.hpp"
 
 namespace manta::inline v0::node {
 
@@ -111,11 +111,29 @@ bool receive_order(int from, whole_order& came) noexcept {
   return true;
 }
 
+// What a worker has of its runtime's settings: all but which part the process has in its job.
+auto told_fields(config& of) noexcept {
+  return std::tie(of.workers, of.spin_us, of.extra_threads, of.gpus, of.memory_bytes, of.resources,
+                  of.check, of.labels, of.control, of.events, of.isolation, of.zygote,
+                  of.worker_output, of.store_bytes, of.store_wait_ms, of.spill_folder,
+                  of.spill_bytes, of.quota_bytes, of.quota_folder, of.worker_tasks,
+                  of.worker_recycle_bytes, of.worker_memory_bytes, of.interrupt);
+}
+template <class Tied>
+struct values_of;
+template <class... T>
+struct values_of<std::tuple<T&...>> {
+  using type = std::tuple<T...>;
+};
+using told_settings = values_of<decltype(told_fields(std::declval<config&>()))>::type;
+
 // The settings that a driver has sent.
 config settings_in(const whole_order& came) {
   spec::parcel_view bytes;
   bytes.head = std::span(came.text).first(came.text_bytes);
-  return codec::decode<config>(bytes);
+  config out;
+  told_fields(out) = codec::decode<told_settings>(bytes);
+  return out;
 }
 
 // Entries of a folder of /proc that are numbers.
@@ -372,7 +390,9 @@ result<void> zygote::start(const config& settings) {
 bool zygote::say_settings(int to, const config& settings) noexcept {
   try {
     codec::out_archive out;
-    const spec::parcel_view bytes = codec::encode(out, settings);
+    config copy = settings;
+    const told_settings told = told_fields(copy);
+    const spec::parcel_view bytes = codec::encode(out, told);
     if (bytes.head.size() > most_text || !bytes.segments.empty()) return false;
     return send_order(to, {order::kind::settings, 0}, nullptr, 0, bytes.head);
   } catch (const std::exception&) {
@@ -381,61 +401,6 @@ bool zygote::say_settings(int to, const config& settings) noexcept {
 }
 
 namespace {
-
-// What its file was started with, to be started with once more.
-std::vector<std::string> own_arguments() {
-  std::vector<std::string> out;
-  std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
-  if (file == nullptr) return out;
-  std::string one;
-  for (int c = 0; (c = std::fgetc(file)) != EOF;) {
-    if (c != 0) {
-      one += static_cast<char>(c);
-    } else {
-      out.push_back(std::exchange(one, {}));
-    }
-  }
-  std::fclose(file);
-  return out;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  out.reserve(texts.size() + 1);
-  for (std::string& one : texts) out.push_back(one.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-// The program's file as a new process that has `socket` beside what every program is started with;
-// an errno instead: it could not be. No fork: posix_spawn runs nothing of this process there.
-int start_file(int socket, pid_t& pid) {
-  std::vector<std::string> arguments = own_arguments();
-  if (arguments.empty()) return ENOENT;
-  std::vector<std::string> variables;
-  const std::string own = fmt::format("{}=", early_main::variable);
-  for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
-    if (!std::string_view(*one).starts_with(own)) variables.emplace_back(*one);
-  }
-  variables.push_back(fmt::format("{}{}:{}", own, socket, getpid()));
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
-  if (posix_spawnattr_init(&attributes) != 0) {
-    posix_spawn_file_actions_destroy(&actions);
-    return ENOMEM;
-  }
-  posix_spawn_file_actions_adddup2(&actions, socket, socket);  // it stays open there
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  const int failed = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes,
-                                 pointers_to(arguments).data(), pointers_to(variables).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  return failed;
-}
 
 // The first word of a zygote; none: it has ended, or says nothing.
 std::optional<zygote::report> first_word(int from) noexcept {
@@ -471,7 +436,10 @@ result<void> zygote::start_again(const config& settings) {
     return refused(fmt::format("no socket could be made: {}", std::strerror(errno)));
   }
   pid_t pid = 0;
-  const int failed = start_file(ends[1], pid);
+  const int failed = start_own_program(
+      {.variables = {{early_main::variable, fmt::format("{}:{}", ends[1], getpid())}},
+       .files = {ends[1]}},
+      pid);
   close(ends[1]);
   if (failed != 0) {
     close(ends[0]);

@@ -9,220 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "spec/config_keys.hpp"
+
 namespace manta::inline v0::spec {
 
 namespace {
 
-struct number_key {
-  const char* name;
-  const char* variable;
-  int config::*field;
-  int low;
-  int high;
-  int grants::*fallback;  // null: `otherwise`
-  int otherwise;
-};
-
-constexpr number_key numbers[] = {
-    {"workers", "MANTA_WORKERS", &config::workers, 1, 1024, &grants::cores, 0},
-    {"spin-us", "MANTA_SPIN_US", &config::spin_us, 0, 10000, nullptr, 50},
-    {"extra-threads", "MANTA_EXTRA_THREADS", &config::extra_threads, 0, 100000, nullptr, 256},
-    {"gpus", "MANTA_GPUS", &config::gpus, 0, 1024, &grants::gpus, 0},
-    {"store-wait-ms", "MANTA_STORE_WAIT_MS", &config::store_wait_ms, 0, 3'600'000, nullptr, 10'000},
-    {"worker-tasks", "MANTA_WORKER_TASKS", &config::worker_tasks, 0, 1'000'000'000, nullptr, 0},
-};
-
-constexpr std::int64_t most_memory = (std::int64_t{1} << 53) - 1;
-constexpr std::int64_t least_store = std::int64_t{1} << 20;
 constexpr std::int64_t store_percent = 30;
 constexpr std::int64_t usual_spill = std::int64_t{1} << 40;
-
-// A setting whose text is more than a number: how it is read, and how a config takes it from
-// another when it has none of its own.
-struct text_key {
-  const char* name;
-  const char* variable;
-  std::optional<std::string> (*read)(config& into,
-                                     std::string_view text);  // what is wrong, or none
-  void (*inherit)(config& into, config& from);
-};
-
-template <class T>
-std::optional<std::string> keep(T& into, const result<std::int64_t>& parsed) {
-  if (!parsed) return parsed.error().message();
-  into = *parsed;
-  return std::nullopt;
-}
-template <class T>
-std::optional<std::string> keep(std::optional<T>& into, result<T> parsed) {
-  if (!parsed) return parsed.error().message();
-  into = *std::move(parsed);
-  return std::nullopt;
-}
-
-result<check_mode> parse_check(std::string_view text) {
-  if (text == "none") return check_mode::none;
-  if (text == "copy") return check_mode::copy;
-  if (text == "slow") return check_mode::slow;
-  return error(errc::invalid_config,
-               fmt::format("found \"{}\", allowed are none, copy and slow", text));
-}
-
-result<event_mode> parse_events(std::string_view text) {
-  if (text == "none") return event_mode::none;
-  if (text == "rare") return event_mode::rare;
-  if (text == "all") return event_mode::all;
-  return error(errc::invalid_config,
-               fmt::format("found \"{}\", allowed are none, rare and all", text));
-}
-
-result<isolation_mode> parse_isolation(std::string_view text) {
-  if (text == "threads") return isolation_mode::threads;
-  if (text == "processes") return isolation_mode::processes;
-  return error(errc::invalid_config,
-               fmt::format("found \"{}\", allowed are threads and processes", text));
-}
-
-result<zygote_mode> parse_zygote(std::string_view text) {
-  if (text == "late") return zygote_mode::late;
-  if (text == "early") return zygote_mode::early;
-  return error(errc::invalid_config, fmt::format("found \"{}\", allowed are late and early", text));
-}
-
-result<output_mode> parse_output(std::string_view text) {
-  if (text == "prefixed") return output_mode::prefixed;
-  if (text == "plain") return output_mode::plain;
-  return error(errc::invalid_config,
-               fmt::format("found \"{}\", allowed are prefixed and plain", text));
-}
-
-result<interrupt_mode> parse_interrupt(std::string_view text) {
-  if (text == "end") return interrupt_mode::end;
-  if (text == "leave") return interrupt_mode::leave;
-  return error(errc::invalid_config, fmt::format("found \"{}\", allowed are end and leave", text));
-}
-
-result<std::string> parse_control(std::string_view text) {
-  if (!text.empty()) return std::string(text);
-  return error(errc::invalid_config, "found \"\", allowed are memory and the path of a folder");
-}
-
-result<std::string> parse_spill(std::string_view text) {
-  if (!text.empty()) return std::string(text);
-  return error(errc::invalid_config, "found \"\", allowed are none and the path of a folder");
-}
-
-result<std::string> parse_quota(std::string_view text) {
-  if (!text.empty()) return std::string(text);
-  return error(errc::invalid_config, "found \"\", allowed is the path of a folder");
-}
-
-result<std::int64_t> parse_store(std::string_view text) {
-  result<std::int64_t> parsed = parse_bytes(text);
-  if (!parsed || (*parsed >= least_store && *parsed <= most_memory)) return parsed;
-  return error(errc::invalid_config,
-               fmt::format("found \"{}\", allowed are 1 MiB to 2^53 - 1 bytes", text));
-}
-
-constexpr text_key texts[] = {
-    {"memory", "MANTA_MEMORY",
-     [](config& into, std::string_view text) { return keep(into.memory_bytes, parse_bytes(text)); },
-     [](config& into, config& from) {
-       if (into.memory_bytes == -1) into.memory_bytes = from.memory_bytes;
-     }},
-    {"resources", "MANTA_RESOURCES",
-     [](config& into, std::string_view text) {
-       return keep(into.resources, parse_resources(text));
-     },
-     [](config& into, config& from) {
-       if (!into.resources) into.resources = std::move(from.resources);
-     }},
-    {"check", "MANTA_CHECK",
-     [](config& into, std::string_view text) { return keep(into.check, parse_check(text)); },
-     [](config& into, config& from) {
-       if (!into.check) into.check = from.check;
-     }},
-    {"labels", "MANTA_LABELS",
-     [](config& into, std::string_view text) { return keep(into.labels, parse_labels(text)); },
-     [](config& into, config& from) {
-       if (!into.labels) into.labels = std::move(from.labels);
-     }},
-    {"control", "MANTA_CONTROL",
-     [](config& into, std::string_view text) { return keep(into.control, parse_control(text)); },
-     [](config& into, config& from) {
-       if (!into.control) into.control = std::move(from.control);
-     }},
-    {"events", "MANTA_EVENTS",
-     [](config& into, std::string_view text) { return keep(into.events, parse_events(text)); },
-     [](config& into, config& from) {
-       if (!into.events) into.events = from.events;
-     }},
-    {"isolation", "MANTA_ISOLATION",
-     [](config& into, std::string_view text) {
-       return keep(into.isolation, parse_isolation(text));
-     },
-     [](config& into, config& from) {
-       if (!into.isolation) into.isolation = from.isolation;
-     }},
-    {"zygote", "MANTA_ZYGOTE",
-     [](config& into, std::string_view text) { return keep(into.zygote, parse_zygote(text)); },
-     [](config& into, config& from) {
-       if (!into.zygote) into.zygote = from.zygote;
-     }},
-    {"worker-output", "MANTA_WORKER_OUTPUT",
-     [](config& into, std::string_view text) {
-       return keep(into.worker_output, parse_output(text));
-     },
-     [](config& into, config& from) {
-       if (!into.worker_output) into.worker_output = from.worker_output;
-     }},
-    {"store-bytes", "MANTA_STORE_BYTES",
-     [](config& into, std::string_view text) { return keep(into.store_bytes, parse_store(text)); },
-     [](config& into, config& from) {
-       if (into.store_bytes == -1) into.store_bytes = from.store_bytes;
-     }},
-    {"spill-folder", "MANTA_SPILL_FOLDER",
-     [](config& into, std::string_view text) { return keep(into.spill_folder, parse_spill(text)); },
-     [](config& into, config& from) {
-       if (!into.spill_folder) into.spill_folder = std::move(from.spill_folder);
-     }},
-    {"spill-bytes", "MANTA_SPILL_BYTES",
-     [](config& into, std::string_view text) { return keep(into.spill_bytes, parse_bytes(text)); },
-     [](config& into, config& from) {
-       if (into.spill_bytes == -1) into.spill_bytes = from.spill_bytes;
-     }},
-    {"quota-bytes", "MANTA_QUOTA_BYTES",
-     [](config& into, std::string_view text) { return keep(into.quota_bytes, parse_bytes(text)); },
-     [](config& into, config& from) {
-       if (into.quota_bytes == -1) into.quota_bytes = from.quota_bytes;
-     }},
-    {"quota-folder", "MANTA_QUOTA_FOLDER",
-     [](config& into, std::string_view text) { return keep(into.quota_folder, parse_quota(text)); },
-     [](config& into, config& from) {
-       if (!into.quota_folder) into.quota_folder = std::move(from.quota_folder);
-     }},
-    {"worker-recycle", "MANTA_WORKER_RECYCLE",
-     [](config& into, std::string_view text) {
-       return keep(into.worker_recycle_bytes, parse_bytes(text));
-     },
-     [](config& into, config& from) {
-       if (into.worker_recycle_bytes == -1) into.worker_recycle_bytes = from.worker_recycle_bytes;
-     }},
-    {"worker-memory", "MANTA_WORKER_MEMORY",
-     [](config& into, std::string_view text) {
-       return keep(into.worker_memory_bytes, parse_bytes(text));
-     },
-     [](config& into, config& from) {
-       if (into.worker_memory_bytes == -1) into.worker_memory_bytes = from.worker_memory_bytes;
-     }},
-    {"interrupt", "MANTA_INTERRUPT",
-     [](config& into, std::string_view text) {
-       return keep(into.interrupt, parse_interrupt(text));
-     },
-     [](config& into, config& from) {
-       if (!into.interrupt) into.interrupt = from.interrupt;
-     }},
-};
 
 template <class Keys>
 auto find_key(const Keys& keys, std::string_view name) -> decltype(&keys[0]) {
@@ -238,8 +32,8 @@ std::string known_names() {
     if (!list.empty()) list += ", ";
     list += name;
   };
-  for (const number_key& key : numbers) add(key.name);
-  for (const text_key& key : texts) add(key.name);
+  for (const number_key& key : number_keys()) add(key.name);
+  for (const text_key& key : text_keys()) add(key.name);
   return list;
 }
 
@@ -262,8 +56,8 @@ std::optional<error> read(config& into, const number_key& key, const setting& fo
 }
 
 std::optional<error> read(config& into, const setting& found) {
-  if (const number_key* key = find_key(numbers, found.key)) return read(into, *key, found);
-  if (const text_key* key = find_key(texts, found.key)) {
+  if (const number_key* key = find_key(number_keys(), found.key)) return read(into, *key, found);
+  if (const text_key* key = find_key(text_keys(), found.key)) {
     if (const auto wrong = key->read(into, found.value)) {
       return bad(fmt::format("{}: {}", found.origin, *wrong));
     }
@@ -278,16 +72,23 @@ std::optional<error> fill(config& into, const std::vector<setting>& settings) {
   for (const setting& s : settings) {
     if (auto wrong = read(found, s)) return wrong;
   }
-  for (const number_key& key : numbers) {
+  for (const number_key& key : number_keys()) {
     if (into.*(key.field) == -1) into.*(key.field) = found.*(key.field);
   }
-  for (const text_key& key : texts) key.inherit(into, found);
+  for (const text_key& key : text_keys()) key.inherit(into, found);
   return std::nullopt;
+}
+
+// The field of a config has the key's name, with _ for -.
+std::string field_name(const text_key& key) {
+  std::string name = key.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 // The fields that were set in the program.
 std::optional<error> fault(const config& given) {
-  for (const number_key& key : numbers) {
+  for (const number_key& key : number_keys()) {
     const int value = given.*(key.field);
     if (value != -1 && (value < key.low || value > key.high)) {
       return refuse(key, fmt::format("config {}", key.name), std::to_string(value));
@@ -307,18 +108,15 @@ std::optional<error> fault(const config& given) {
     return bad(fmt::format("config store_bytes: found {}, allowed are 1 MiB to 2^53 - 1 bytes",
                            given.store_bytes));
   }
+  for (const text_key& key : text_keys()) {
+    if (key.fault == nullptr) continue;
+    if (const auto wrong = key.fault(given)) {
+      return bad(fmt::format("config {}: {}", field_name(key), *wrong));
+    }
+  }
   try {
     if (given.resources) check_resources("config resources", *given.resources);
     if (given.labels) check_labels("config labels", *given.labels);
-    if (given.control && given.control->empty()) {
-      return bad("config control: found \"\", allowed are memory and the path of a folder");
-    }
-    if (given.spill_folder && given.spill_folder->empty()) {
-      return bad("config spill_folder: found \"\", allowed are none and the path of a folder");
-    }
-    if (given.quota_folder && given.quota_folder->empty()) {
-      return bad("config quota_folder: found \"\", allowed is the path of a folder");
-    }
   } catch (const exception& wrong) {
     return bad(wrong.as_error().message());
   }
@@ -351,8 +149,8 @@ std::vector<setting> settings_from_environment() {
       if (value != nullptr) found.push_back({key.name, value, key.variable});
     }
   };
-  look(numbers);
-  look(texts);
+  look(number_keys());
+  look(text_keys());
   return found;
 }
 
@@ -361,7 +159,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (auto wrong = fault(base)) return *std::move(wrong);
   if (auto wrong = fill(base, arguments)) return *std::move(wrong);
   if (auto wrong = fill(base, environment)) return *std::move(wrong);
-  for (const number_key& key : numbers) {
+  for (const number_key& key : number_keys()) {
     if (base.*(key.field) != -1) continue;
     base.*(key.field) = key.fallback == nullptr ? key.otherwise : machine.*(key.fallback);
   }
@@ -382,6 +180,8 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (base.worker_memory_bytes == -1) base.worker_memory_bytes = 0;
   if (!base.interrupt) base.interrupt = interrupt_mode::end;
   if (!base.worker_output) base.worker_output = output_mode::prefixed;
+  if (!base.insecure_plaintext) base.insecure_plaintext = false;
+  if (!base.spmd) base.spmd = false;
   return base;
 }
 

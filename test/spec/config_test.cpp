@@ -164,9 +164,11 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   CHECK(
       done.error().message() ==
       "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-      "store-wait-ms, worker-tasks, memory, resources, check, labels, control, events, isolation, "
+      "store-wait-ms, worker-tasks, nodes, rank, world-size, join-ms, dead-after-ms, drain-ms, "
+      "memory, resources, check, labels, control, events, isolation, "
       "zygote, worker-output, store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, "
-      "worker-recycle, worker-memory, interrupt");
+      "worker-recycle, worker-memory, interrupt, role, address, listen, token-file, "
+      "insecure-plaintext, spmd, rendezvous, job, member-name");
 }
 
 // A setting with two words: one by default, the other when `argument` asks for it, and what the

@@ -46,6 +46,14 @@ enum class interrupt_mode : std::uint8_t {
   leave,  ///< what it did before
 };
 
+/// What a process is in the cluster of its job.
+enum class role_mode : std::uint8_t {
+  driver,    ///< runs main, and tasks
+  node,      ///< runs tasks until the job ends; main does not go on there
+  head,      ///< keeps the cluster together and its records, runs nothing, outlives drivers
+  observer,  ///< looks
+};
+
 /// Settings of a manta::runtime. A field left at -1 or empty is taken from the next weaker source.
 struct config {
   /// workers: threads kept busy. 1 to 1024. Default: the cores that affinity and cgroup quota
@@ -124,6 +132,54 @@ struct config {
   std::int64_t worker_memory_bytes = -1;
   /// interrupt: end or leave, see interrupt_mode. Default: end.
   std::optional<interrupt_mode> interrupt = std::nullopt;
+  /// nodes: processes of this job on this machine, this one among them, which starts the others.
+  /// 1 to 1024. Where a launcher has started the job it may be left out, and must be the launcher's
+  /// number otherwise. Default: the launcher's, else 1.
+  int nodes = -1;
+  /// rank: which of a job's processes this is, from 0; with world-size. 0 to 65535. Default: what
+  /// the launcher says (Slurm, Open MPI, MPICH, torchrun, RANK).
+  int rank = -1;
+  /// world-size: how many processes the job has. 1 to 65536; 1: this process is alone, whatever a
+  /// launcher says. Without rank, that comes from the launcher, or from JOB_COMPLETION_INDEX.
+  /// Default: the launcher's number.
+  int world_size = -1;
+  /// role: driver, node, head or observer, see role_mode. Default: driver for rank 0 and for a
+  /// process that is alone, node for other ranks and for one that was given an address only.
+  std::optional<role_mode> role = std::nullopt;
+  /// address: host:port, [address]:port or unix:/path: where the head of the cluster is; for rank 0
+  /// and for a head, where it is to be. Default: none; ranks find rank 0 by `rendezvous`.
+  std::optional<std::string> address = std::nullopt;
+  /// listen: none, or host:port, [address]:port or :port, where the head of this job waits for other
+  /// machines. Port 0: any that is free; no host: all of this machine's. Default: none when all
+  /// ranks are on this machine, else `address`, else :0.
+  std::optional<std::string> listen = std::nullopt;
+  /// token-file: a file with the secret that all processes of a cluster share, which only the user
+  /// may read. Default: one in the user's configuration, made when it is first needed.
+  std::optional<std::string> token_file = std::nullopt;
+  /// insecure-plaintext: yes or no: whether what goes to other machines may go unencrypted; anybody
+  /// in the network can read and change it then. Default: no.
+  std::optional<bool> insecure_plaintext = std::nullopt;
+  /// spmd: yes or no: whether the runtime's constructor returns in every rank, not in rank 0 only.
+  /// Default: no.
+  std::optional<bool> spmd = std::nullopt;
+  /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
+  /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.
+  std::optional<std::string> rendezvous = std::nullopt;
+  /// job: a name that the ranks of one job share and those of others don't. 1 to 64 letters, digits,
+  /// '.', '_' and '-'. Default: made from what the launcher says.
+  std::optional<std::string> job = std::nullopt;
+  /// member-name: this process's name in the cluster, which no other has. 1 to 64 bytes. Default:
+  /// rank-N.
+  std::optional<std::string> member_name = std::nullopt;
+  /// join-ms: how long a process tries to become a member, and rank 0 waits for the others,
+  /// milliseconds. 100 to 3600000, default 15000.
+  int join_ms = -1;
+  /// dead-after-ms: silence after which a member counts as dead, milliseconds. 500 to 3600000,
+  /// default 3000. Less finds out sooner, and takes a machine that was merely slow for dead.
+  int dead_after_ms = -1;
+  /// drain-ms: how long a node that is asked to leave (SIGTERM) ends what it has, milliseconds. 0 to
+  /// 3600000, default 30000.
+  int drain_ms = -1;
 };
 
 namespace spec {
