@@ -72,12 +72,16 @@ set(manta_sources
   src/node/array_names.cpp
   src/node/asked.cpp
   src/node/check_copy.cpp
+  src/node/child_nodes.cpp
+  src/node/cluster.cpp
   src/node/cluster_head.cpp
   src/node/cluster_mail.cpp
   src/node/cluster_member.cpp
+  src/node/cluster_process.cpp
   src/node/crash_note.cpp
   src/node/desk.cpp
   src/node/early_main.cpp
+  src/node/end_signals.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp
@@ -99,12 +103,14 @@ set(manta_sources
   src/node/own_program.cpp
   src/node/passed_job.cpp
   src/node/recorder.cpp
+  src/node/rendezvous.cpp
   src/node/rest.cpp
   src/node/resting_array.cpp
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/shared_names.cpp
   src/node/trip.cpp
+  src/node/user_folder.cpp
   src/node/workbench.cpp
   src/node/worker_arrays.cpp
   src/node/worker_facts.cpp

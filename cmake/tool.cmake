@@ -4,6 +4,9 @@ set(manta_tool_sources
   src/tool/control.cpp
   src/tool/escape.cpp
   src/tool/main.cpp
+  src/tool/nodes.cpp
+  src/tool/ranks.cpp
+  src/tool/run.cpp
 )
 
 add_executable(manta_tool ${manta_tool_sources})
@@ -18,10 +21,11 @@ manta_unity(manta_tool)
 get_target_property(manta_type manta TYPE)
 if(manta_type STREQUAL "SHARED_LIBRARY")
   set(manta_tool_rooms ${manta_sources})
-  # Folders, not what the rows in them mean.
-  list(FILTER manta_tool_rooms INCLUDE REGEX "^src/control/(checks|history|rocks_[a-z]+)[.]cpp$")
+  # Folders, not what the rows in them mean; and tokens.
+  list(FILTER manta_tool_rooms INCLUDE
+    REGEX "^src/(control/(checks|history|rocks_[a-z]+)|wire/(secret|token))[.]cpp$")
   target_sources(manta_tool PRIVATE ${manta_tool_rooms})
-  target_link_libraries(manta_tool PRIVATE manta::rocksdb)
+  target_link_libraries(manta_tool PRIVATE manta::rocksdb manta::openssl)
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY "${CMAKE_INSTALL_FULL_BINDIR}"
     OUTPUT_VARIABLE manta_tool_libdir)
   set_target_properties(manta_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${manta_tool_libdir}")

@@ -143,10 +143,15 @@ void roll::admit(const heartbeat& came, base::time_point now) {
 
 void roll::on_look(const heartbeat& came) {
   if (!is_open_) return;
+  if (came.wish == node_wish::leave || !dissolved_.empty()) {
+    return say_ended(came.process, came.epoch, "it looks no longer");
+  }
   const bool follows = came.head_epoch == head_epoch_ && came.revision >= forgotten_;
   const std::uint64_t since = follows ? std::min(came.revision, revision_) : 0;
+  // An epoch that no member has, so that it is a seat like any other to the process itself.
   actions_.emplace_back(bulletin{.process = came.process,
                                  .head_epoch = head_epoch_,
+                                 .epoch = head_epoch_,
                                  .since = since,
                                  .revision = revision_,
                                  .changed = changes_since(since)});

@@ -18,6 +18,7 @@
 #include <manta/spec/error.hpp>
 
 #include "node/resting_array.hpp"
+#include "node/user_folder.hpp"
 #include "node/worker_arrays.hpp"
 #include "store/copy.hpp"
 
@@ -81,18 +82,6 @@ bool array_block::try_hold() noexcept {
 array_block::~array_block() = default;
 array_making::~array_making() = default;
 
-namespace {
-
-// Where all programs of this user on this machine look.
-std::string usual_quota_folder() {
-  if (const char* const own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/') {
-    return std::string(own) + "/manta";
-  }
-  return "/tmp/manta-" + std::to_string(geteuid());
-}
-
-}  // namespace
-
 array_home& array_home::global() {
   static auto* const made = new array_home;
   return *made;
@@ -109,7 +98,7 @@ void array_home::open(const config& settings) {
   has_own_quota_folder_ = settings.quota_folder.has_value();
   settings_.quota_folder.clear();
   if (settings_.quota_bytes != 0) {
-    settings_.quota_folder = has_own_quota_folder_ ? *settings.quota_folder : usual_quota_folder();
+    settings_.quota_folder = has_own_quota_folder_ ? *settings.quota_folder : user_folder();
   }
   is_open_ = true;
 }

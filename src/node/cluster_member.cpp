@@ -48,6 +48,7 @@ void cluster_member::hear(base::time_point now) {
       return;
     }
     before_.clear();
+    visitor_.on_heard();
     seat_.on_bulletin(to_bulletin(came->head, *said), now);
   }
 }

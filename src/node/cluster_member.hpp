@@ -33,6 +33,8 @@ class cluster_member {
     virtual void on_changed(const spec::node_member& one) = 0;
     /// Only its load is another: often, and of no consequence to who does not choose by it.
     virtual void on_load(const spec::node_member& /*one*/) {}
+    /// The head has said something.
+    virtual void on_heard() {}
     /// A connection to the head has ended, or there was none.
     virtual void on_lost(const error& /*why*/) {}
     /// The last one. `why`: nothing, when it left as it wished, or the work is done.

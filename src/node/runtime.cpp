@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/node/runtime.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <string>
+
+#include <unistd.h>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/machine.hpp>
@@ -14,20 +19,23 @@
 
 #include "node/array_home.hpp"
 #include "node/check_copy.hpp"
+#include "node/cluster.hpp"
 #include "node/desk.hpp"
 #include "node/interrupt.hpp"
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
+#include "node/own_program.hpp"
 #include "node/worker_pool.hpp"
 #include "node/zygote.hpp"
+#include "spec/launch.hpp"
 
 namespace manta::inline v0 {
 
 namespace {
 
-result<config> settle(const config& given, const std::vector<spec::setting>& arguments) {
-  return spec::complete(given, arguments, spec::settings_from_environment(),
-                        {base::usable_cores(), base::usable_gpus(), base::usable_memory()});
+std::optional<std::string> variable(const char* name) {
+  const char* const found = std::getenv(name);
+  return found == nullptr ? std::nullopt : std::optional<std::string>(found);
 }
 
 // A wrong setting is the user's to mend: one line, no stack of exceptions.
@@ -47,34 +55,101 @@ void end_engine(bool asks_to_stop) noexcept {
   pool.close(asks_to_stop);
   const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();
+  node::cluster::global().close(asks_to_stop);
   node::array_home::global().close();
   node::journal::global().close(e.counts().run + isolated);
 }
 
+// Why this process is no member of its cluster.
+struct no_member {
+  error why;
+};
+
 }  // namespace
 
+// The settings of this process, and its part in the job.
+struct runtime::part {
+  config settings;
+  spec::launch_plan plan;
+
+  static result<part> find(const config& given, const std::vector<spec::setting>& arguments) {
+    const std::vector<spec::setting> environment = spec::settings_from_environment();
+    spec::grants machine(base::usable_cores(), base::usable_gpus(), base::usable_memory());
+    const result<config> settled = spec::complete(given, arguments, environment, machine);
+    if (!settled) return settled.error();
+    const result<spec::launch_plan> plan = spec::plan_launch(*settled, variable, getpid());
+    if (!plan) return plan.error();
+    if (!plan->is_one_machine || plan->size == 1) return part{*settled, *plan};
+    // Several nodes share what the machine has, where nobody says otherwise.
+    machine.cores = std::max(1, machine.cores / plan->size);
+    machine.memory_bytes /= plan->size;
+    const result<config> shared = spec::complete(given, arguments, environment, machine);
+    if (!shared) return shared.error();
+    return part{*shared, *plan};
+  }
+};
+
 runtime::runtime(int argc, char** argv) {
-  const result<config> settled = settle({}, spec::settings_from_arguments(argc, argv));
-  if (!settled) leave(settled.error());
+  const result<part> found = part::find({}, spec::settings_from_arguments(argc, argv));
+  if (!found) leave(found.error());
   try {
-    start(*settled);
+    start(*found);
   } catch (const storage_failed& wrong) {
     leave(wrong.as_error());  // of the setting `control`
   } catch (const unsupported& wrong) {
     leave(wrong.as_error());  // of the setting `isolation`
+  } catch (const no_member& wrong) {
+    leave(wrong.why);
   }
 }
 
 runtime::runtime() : runtime(0, nullptr) {}
 
 runtime::runtime(const config& settings) {
-  const result<config> settled = settle(settings, {});
-  if (!settled) settled.error().raise();
-  start(*settled);
+  const result<part> found = part::find(settings, {});
+  if (!found) found.error().raise();
+  try {
+    start(*found);
+  } catch (const no_member& wrong) {
+    wrong.why.raise();
+  }
 }
 
-void runtime::start(const config& settings) {
+void runtime::start(const part& with) {
   if (const result<void> may = node::interrupt::check(); !may) may.error().raise();
+  const spec::launch_plan& plan = with.plan;
+  const bool is_spmd = with.settings.spmd.value_or(false);
+  const bool serves = plan.role == role_mode::head || (plan.role == role_mode::node && !is_spmd);
+  const bool is_member = node::cluster::is_wanted(plan);
+  start_engine(with);
+  if (is_member) {
+    // What this process starts does not take the same part once more.
+    const std::string mark = spec::launch_mark(plan, getpid());
+    if (!mark.empty()) setenv(spec::launch_mark_variable, mark.c_str(), 1);
+    const result<void> is =
+        node::cluster::global().open(with.settings, plan, node::journal::global().store());
+    if (!is) {
+      end_engine(false);
+      throw no_member{is.error()};
+    }
+  }
+  if (serves) {
+    const int code = node::cluster::global().serve();
+    end_engine(true);
+    std::exit(code);
+  }
+  try {
+    node::interrupt::global().open(with.settings, [] { end_engine(true); });
+  } catch (...) {
+    end_engine(false);
+    throw;
+  }
+}
+
+void runtime::start_engine(const part& of) {
+  config settings = of.settings;
+  // Facts are the head's; a folder is one process's.
+  if (!of.plan.hosts_head()) settings.control = "memory";
   exec::executor_settings with;
   with.workers = settings.workers;
   with.spin_us = settings.spin_us;
@@ -112,12 +187,6 @@ void runtime::start(const config& settings) {
     raise(errc::invalid_argument,
           "a manta::runtime runs in this process already; use that one, or end it first");
   }
-  try {
-    node::interrupt::global().open(settings, [] { end_engine(true); });
-  } catch (...) {
-    end_engine(false);
-    throw;
-  }
 }
 
 runtime::~runtime() {
@@ -142,6 +211,31 @@ store_report runtime::store() const {
   }
   return out;
 }
+
+std::vector<node_info> runtime::nodes() const {
+  const auto standing_of = [](spec::node_state is) {
+    if (is == spec::node_state::suspected) return node_standing::suspected;
+    if (is == spec::node_state::draining) return node_standing::draining;
+    return node_standing::alive;
+  };
+  std::vector<node_info> out;
+  for (const spec::node_member& one : node::cluster::global().members()) {
+    out.push_back({.name = one.who.name,
+                   .host = one.who.host,
+                   .pid = static_cast<int>(one.who.pid),
+                   .role = static_cast<role_mode>(one.who.as),
+                   .standing = standing_of(one.is),
+                   .epoch = one.epoch,
+                   .queued = one.load.queued});
+  }
+  if (out.empty() && node::cluster::global().plan().role != role_mode::observer) {
+    out.push_back({.name = "rank-0", .host = node::own_host_name(), .pid = getpid()});
+  }
+  return out;
+}
+
+int runtime::rank() const noexcept { return node::cluster::global().plan().rank; }
+int runtime::size() const noexcept { return node::cluster::global().plan().size; }
 
 runtime_stats runtime::stats() const {
   exec::executor& e = exec::executor::global();

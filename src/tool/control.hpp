@@ -18,6 +18,10 @@ inline constexpr int exit_usage = 2;    ///< the command line is wrong
 
 /// `manta control`: what is done to a control store's folder.
 void add_control(CLI::App& to, int& exit_code);
+/// `manta nodes` and `manta status`: who is a member of a cluster.
+void add_nodes(CLI::App& to, int& exit_code);
+/// `manta run`: starts the ranks of a job, here and on other machines.
+void add_run(CLI::App& to, int& exit_code);
 
 /// Bytes as text that a terminal can show: \n, \t, \\ and \xHH for what is not printable ASCII.
 std::string escaped(const std::string& bytes);

@@ -15,11 +15,14 @@ namespace {
 
 int run(int argc, char** argv) {
   int exit_code = manta::tool::exit_good;
-  CLI::App app("Looks after what manta's clusters keep on disks", "manta");
+  CLI::App app("Starts jobs of manta, looks at their clusters and after what those keep on disks",
+               "manta");
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("manta {}.{}.{}", MANTA_VERSION_MAJOR,
                                                 MANTA_VERSION_MINOR, MANTA_VERSION_PATCH));
   manta::tool::add_control(app, exit_code);
+  manta::tool::add_nodes(app, exit_code);
+  manta::tool::add_run(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

@@ -8,13 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/support.hpp"
 
-// The test program (program.cpp) as a process of its own.
+// Programs as processes of their own.
 
 namespace test {
 
@@ -27,15 +28,14 @@ struct outcome {
 
 using variables = std::vector<std::string>;
 
-/// The test program as a child of this process, with its output in pipes.
+/// A program as a child of this process, in a group of its own, with its output in pipes.
 class child {
  public:
-  child(const std::vector<std::string>& arguments, const variables& environment) {
+  /// A variable without `=` is taken away.
+  child(std::vector<std::string> words, const variables& environment) {
     int out[2];
     int err[2];
-    if (pipe(out) != 0 || pipe(err) != 0) std::abort();
-    std::vector<std::string> words{MANTA_E2E_PROGRAM};
-    words.insert(words.end(), arguments.begin(), arguments.end());
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) std::abort();
     std::vector<char*> argv;
     for (std::string& w : words) argv.push_back(w.data());
     argv.push_back(nullptr);
@@ -44,9 +44,8 @@ class child {
       setpgid(0, 0);
       dup2(out[1], 1);
       dup2(err[1], 2);
-      for (const int fd : {out[0], out[1], err[0], err[1]}) close(fd);
       for (const std::string& v : environment) putenv(const_cast<char*>(v.c_str()));
-      execv(argv[0], argv.data());
+      execvp(argv[0], argv.data());
       _exit(127);
     }
     close(out[1]);
@@ -65,10 +64,17 @@ class child {
     close(err_);
   }
   pid_t pid() const { return pid_; }
+  /// What was read.
+  const outcome& so_far() const { return result_; }
 
-  /// Reads stdout until it contains `text`; false at the deadline or the end.
-  bool says(const std::string& text) {
-    return read_until([&] { return result_.out.find(text) != std::string::npos; });
+  /// Reads stdout until it contains `text` so many times; false at the deadline or the end.
+  bool says(const std::string& text, std::size_t times = 1) {
+    return read_until([&] {
+      std::size_t found = 0;
+      std::size_t at = 0;
+      for (; found < times && (at = result_.out.find(text, at)) != std::string::npos; ++at) ++found;
+      return found == times;
+    });
   }
   /// The same of stderr.
   bool complains(const std::string& text) {
@@ -118,8 +124,17 @@ class child {
   outcome result_;
 };
 
-inline outcome run(const std::vector<std::string>& arguments, const variables& environment = {}) {
-  return child(arguments, environment).finish();
+#ifdef MANTA_E2E_PROGRAM
+/// The test program (program.cpp) with these arguments.
+inline std::vector<std::string> program(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{MANTA_E2E_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
 }
+
+inline outcome run(const std::vector<std::string>& arguments, const variables& environment = {}) {
+  return child(program(arguments), environment).finish();
+}
+#endif
 
 }  // namespace test

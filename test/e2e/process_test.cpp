@@ -29,6 +29,7 @@ namespace {
 
 using test::child;
 using test::outcome;
+using test::program;
 using test::run;
 using test::variables;
 
@@ -104,7 +105,7 @@ TEST_CASE("a program killed with -9 leaves no process and nothing in shared memo
   const auto shared_before = entries("/dev/shm");
   pid_t group = 0;
   {
-    child c({"until_killed"}, {});
+    child c(program({"until_killed"}), {});
     REQUIRE(c.says("ready"));
     group = c.pid();
     CHECK(has_group(group));
@@ -200,7 +201,7 @@ constexpr bool keeps_signals_back = MANTA_HAS_TSAN != 0;
 
 /// The program after one SIGINT that came when it was ready.
 outcome interrupted(const std::vector<std::string>& arguments, const variables& environment = {}) {
-  child c(arguments, environment);
+  child c(program(arguments), environment);
   if (!c.says("ready")) return {};
   kill(c.pid(), SIGINT);
   return c.finish();
@@ -258,7 +259,7 @@ TEST_CASE("SIGINT ends a program of which a thread reads stdin", "[process]") {
 
 TEST_CASE("a second SIGINT ends a program at once", "[process]") {
   if (keeps_signals_back) return;
-  child c({"stubborn"}, {});
+  child c(program({"stubborn"}), {});
   REQUIRE(c.says("ready"));
   kill(c.pid(), SIGINT);
   REQUIRE(c.complains("a second SIGINT"));
@@ -299,7 +300,8 @@ TEST_CASE("what a killed process had made durable is found by the next one", "[p
   int said = 0;
   constexpr std::size_t kills = 3;
   for (std::size_t round = 0; round < kills; ++round) {
-    child c({"count", "--manta-control=" + where.store(), "--manta-workers=1"}, beside_rocksdb);
+    child c(program({"count", "--manta-control=" + where.store(), "--manta-workers=1"}),
+            beside_rocksdb);
     REQUIRE(c.says(std::to_string(said + 5) + ".\n"));
     kill(c.pid(), SIGKILL);
     const outcome got = c.finish();
@@ -329,7 +331,7 @@ TEST_CASE("what a killed process had made durable is found by the next one", "[p
 TEST_CASE("a control folder that another process has is refused in one line", "[process]") {
   const manta_test::folder where;
   const std::string setting = "--manta-control=" + where.store();
-  child first({"count", setting, "--manta-workers=1"}, beside_rocksdb);
+  child first(program({"count", setting, "--manta-workers=1"}), beside_rocksdb);
   REQUIRE(first.says("2.\n"));
   const outcome second = run({"hello", setting}, beside_rocksdb);
   CHECK(second.status == 2);

@@ -31,9 +31,9 @@ std::vector<std::string> holder(const manta_test::folder& in, const std::string&
 TEST_CASE("two programs have one quota, and what a killed one had is the other's", "[e2e]") {
   const std::string by = GENERATE("itself", "workers");
   const manta_test::folder where;
-  child first(holder(where, by), {});
+  child first(test::program(holder(where, by)), {});
   REQUIRE(first.says("full at 16."));
-  child second(holder(where, by), {});
+  child second(test::program(holder(where, by)), {});
   CHECK(second.says("full at 0."));
   kill(first.pid(), SIGKILL);
   CHECK(second.says("full at 16."));
@@ -50,7 +50,7 @@ TEST_CASE("nothing lies in the spill folder, while a program runs, when it ends,
                                  "--manta-store-bytes=8MiB",
                                  "--manta-spill-folder=" + where.path().string()};
   {
-    child killed(words, {});
+    child killed(test::program(words), {});
     REQUIRE(killed.says("spilled 1."));
     REQUIRE(killed.says("right."));
     CHECK(std::filesystem::is_empty(where.path()));

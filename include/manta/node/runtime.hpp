@@ -6,6 +6,7 @@
 
 #include <manta/base/export.hpp>
 #include <manta/spec/config.hpp>
+#include <manta/spec/node_info.hpp>
 #include <manta/spec/resources.hpp>
 
 // The hall: what starts the engine in this process, and ends it.
@@ -54,14 +55,21 @@ struct store_report {
 /// destroy it on the same thread, and not inside a task.
 class MANTA_API runtime {
  public:
+  /// In a process of several it returns when all nodes of the job are there (config: nodes, rank,
+  /// address). In one that is no driver it does not return: that serves the job until its end, and
+  /// leaves the process then, with exit code 0 when all went well; config::spmd changes that.
+  ///
   /// Settings from `--manta-KEY=VALUE` arguments, then MANTA_* variables, then defaults
   /// (config.hpp). A bad one ends the program with exit code 2 and one line on stderr that says key
-  /// and allowed range; so does a `control` folder that can't be used.
+  /// and allowed range; so do a `control` folder that can't be used, and a cluster that this process
+  /// can't be a member of.
   runtime(int argc, char** argv);
   /// Settings from the environment and defaults; a bad one ends the program as above.
   runtime();
   /// Fields that are set win over the environment. Throws invalid_config for bad ones,
-  /// storage_failed for a `control` folder that can't be used.
+  /// storage_failed for a `control` folder that can't be used; and, where it is to be a member of a
+  /// cluster, timed_out, node_lost, unsupported, storage_failed or invalid_argument, which say why it
+  /// is none.
   explicit runtime(const config& settings);
   ~runtime();
   runtime(const runtime&) = delete;
@@ -79,9 +87,17 @@ class MANTA_API runtime {
   std::vector<demand_report> unmet_demand() const;
   /// What arrays take now. Any thread.
   store_report store() const;
+  /// The nodes of this job that live, by their names; this process alone where there are no others.
+  /// Any thread.
+  std::vector<node_info> nodes() const;
+  /// Which of the job's processes this is, from 0, and how many were started. Any thread.
+  int rank() const noexcept;
+  int size() const noexcept;
 
  private:
-  void start(const config& settings);
+  struct part;
+  void start(const part& with);
+  void start_engine(const part& with);
 };
 
 }  // namespace manta::inline v0

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/cluster.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <manta/exec/executor.hpp>
+
+#include "node/end_signals.hpp"
+#include "node/own_program.hpp"
+#include "node/user_folder.hpp"
+#include "wire/token.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+using way = spec::launch_plan::way;
+
+constexpr auto look_again = 20ms;
+// Until who waits is told why.
+constexpr auto time_to_wonder = 900ms;
+constexpr auto time_to_end = 2s;
+// How long nodes go on whose head was in the driver, and is gone: nobody needs them.
+constexpr auto wait_for_driver = 5s;
+// Those of a head of its own, which may be started again.
+constexpr auto wait_for_head = 60s;
+
+base::id draw_id() {
+  base::id out;
+  wire::fill_random(std::as_writable_bytes(std::span(&out, 1)));
+  return out;
+}
+
+spec::node_role role_of(role_mode as) noexcept {
+  switch (as) {
+    case role_mode::driver:
+      return spec::node_role::driver;
+    case role_mode::node:
+      return spec::node_role::node;
+    case role_mode::head:
+      return spec::node_role::head;
+    case role_mode::observer:
+      break;
+  }
+  return spec::node_role::observer;
+}
+
+life::membership_settings timing_of(const config& settings, const spec::launch_plan& plan) {
+  life::membership_settings out;
+  out.dead_after = std::chrono::milliseconds(settings.dead_after_ms);
+  out.suspect_after = std::min<duration>(out.suspect_after, out.dead_after / 2);
+  out.heartbeat = std::min<duration>(out.heartbeat, out.dead_after / 6);
+  out.join_limit = std::chrono::milliseconds(settings.join_ms);
+  const bool has_driver = plan.by == way::ranked || plan.by == way::spawns;
+  out.head_wait = has_driver ? std::max<duration>(wait_for_driver, 2 * out.dead_after)
+                             : std::max<duration>(wait_for_head, 2 * out.dead_after);
+  return out;
+}
+
+// What was submitted and has not run waits, or runs.
+spec::node_load load_of_process() {
+  const exec::executor_counts counts = exec::executor::global().counts();
+  spec::node_load out;
+  out.queued =
+      static_cast<std::uint32_t>(counts.submitted - std::min(counts.submitted, counts.run));
+  double busy = 0;
+  for (const auto& one : counts.workers) busy += one.busy_seconds;
+  if (counts.run > 0) {
+    const std::chrono::duration<double> each(busy / static_cast<double>(counts.run));
+    out.task_time = std::chrono::duration_cast<duration>(each);
+  }
+  return out;
+}
+
+std::string head_socket(const std::string& folder) { return folder + "/head"; }
+
+bool is_over_tcp(const std::optional<std::string>& address) {
+  return address.has_value() && !address->starts_with("unix:");
+}
+
+void warn(const std::string& text) { std::fprintf(stderr, "manta: %s\n", text.c_str()); }
+
+}  // namespace
+
+cluster& cluster::global() {
+  static auto* const made = new cluster;  // never destroyed: late threads find it
+  return *made;
+}
+
+bool cluster::is_wanted(const spec::launch_plan& plan) noexcept {
+  return plan.by != way::alone || plan.role == role_mode::head || plan.listen.has_value() ||
+         plan.address.has_value() || !plan.job.empty();
+}
+
+result<void> cluster::open(const config& settings, const spec::launch_plan& plan,
+                           std::shared_ptr<control::store> rows) {
+  {
+    const std::lock_guard lock(mutex_);
+    plan_ = plan;
+  }
+  join_limit_ = std::chrono::milliseconds(settings.join_ms);
+  drain_limit_ = std::chrono::milliseconds(settings.drain_ms);
+  is_spmd_ = settings.spmd.value_or(false);
+  result<void> is = start(settings, std::move(rows));
+  if (is) return is;
+  close(true);
+  return is;
+}
+
+result<void> cluster::start(const config& settings, std::shared_ptr<control::store> rows) {
+  const bool is_host = plan_.hosts_head();
+  if (is_host && plan_.job.empty()) {
+    plan_.job = fmt::format("{}-{:016x}", getpid(), draw_id().low);
+  }
+  cluster_process::settings with;
+  with.how = timing_of(settings, plan_);
+  with.process = draw_id();
+  if (plan_.role != role_mode::head) {
+    with.who = spec::node_introduction{.name = name_of_member(),
+                                       .host = own_host_name(),
+                                       .pid = static_cast<std::uint32_t>(getpid()),
+                                       .as = role_of(plan_.role)};
+  }
+  with.looks = plan_.role == role_mode::observer;
+  with.load = load_of_process;
+  if (const result<void> is = trust_others(with, settings); !is) return is;
+  const result<void> has_place = is_host ? place_head(with, settings) : find_head(with, settings);
+  if (!has_place) return has_place;
+  if (is_host) {
+    with.cluster = draw_id();
+    with.rows = std::move(rows);
+  }
+  result<std::unique_ptr<cluster_process>> made = cluster_process::start(std::move(with));
+  if (!made) return made.error();
+  {
+    const std::lock_guard lock(mutex_);
+    process_ = *std::move(made);
+  }
+  if (is_host) {
+    if (const result<void> is = publish(); !is) return is;
+  }
+  if (plan_.by == way::spawns) {
+    const std::string at = "unix:" + head_socket(folder_);
+    if (const result<void> is = children_.start(plan_.size, plan_.job, at); !is) return is;
+  }
+  if (plan_.role == role_mode::head) return {};
+  if (const result<void> is = join(); !is) return is;
+  if (is_host) return gather();
+  return {};
+}
+
+std::string cluster::name_of_member() const {
+  if (!plan_.member_name.empty()) return plan_.member_name;
+  if (plan_.hosts_head() && plan_.role == role_mode::driver) return "rank-0";
+  const char* const as = plan_.role == role_mode::driver ? "driver" : "node";
+  const std::string name = fmt::format("{}-{}-{}", as, own_host_name(), getpid());
+  return name.substr(0, 64);
+}
+
+// ---- where it is
+
+result<void> cluster::place_head(cluster_process::settings& with, const config&) {
+  const bool has_path = plan_.address.has_value() && !is_over_tcp(plan_.address);
+  if (has_path) {
+    const result<wire::endpoint> place = wire::endpoint::parse(*plan_.address);
+    if (!place) return place.error();
+    with.places.push_back(*place);
+  } else if (plan_.role != role_mode::head || !plan_.listen.has_value()) {
+    result<std::string> made = make_job_folder(plan_.job);
+    if (!made) return made.error();
+    folder_ = *std::move(made);
+    with.places.push_back({.path = head_socket(folder_)});
+  }
+  if (!plan_.listen.has_value()) return {};
+  const result<wire::endpoint> place = wire::endpoint::parse(*plan_.listen);
+  if (!place) return place.error();
+  with.places.push_back(*place);
+  return {};
+}
+
+result<void> cluster::find_head(cluster_process::settings& with, const config& settings) {
+  std::optional<std::string> address = plan_.address;
+  if (!address.has_value() && plan_.is_one_machine) {
+    address = "unix:" + head_socket(job_folder(plan_.job));
+  }
+  if (!address.has_value()) return find_published(with);
+  const result<wire::endpoint> place = wire::endpoint::parse(*address);
+  if (!place) return place.error();
+  const auto limit = std::chrono::milliseconds(settings.join_ms);
+  result<std::vector<wire::socket_address>> at = wire::resolve(*place, limit);
+  if (!at) return at.error();
+  with.head = *std::move(at);
+  with.ends_with_head = place->is_unix() && (plan_.by == way::ranked || plan_.by == way::spawns);
+  return {};
+}
+
+// Where the rendezvous says that the head is; empty: nowhere yet.
+std::vector<wire::socket_address> cluster::published() const {
+  std::vector<wire::socket_address> out;
+  const auto places = meeting_->find();
+  for (const wire::endpoint& place : places.value_or(std::vector<wire::endpoint>())) {
+    const auto at = wire::resolve(place, 1s);
+    if (at) out.insert(out.end(), at->begin(), at->end());
+  }
+  return out;
+}
+
+// What was found may have been left by a head of the same job that has been killed.
+void cluster::look_for_head() {
+  if (plan_.hosts_head() || !meeting_.has_value()) return;
+  if (std::vector<wire::socket_address> now = published(); !now.empty()) {
+    process_->redirect(std::move(now));
+  }
+}
+
+result<void> cluster::find_published(cluster_process::settings& with) {
+  meeting_.emplace(plan_.rendezvous, plan_.job);
+  const base::time_point until = base::after(join_limit_);
+  for (;;) {
+    with.head = published();
+    if (!with.head.empty()) return {};
+    if (base::now() >= until) {
+      return error(errc::timed_out,
+                   fmt::format("nodes: {} of {} ({}) looked for its head in {} for {} ms, and "
+                               "found nothing there; is rank 0 running, and do all machines see "
+                               "this folder? name another one with MANTA_RENDEZVOUS, or give "
+                               "MANTA_ADDRESS",
+                               name_of_member(), plan_.size, plan_.source, meeting_->path(),
+                               join_limit_ / 1ms));
+    }
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
+// Over TCP nobody is heard without the token.
+result<void> cluster::trust_others(cluster_process::settings& with, const config& settings) {
+  const bool needs_tcp = plan_.listen.has_value() || is_over_tcp(plan_.address) ||
+                         (!plan_.hosts_head() && !plan_.address && !plan_.is_one_machine);
+  if (!needs_tcp) return {};
+  const bool is_plain = settings.insecure_plaintext.value_or(false);
+  const std::string path = settings.token_file.value_or(wire::usual_token_path());
+  // Who comes to a head that others have started has to have its token.
+  const result<wire::secret> token =
+      plan_.by == way::joins ? wire::read_token(path) : wire::make_token(path);
+  if (!token) return token.error();
+  result<std::shared_ptr<const wire::trust>> made = wire::trust::from(*token, is_plain);
+  if (!made) return made.error();
+  with.sockets.trusts = *std::move(made);
+  if (is_plain) {
+    warn(
+        "insecure-plaintext: what goes to other machines is not encrypted; anybody in the "
+        "network can read and change it");
+  }
+  return {};
+}
+
+result<void> cluster::publish() {
+  // For who has started this process and is to tell others (manta run): by what it prints, since
+  // that comes from other machines, too.
+  if (std::getenv("MANTA_ANNOUNCE") != nullptr) {
+    for (const wire::socket_address& one : process_->addresses()) {
+      std::fprintf(stderr, "manta: head at %s\n", one.text().c_str());
+    }
+  }
+  if (plan_.rendezvous.empty()) return {};
+  std::vector<wire::endpoint> places;
+  for (const wire::socket_address& one : process_->addresses()) {
+    if (one.is_unix()) {
+      const result<wire::endpoint> place = wire::endpoint::parse(one.text());
+      if (place) places.push_back(*place);
+    } else {
+      for (wire::endpoint& place : own_places(one.port())) places.push_back(std::move(place));
+    }
+  }
+  meeting_.emplace(plan_.rendezvous, plan_.job);
+  return meeting_->publish(places);
+}
+
+// ---- who is there
+
+result<void> cluster::join() {
+  if (!process_->wait_joined_for(time_to_wonder)) {
+    const std::optional<error> why = process_->last_loss();
+    warn(fmt::format("{} is not a member of its cluster yet, and goes on trying for {} ms: {}",
+                     name_of_member(), join_limit_ / 1ms,
+                     why.has_value() ? why->message() : "the head has not answered"));
+  }
+  while (!process_->wait_joined_for(time_to_wonder)) look_for_head();
+  const result<std::uint64_t> epoch = process_->wait_joined();
+  if (!epoch) return epoch.error();
+  if (!is_serving()) watch_the_fence();
+  return {};
+}
+
+// A process whose place was given to another must not go on as if nothing had happened.
+void cluster::watch_the_fence() {
+  const bool serves = is_serving();
+  process_->tell_over([serves](const std::optional<error>& why) {
+    if (serves) return end_signals::ring();
+    if (!why.has_value()) return;
+    warn(why->message());
+    std::fflush(nullptr);
+    _exit(1);
+  });
+}
+
+result<void> cluster::gather() {
+  if (plan_.by != way::spawns && plan_.by != way::ranked) return {};
+  const auto count = static_cast<std::size_t>(plan_.size);
+  const base::time_point until = base::after(join_limit_);
+  while (!process_->wait_members(count, look_again)) {
+    if (const std::optional<error> failed = children_.failure()) return *failed;
+    if (base::now() < until) continue;
+    std::string missing;
+    const std::vector<spec::node_member> there = process_->members();
+    for (int rank = 0; rank < plan_.size; ++rank) {
+      const std::string name = fmt::format("rank-{}", rank);
+      const bool is_there = std::ranges::any_of(
+          there, [&](const spec::node_member& one) { return one.who.name == name; });
+      if (!is_there) missing += (missing.empty() ? "" : ", ") + name;
+    }
+    warn(
+        fmt::format("{} of {} nodes have joined within {} ms, missing: {}; going on without; "
+                    "they may come later",
+                    there.size(), plan_.size, join_limit_ / 1ms, missing));
+    return {};
+  }
+  return {};
+}
+
+// ---- to the end
+
+int cluster::serve() {
+  if (plan_.role == role_mode::head) return serve_head();
+  end_signals signals;
+  watch_the_fence();
+  int number = 0;
+  const process_ptr at = process();
+  while (!at->wait_over_for({})) {
+    number = signals.wait();
+    if (number == 0) continue;
+    at->drain(number == SIGTERM ? drain_limit_ : duration(0));
+    at->idle();
+    break;
+  }
+  const std::optional<error> why = at->wait_over();
+  if (!why.has_value()) return 0;
+  warn(fmt::format("{}: {}", name_of_member(), why->message()));
+  return 1;
+}
+
+// SIGTERM: it may be started again, and finds its members then. SIGINT: nobody wants them any more.
+int cluster::serve_head() {
+  end_signals signals;
+  for (const wire::socket_address& one : process_->addresses()) {
+    std::fprintf(stderr, "manta: head of a cluster at %s\n", one.text().c_str());
+  }
+  int number = 0;
+  while (number == 0) number = signals.wait();
+  if (number == SIGINT) dissolve();
+  return 0;
+}
+
+void cluster::dissolve() noexcept {
+  const process_ptr at = process();
+  if (at == nullptr) return;
+  at->dissolve("its work is done");
+  at->wait_dissolved(time_to_end);
+}
+
+void cluster::leave() noexcept {
+  const process_ptr at = process();
+  if (at == nullptr) return;
+  at->tell_over({});
+  at->drain({});
+  at->wait_over_for(time_to_end);
+}
+
+void cluster::close(bool at_once) noexcept {
+  if (const process_ptr at = process()) {
+    if (plan_.hosts_head() && plan_.role != role_mode::head) {
+      // As with MPI, who ends last ends the others: they may still be at work.
+      while (is_spmd_ && !at_once && at->members().size() > 1 && !at->wait_over_for(look_again)) {
+      }
+      at->tell_over({});
+      dissolve();
+    } else if (plan_.role != role_mode::head) {
+      leave();
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    process_.reset();
+    plan_ = {};
+  }
+  children_.end(time_to_end);
+  if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
+  meeting_.reset();
+  if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
+}
+
+// ---- for others
+
+cluster::process_ptr cluster::process() const {
+  const std::lock_guard lock(mutex_);
+  return process_;
+}
+
+bool cluster::is_open() const { return process() != nullptr; }
+
+std::vector<spec::node_member> cluster::members() const {
+  const process_ptr at = process();
+  return at == nullptr ? std::vector<spec::node_member>() : at->members();
+}
+
+spec::launch_plan cluster::plan() const {
+  const std::lock_guard lock(mutex_);
+  return plan_;
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
+#include <manta/spec/error.hpp>
+
+#include "control/store.hpp"
+#include "node/cluster_head.hpp"
+#include "node/cluster_member.hpp"
+#include "wire/endpoint.hpp"
+#include "wire/loop.hpp"
+#include "wire/loop_job.hpp"
+#include "wire/socket_link.hpp"
+#include "wire/socket_listener.hpp"
+
+// What a process has of its cluster: sockets on a loop's thread, the head if that is here, and its
+// own seat if it is a member.
+//
+//   listeners --links--> cluster_head        cluster_member --dials--> the head's addresses
+//            \---------- one job on one loop: pump both, sleep until either is due ---------/
+//
+// The heartbeat is the loop's, so a task that takes long, or a user's code that serialises for ten
+// seconds, is no silence. Others ask with a flag that the job finds, and look at a copy of the view
+// under a lock.
+// Threads: any, but the loop's own for the destructor.
+
+namespace manta::inline v0::node {
+
+class cluster_process final : private cluster_member::visitor {
+ public:
+  struct settings {
+    life::membership_settings how = {};
+    base::id process = {};  ///< drawn for it
+    base::id cluster = {};  ///< of a head; others are told
+    std::uint64_t epoch = 1;
+    /// Of a member: who it is. Nothing: it is a head alone.
+    std::optional<spec::node_introduction> who = {};
+    /// It is told who the members are, and is none itself.
+    bool looks = false;
+    /// Where the head is, the best first; empty: here.
+    std::vector<wire::socket_address> head = {};
+    /// The head does not come back when nobody listens there: it was in the driver.
+    bool ends_with_head = false;
+    /// Of a head: where others connect to, the nearest first, and where its rows are.
+    std::vector<wire::endpoint> places = {};
+    std::shared_ptr<control::store> rows = {};
+    wire::socket_settings sockets = {};
+    /// How much it has to do; asked on the loop's thread, a few times a second.
+    std::function<spec::node_load()> load = {};
+  };
+
+  /// Begins; errors of loop::start and socket_listener::open.
+  static result<std::unique_ptr<cluster_process>> start(settings with);
+  cluster_process(const cluster_process&) = delete;
+  cluster_process& operator=(const cluster_process&) = delete;
+  ~cluster_process();
+
+  /// Where a head listens, with real ports, in the order of settings.places.
+  const std::vector<wire::socket_address>& addresses() const noexcept { return addresses_; }
+
+  /// Until it is a member, or it is over. False: neither within `limit`.
+  bool wait_joined_for(duration limit);
+  /// The same without a limit: its epoch, or why it can't be one.
+  result<std::uint64_t> wait_joined();
+  /// Why the last connection to the head has ended, or could not be made; nothing: none has.
+  std::optional<error> last_loss() const;
+  /// From now on the head is looked for there.
+  void redirect(std::vector<wire::socket_address> head);
+  /// Until so many are members, itself among them. False: not within `limit`, or it is over.
+  bool wait_members(std::size_t count, duration limit);
+  /// Until it is no member any more. Nothing: it left as it wished, or the work is done.
+  std::optional<error> wait_over();
+  /// The same, at most until `limit`; false: it is a member still.
+  bool wait_over_for(duration limit);
+  /// Of a head: until nobody is a member any more, and all are told; at most `limit`.
+  bool wait_dissolved(duration limit);
+
+  /// Called on the loop's thread when it is over; at once, there, when it is already.
+  void tell_over(std::function<void(const std::optional<error>&)> tell);
+
+  /// See life::seat.
+  void drain(duration limit);
+  void idle();
+  /// See life::roll.
+  void dissolve(const std::string& why);
+
+  /// Those that have not ended, by their names.
+  std::vector<spec::node_member> members() const;
+  std::uint64_t epoch() const;
+
+ private:
+  explicit cluster_process(settings with) : with_(std::move(with)) {}
+
+  result<void> open();
+  void begin();
+  base::deadline turn();
+  void obey(base::time_point now);
+  void look_at_head();
+  void pump_member(base::time_point now);
+  wire::greeting greeting() const noexcept;
+  std::unique_ptr<wire::link> dial();
+  std::vector<wire::socket_address> head_addresses() const;
+  void on_joined(std::uint64_t epoch) override;
+  void on_changed(const spec::node_member& one) override;
+  void on_load(const spec::node_member& one) override { on_changed(one); }
+  void on_heard() override { losses_ = 0; }
+  void on_lost(const error& why) override;
+  void on_over(const std::optional<error>& why) override;
+
+  const settings with_;
+  std::vector<wire::socket_address> addresses_;
+  std::unique_ptr<wire::loop> loop_;
+
+  struct guest {
+    std::unique_ptr<wire::link> link;
+    bool looks = false;
+  };
+
+  // The loop's thread only, once there is a job.
+  bool has_begun_ = false;
+  std::uint64_t joined_ = 0;  // its epoch
+  base::time_point measured_{};
+  unsigned losses_ = 0;    // connections to the head, since it was heard
+  bool gives_up_ = false;  // there is no use in looking for the head again
+  bool is_dissolving_ = false;
+  std::vector<guest> came_;
+  std::unique_ptr<cluster_head> head_;
+  std::unique_ptr<cluster_member> member_;
+
+  mutable std::mutex mutex_;  // guards all below, up to the listeners
+  std::condition_variable changed_;
+  std::unordered_map<base::id, spec::node_member, life::id_hash> view_;
+  std::uint64_t epoch_ = 0;
+  bool is_over_ = false;
+  bool is_dissolved_ = false;
+  std::optional<error> why_;
+  std::optional<error> lost_;
+  std::vector<wire::socket_address> moved_;  // where the head is now; empty: as in the settings
+  std::function<void(const std::optional<error>&)> tell_over_;
+  std::optional<duration> drains_;
+  bool is_idle_ = false;
+  std::optional<std::string> dissolves_;
+
+  std::vector<std::unique_ptr<wire::socket_listener>> listeners_;
+  std::unique_ptr<wire::loop_job> job_;
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/end_signals.hpp"
+
+#include <atomic>
+#include <cerrno>
+
+#include <unistd.h>
+
+namespace manta::inline v0::node {
+
+namespace {
+
+// Never destroyed: a signal may come at any time.
+sem_t end_bell;
+std::atomic<int> end_signal{0};
+std::atomic<pid_t> end_process{0};
+
+}  // namespace
+
+end_signals::end_signals() {
+  sem_init(&end_bell, 0, 0);
+  end_signal.store(0);
+  end_process.store(getpid());
+  for (taken& one : taken_) {
+    struct sigaction now {};
+    sigaction(one.number, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) continue;
+    struct sigaction ours {};
+    ours.sa_handler = on_signal;
+    ours.sa_flags = SA_RESTART;
+    sigaction(one.number, &ours, nullptr);
+    one.is_ours = true;
+  }
+}
+
+end_signals::~end_signals() {
+  for (const taken& one : taken_) {
+    if (one.is_ours) std::signal(one.number, SIG_DFL);
+  }
+}
+
+// Async-signal-safe.
+void end_signals::on_signal(int number) noexcept {
+  const int kept = errno;
+  int expected = 0;
+  if (getpid() != end_process.load()) {  // a child without an exec
+    std::signal(number, SIG_DFL);
+    ::raise(number);
+  } else if (end_signal.compare_exchange_strong(expected, number)) {
+    sem_post(&end_bell);
+  } else {
+    _exit(128 + number);
+  }
+  errno = kept;
+}
+
+void end_signals::ring() noexcept { sem_post(&end_bell); }
+
+int end_signals::wait() noexcept {
+  while (sem_wait(&end_bell) != 0) {
+  }
+  return end_signal.load();
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/rendezvous.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include "node/own_program.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+constexpr std::string_view first_line = "manta rendezvous 1";
+constexpr std::size_t most_places = 64;
+
+error not_published(const std::string& path, std::string_view found) {
+  return error(errc::storage_failed,
+               fmt::format("nodes: asked to say at {} where the head is, found: {}; name a folder "
+                           "that all machines of the job share with --manta-rendezvous, or give "
+                           "--manta-address",
+                           path, found));
+}
+
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t now = ::write(file, text.data(), text.size());
+    if (now < 0 && errno != EINTR) return false;
+    if (now > 0) text.remove_prefix(static_cast<std::size_t>(now));
+  }
+  return true;
+}
+
+}  // namespace
+
+rendezvous::rendezvous(std::string folder, std::string name) noexcept
+    : folder_(std::move(folder)), path_(folder_ + "/" + std::move(name)) {}
+
+result<void> rendezvous::publish(const std::vector<wire::endpoint>& places) const {
+  std::error_code failed;
+  std::filesystem::create_directories(folder_, failed);
+  if (failed) return not_published(path_, failed.message());
+  std::string text = fmt::format("{}\n", first_line);
+  for (const wire::endpoint& one : places) text += one.text() + "\n";
+  const std::string before = fmt::format("{}.{}.{}", path_, own_host_name(), getpid());
+  const int file =
+      open(before.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return not_published(path_, std::strerror(errno));
+  bool is_there = write_all(file, text) && fsync(file) == 0;
+  is_there = close(file) == 0 && is_there;
+  if (is_there && std::rename(before.c_str(), path_.c_str()) == 0) return {};
+  const int why = errno;
+  unlink(before.c_str());
+  return not_published(path_, std::strerror(why));
+}
+
+std::optional<std::vector<wire::endpoint>> rendezvous::find() const {
+  std::ifstream file(path_);
+  std::string line;
+  if (!std::getline(file, line) || line != first_line) return std::nullopt;
+  std::vector<wire::endpoint> out;
+  while (out.size() < most_places && std::getline(file, line)) {
+    if (result<wire::endpoint> one = wire::endpoint::parse(line); one) out.push_back(*one);
+  }
+  if (out.empty()) return std::nullopt;
+  return out;
+}
+
+void rendezvous::remove() const noexcept { unlink(path_.c_str()); }
+
+std::vector<wire::endpoint> own_places(std::uint16_t port) {
+  std::vector<wire::endpoint> out;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) == 0) {
+    for (const int family : {AF_INET, AF_INET6}) {
+      for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+        const bool is_wanted = one->ifa_addr != nullptr && one->ifa_addr->sa_family == family &&
+                               (one->ifa_flags & IFF_UP) != 0 &&
+                               (one->ifa_flags & IFF_LOOPBACK) == 0;
+        if (!is_wanted) continue;
+        const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+        const std::string text = wire::socket_address(one->ifa_addr, size).text();
+        const result<wire::endpoint> place = wire::endpoint::parse(text);
+        // One with a scope is of one cable alone.
+        if (!place || place->host.find('%') != std::string::npos) continue;
+        out.push_back({.host = place->host, .port = port});
+      }
+    }
+    freeifaddrs(list);
+  }
+  if (const std::string name = own_host_name(); !name.empty()) {
+    out.push_back({.host = name, .port = port});
+  }
+  if (out.size() > most_places) out.resize(most_places);
+  return out;
+}
+
+}  // namespace manta::inline v0::node

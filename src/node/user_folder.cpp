@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/user_folder.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include <unistd.h>
+
+#include "wire/socket_place.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A job makes its folder before it listens there.
+constexpr std::chrono::seconds time_to_listen{60};
+
+std::string jobs_folder() { return user_folder() + "/jobs"; }
+
+// What a killed job has left: sockets that nobody listens at.
+void sweep_jobs(const std::string& in) noexcept {
+  std::error_code failed;
+  const auto limit = fs::file_time_type::clock::now() - time_to_listen;
+  for (fs::directory_iterator at(in, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code ignored;
+    if (!at->is_directory(ignored) || at->last_write_time(ignored) > limit) continue;
+    for (fs::directory_iterator one(at->path(), ignored), last; !ignored && one != last;
+         one.increment(ignored)) {
+      wire::remove_dead_socket(one->path().string());
+    }
+    fs::remove(at->path(), ignored);  // an empty one only
+  }
+}
+
+}  // namespace
+
+std::string user_folder() {
+  if (const char* const own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/') {
+    return std::string(own) + "/manta";
+  }
+  return "/tmp/manta-" + std::to_string(geteuid());
+}
+
+std::string job_folder(std::string_view name) { return jobs_folder() + "/" + std::string(name); }
+
+result<std::string> make_job_folder(std::string_view name) {
+  const std::string path = job_folder(name);
+  for (const std::string& folder : {user_folder(), jobs_folder(), path}) {
+    if (const result<void> made = wire::prepare_folder(folder); !made) return made.error();
+  }
+  sweep_jobs(jobs_folder());
+  return path;
+}
+
+void remove_job_folder(const std::string& path) noexcept { rmdir(path.c_str()); }
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to a cluster when its processes die, stop, come back, or are asked to leave.
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "cluster/support.hpp"
+
+namespace cluster_fault_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace cluster_test;  // NOLINT: the words of this folder
+using Catch::Matchers::Contains;
+using clock = std::chrono::steady_clock;
+
+}  // namespace
+
+TEST_CASE("a killed node is seen by all", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=3", "MANTA_SPMD=yes"}));
+  for (int rank = 0; rank < 3; ++rank) {
+    REQUIRE(job.says("rank " + std::to_string(rank) + " sees rank-0 rank-1 rank-2\n"));
+  }
+  const auto pids = pids_in(job.so_far().out);
+  kill(pids.at("rank-1"), SIGKILL);
+  CHECK(job.says("rank 0 sees rank-0 rank-2\n"));
+  CHECK(job.says("rank 2 sees rank-0 rank-2\n"));
+  kill(job.pid(), SIGINT);
+  kill(pids.at("rank-2"), SIGKILL);
+  CHECK(job.finish().status == 130);
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("a killed driver takes its job along", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=3", "MANTA_DEAD_AFTER_MS=1000"}));
+  REQUIRE(job.says("sees rank-0 rank-1 rank-2\n"));
+  const auto pids = pids_in(job.so_far().out);
+  const auto start = clock::now();
+  kill(job.pid(), SIGKILL);
+  const outcome o = job.finish();  // reads until the last of them has ended
+  CHECK(o.is_killed);
+  CHECK(clock::now() - start < 10s);
+  CHECK_THAT(o.err, Contains("rank-1: the driver of this job has ended without a word"));
+  for (const auto& [name, pid] : pids) CHECK(happens([pid = pid] { return !is_there(pid); }));
+}
+
+TEST_CASE("a node that is asked to leave does so", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=3"}));
+  REQUIRE(job.says("sees rank-0 rank-1 rank-2\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(pids.at("rank-2"), SIGTERM);
+  CHECK(job.says("rank 0 sees rank-0 rank-1\n"));
+  kill(pids.at("rank-1"), SIGINT);
+  CHECK(job.says("rank 0 sees rank-0\n"));
+  kill(job.pid(), SIGINT);
+  const outcome o = job.finish();
+  CHECK(o.status == 130);
+  CHECK_FALSE(has(o.err, "rank-"));  // they have left in order
+}
+
+TEST_CASE("a stopped node is declared dead, and ends itself when it comes back", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=3", "MANTA_DEAD_AFTER_MS=1000"}));
+  REQUIRE(job.says("sees rank-0 rank-1 rank-2\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(pids.at("rank-1"), SIGSTOP);
+  CHECK(job.says("rank 0 sees rank-0 rank-1? rank-2\n"));  // suspected first
+  CHECK(job.says("rank 0 sees rank-0 rank-2\n"));
+  kill(pids.at("rank-1"), SIGCONT);
+  CHECK(job.complains("rank-1: this process is no member of its cluster any more"));
+  CHECK(happens([&] { return !is_there(pids.at("rank-1")); }));
+  kill(job.pid(), SIGINT);
+  CHECK(job.finish().status == 130);
+}
+
+TEST_CASE("a node that was stopped for a moment stays a member", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=2", "MANTA_DEAD_AFTER_MS=30000"}));
+  REQUIRE(job.says("sees rank-0 rank-1\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(pids.at("rank-1"), SIGSTOP);
+  REQUIRE(job.says("rank 0 sees rank-0 rank-1?\n"));
+  kill(pids.at("rank-1"), SIGCONT);
+  CHECK(job.says("rank 0 sees rank-0 rank-1\n", 2));
+  kill(job.pid(), SIGINT);
+  CHECK(job.finish().status == 130);
+}
+
+TEST_CASE("a head of its own is killed and started again; its members stay what they are",
+          "[cluster]") {
+  const site here;
+  const std::string at = "unix:" + here.path() + "/head";
+  const variables as_head{"MANTA_ROLE=head", "MANTA_ADDRESS=" + at,
+                          "MANTA_CONTROL=" + here.path() + "/control"};
+  auto head = std::make_unique<child>(std::vector{program}, here.with(as_head));
+  REQUIRE(head->complains("head of a cluster at"));
+  child driver({program, "watch"},
+               here.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=main"}));
+  REQUIRE(driver.says("sees main\n"));
+  child node({program}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=helper"}));
+  REQUIRE(driver.says("sees helper main\n"));
+  const std::string before = here.run({tool, "nodes", "--json", "--address", at}).out;
+  CHECK(count_of(before, "\n") == 2);
+  head.reset();  // killed
+  head = std::make_unique<child>(std::vector{program}, here.with(as_head));
+  REQUIRE(head->complains("head of a cluster at"));
+  CHECK(here.run({tool, "nodes", "--json", "--address", at}).out == before);  // epochs, too
+  // They are heard, not only remembered: one that goes is missed at once, before return_grace ends.
+  child late({program}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=late"}));
+  CHECK(driver.says("sees helper late main\n"));
+  kill(node.pid(), SIGTERM);
+  CHECK(node.finish().status == 0);
+  CHECK(driver.says("sees late main\n"));
+  kill(driver.pid(), SIGINT);
+  CHECK(driver.finish().status == 130);
+  kill(head->pid(), SIGINT);  // nobody wants it any more
+  CHECK(head->finish().status == 0);
+  CHECK(late.finish().status == 0);
+}
+
+TEST_CASE("what killed jobs have left goes with the next one", "[cluster]") {
+  const site here;
+  {
+    child job({program, "pids"}, here.with({"MANTA_NODES=2", "MANTA_DEAD_AFTER_MS=500"}));
+    REQUIRE(job.says("sees rank-0 rank-1\n"));
+    kill(job.pid(), SIGKILL);
+    job.finish();
+  }
+  REQUIRE(here.jobs().size() == 1);
+  const auto folder = std::filesystem::path(here.path()) / "manta" / "jobs" / here.jobs().front();
+  std::filesystem::last_write_time(folder, std::filesystem::file_time_type::clock::now() - 10min);
+  CHECK(here.run({program, "hello"}, {"MANTA_NODES=2"}).status == 0);
+  CHECK(here.jobs().empty());
+}
+
+}  // namespace cluster_fault_test

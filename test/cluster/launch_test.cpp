@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the processes of a job find each other: started by a driver, by `manta run`, by mpirun, by
+// hand; what each of them says when it can't.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "cluster/support.hpp"
+
+namespace cluster_launch_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace cluster_test;  // NOLINT: the words of this folder
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+// A port of this machine that nobody listens at now.
+std::string free_port() {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  REQUIRE(bind(file, reinterpret_cast<const sockaddr*>(&at), size) == 0);
+  REQUIRE(getsockname(file, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  close(file);
+  return std::to_string(ntohs(at.sin_port));
+}
+
+// Sockets of TCP that the process listens at, by the kernel's tables.
+std::size_t listens(pid_t pid) {
+  std::set<std::string> own;
+  std::error_code ignored;
+  const std::string proc = "/proc/" + std::to_string(pid);
+  for (const auto& one : std::filesystem::directory_iterator(proc + "/fd", ignored)) {
+    const std::string to = std::filesystem::read_symlink(one.path(), ignored).string();
+    if (to.starts_with("socket:[")) own.insert(to.substr(8, to.size() - 9));
+  }
+  std::size_t count = 0;
+  for (const char* const table : {"/net/tcp", "/net/tcp6"}) {
+    std::ifstream file(proc + table);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+      if (all.size() > 9 && all[3] == "0A" && own.contains(all[9])) ++count;
+    }
+  }
+  return count;
+}
+
+bool is_one_line(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n') == 1 && text.back() == '\n';
+}
+
+std::string token_file(const site& at, const std::string& name, char digit) {
+  const std::string path = at.path() + "/" + name;
+  std::ofstream(path) << std::string(64, digit) << "\n";
+  chmod(path.c_str(), 0600);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("a driver starts its nodes, which are gone with it", "[cluster]") {
+  const site here;
+  const outcome o = here.run({program, "hello"}, {"MANTA_NODES=4"});
+  CHECK(o.status == 0);
+  CHECK(o.err.empty());
+  CHECK(count_of(o.out, "\n") == 1);  // main goes on in the driver only
+  CHECK_THAT(o.out, StartsWith("rank 0 of 4,"));
+  CHECK_THAT(o.out, Contains(": rank-0 rank-1 rank-2 rank-3; task 42"));
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("nodes on one machine open no port", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=3"}));
+  REQUIRE(job.says("sees rank-0 rank-1 rank-2\n"));
+  const auto pids = pids_in(job.so_far().out);
+  REQUIRE(pids.size() == 3);
+  for (const auto& [name, pid] : pids) CHECK(listens(pid) == 0);
+  kill(job.pid(), SIGINT);
+  CHECK(job.finish().status == 130);
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("many starts one after the other leave nothing", "[cluster]") {
+  const site here;
+  const int rounds = manta_test::scaled(10);
+  for (int i = 0; i < std::max(rounds, 2); ++i) {
+    const outcome o = here.run({program, "hello"}, {"MANTA_NODES=8"});
+    REQUIRE(o.status == 0);
+    REQUIRE_THAT(o.out, Contains("rank-7; task 42"));
+  }
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("the command line, too, says how many nodes", "[cluster]") {
+  const site here;
+  const outcome o = here.run({program, "hello", "--manta-nodes=2"});
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 of 2,"));
+}
+
+TEST_CASE("a node whose main ends early is told of, and the job does not begin", "[cluster]") {
+  const site here;
+  const outcome o = here.run({program, "early"}, {"MANTA_NODES=2"});
+  CHECK(o.status == 2);
+  CHECK_THAT(o.err, Contains("node 1 (pid ") && Contains("ended with exit code 7"));
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("a driver's exit code is the program's, whatever main does", "[cluster]") {
+  const site here;
+  CHECK(here.run({program, "fail"}, {"MANTA_NODES=2"}).status == 3);
+  CHECK(here.run({program, "exit"}, {"MANTA_NODES=2"}).status == 4);
+}
+
+TEST_CASE("with spmd main goes on in every rank, and the first waits for the last", "[cluster]") {
+  const site here;
+  const outcome o = here.run({program, "watch", "0.3"}, {"MANTA_NODES=3", "MANTA_SPMD=yes"});
+  CHECK(o.status == 0);
+  CHECK(o.err.empty());
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK_THAT(o.out, Contains("rank " + std::to_string(rank) + " of 3,"));
+  }
+}
+
+TEST_CASE("mpirun starts a job", "[cluster]") {
+  const site here;
+  const outcome o = here.run({"mpirun", "--oversubscribe", "-n", "4", program, "hello"},
+                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK(count_of(o.out, "\n") == 1);
+  CHECK_THAT(o.out, Contains("rank 0 of 4,") && Contains(": rank-0 rank-1 rank-2 rank-3; task"));
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("manta run starts a job", "[cluster]") {
+  const site here;
+  const outcome o = here.run({tool, "run", "-n", "3", "--", program, "hello"});
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 of 3,") && Contains(": rank-0 rank-1 rank-2; task 42"));
+  CHECK(here.run({tool, "run", "-n", "2", "--", program, "fail"}).status == 3);
+  CHECK(here.run({tool, "run", "-n", "1", "--", program, "hello"}).status == 0);
+  const outcome none = here.run({tool, "run", "-n", "2", "--", "/no/such/program"});
+  CHECK(none.status == 127);
+  CHECK_THAT(none.err, Contains("asked to start /no/such/program"));
+  CHECK(here.jobs().empty());
+}
+
+// What starts a command on another machine, but on this one.
+TEST_CASE("manta run starts ranks on other machines, over TCP", "[cluster]") {
+  const site here;
+  const std::string shell = here.path() + "/shell";
+  std::ofstream(shell) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";
+  REQUIRE(chmod(shell.c_str(), 0755) == 0);
+  const std::vector<std::string> run{
+      tool,    "run", "-n", "3",     "--hosts", "127.0.0.1,127.0.0.2",
+      "--ssh", shell, "--", program, "hello"};
+  const outcome o = here.run(run);
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 of 3,") && Contains(": rank-0 rank-1 rank-2; task 42"));
+  CHECK_FALSE(has(o.err, "manta: head at"));
+}
+
+TEST_CASE("a signal to manta run ends its ranks", "[cluster]") {
+  const site here;
+  child job({tool, "run", "-n", "2", "--", program, "pids"}, here.with());
+  REQUIRE(job.says("sees rank-0 rank-1\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(job.pid(), SIGTERM);
+  CHECK(job.finish().status == 128 + SIGTERM);
+  for (const auto& [name, pid] : pids) {
+    CHECK(happens([pid = pid] { return !is_there(pid); }));
+  }
+}
+
+TEST_CASE("a node joins by an address, and the cluster is looked at", "[cluster]") {
+  const site here;
+  const std::string at = "127.0.0.1:" + free_port();
+  child driver({program, "watch"}, here.with({"MANTA_LISTEN=" + at}));
+  REQUIRE(driver.says("sees rank-0\n"));
+  child node({program, "hello"}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=late"}));
+  REQUIRE(driver.says("sees late rank-0\n"));
+  const outcome list = here.run({tool, "nodes", "--json", "--address", at});
+  CHECK(list.status == 0);
+  CHECK(count_of(list.out, "\n") == 2);
+  CHECK_THAT(list.out, Contains("{\"name\":\"late\",") && Contains("\"role\":\"driver\""));
+  const outcome sum = here.run({tool, "status", "--address", at});
+  CHECK_THAT(sum.out, StartsWith("2 members: 1 drivers, 1 nodes; 2 alive,"));
+  kill(driver.pid(), SIGINT);
+  CHECK(driver.finish().status == 130);
+  CHECK(node.finish().status == 0);  // the work is done
+  const outcome nobody = here.run({tool, "nodes", "--timeout-ms", "300", "--address", at});
+  CHECK(nobody.status == 1);
+  CHECK_THAT(nobody.err, StartsWith("manta: ") && Contains("Connection refused"));
+}
+
+TEST_CASE("ranks by hand find the first one by a file", "[cluster]") {
+  const site here;
+  const variables all{"MANTA_WORLD_SIZE=2", "MANTA_JOB=by-hand", "MANTA_RENDEZVOUS=" + here.path()};
+  variables second = all;
+  second.emplace_back("MANTA_RANK=1");
+  child node({program, "hello"}, here.with(second));
+  variables first = all;
+  first.emplace_back("MANTA_RANK=0");
+  const outcome o = here.run({program, "hello"}, first);
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains(": rank-0 rank-1; task 42"));
+  CHECK(node.finish().status == 0);
+}
+
+TEST_CASE("a wrong launch ends with one line that says what to do", "[cluster]") {
+  const site here;
+  const std::string at = "127.0.0.1:" + free_port();
+  const std::string ours = token_file(here, "ours", 'a');
+  const std::string other = token_file(here, "other", 'b');
+  child driver({program, "watch"}, here.with({"MANTA_LISTEN=" + at, "MANTA_TOKEN_FILE=" + ours}));
+  REQUIRE(driver.says("sees rank-0\n"));
+  const auto refused = [&](const variables& more, const std::string& said) {
+    const outcome o = here.run({program, "hello"}, more);
+    CAPTURE(o.err);
+    CHECK(o.status == 2);
+    CHECK(is_one_line(o.err));
+    CHECK_THAT(o.err, StartsWith("manta: ") && Contains(said));
+  };
+  refused({"MANTA_ADDRESS=" + at, "MANTA_TOKEN_FILE=" + other}, "give both the same token file");
+  refused({"MANTA_ADDRESS=" + at, "MANTA_TOKEN_FILE=" + here.path() + "/none"}, "none");
+  refused({"MANTA_LISTEN=" + at, "MANTA_TOKEN_FILE=" + ours}, "another process that does");
+  refused({"MANTA_ADDRESS=no.such.host.invalid:1", "MANTA_TOKEN_FILE=" + ours},
+          "look whether the name is right");
+  refused({"MANTA_ADDRESS=127.0.0.1"}, "port");
+  refused({"MANTA_RANK=2", "MANTA_WORLD_SIZE=2"}, "ranks are 0 to 1");
+  refused({"MANTA_RANK=1"}, "world-size");
+  chmod(ours.c_str(), 0644);
+  refused({"MANTA_ADDRESS=" + at, "MANTA_TOKEN_FILE=" + ours}, "644");
+  kill(driver.pid(), SIGKILL);
+}
+
+TEST_CASE("who waits for a head is told why, and for how long", "[cluster]") {
+  const site here;
+  const std::string at = "127.0.0.1:" + free_port();
+  const outcome o =
+      here.run({program, "hello"}, {"MANTA_ADDRESS=" + at, "MANTA_JOIN_MS=1500",
+                                    "MANTA_TOKEN_FILE=" + token_file(here, "ours", 'a')});
+  CHECK(o.status == 2);
+  CHECK_THAT(o.err, Contains("not a member of its cluster yet, and goes on trying for 1500 ms") &&
+                        Contains("Connection refused") && Contains("within 1500 ms"));
+}
+
+TEST_CASE("two processes with one rank: the second is refused", "[cluster]") {
+  const site here;
+  const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=twice"};
+  const auto with_rank = [&](int rank) {
+    variables out = all;
+    out.push_back("MANTA_RANK=" + std::to_string(rank));
+    return out;
+  };
+  child driver({program, "watch"}, here.with(with_rank(0)));
+  child node({program, "hello"}, here.with(with_rank(1)));
+  REQUIRE(driver.says("sees rank-0 rank-1\n"));
+  const outcome second = here.run({program, "hello"}, with_rank(1));
+  CHECK(second.status == 2);
+  CHECK_THAT(second.err, Contains("the name rank-1 is that of a living member"));
+  const outcome head = here.run({program, "hello"}, with_rank(0));
+  CHECK(head.status == 2);
+  CHECK_THAT(head.err, Contains("found another one's"));
+  kill(driver.pid(), SIGINT);
+  CHECK(driver.finish().status == 130);
+}
+
+}  // namespace cluster_launch_test

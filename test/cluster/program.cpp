@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that is a node of a cluster, for the tests of this folder. What it does is its first
+// argument; what it sees of the cluster it prints, a line each time that changes.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include <manta/manta.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+int twice(int x) { return 2 * x; }
+
+std::string show(const manta::runtime& rt) {
+  static const char* const standings[] = {"", "?", "~"};
+  std::string out;
+  for (const manta::node_info& one : rt.nodes()) {
+    out += " " + one.name + standings[static_cast<int>(one.standing)];
+  }
+  return out;
+}
+
+void say_pids(const manta::runtime& rt) {
+  for (const manta::node_info& one : rt.nodes()) {
+    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
+  }
+}
+
+// Prints the view whenever it is another one, for so many seconds.
+void watch(const manta::runtime& rt, double seconds) {
+  std::string before;
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::duration<double>(seconds)) {
+    const std::string now = show(rt);
+    if (now != before) std::printf("rank %d sees%s\n", rt.rank(), now.c_str());
+    std::fflush(stdout);
+    before = now;
+    // Throws when the program is interrupted.
+    static_cast<void>(manta::remote<twice>(1).get());
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "hello";
+  if (what == "early" && std::getenv("MANTA_RANK") != nullptr) return 7;  // in a node only
+  manta::runtime rt(argc, argv);
+  std::printf("rank %d of %d, pid %d:%s; task %d\n", rt.rank(), rt.size(), getpid(),
+              show(rt).c_str(), manta::remote<twice>(21).get());
+  std::fflush(stdout);
+  if (what == "pids") say_pids(rt);
+  std::fflush(stdout);
+  if (what == "watch" || what == "pids") watch(rt, argc > 2 ? std::atof(argv[2]) : 60);
+  if (what == "fail") return 3;
+  if (what == "exit") std::exit(4);
+  return 0;
+}
