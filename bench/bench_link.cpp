@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between two processes on two cores over both bodies of the wire's link, beside a unix
-// socket with epoll and nothing else.
+// Messages between two processes on two cores over the bodies of the wire's link, beside a unix
+// socket and TCP with epoll and nothing else.
 #include "rivals/rows.hpp"
 
 namespace bench {
@@ -23,6 +23,8 @@ void add_rows(suite& s) {
 void add_bars(suite& s) {
   s.add(bar{"link over sockets: at most 2 x a unix socket with epoll", link_one, "manta, sockets",
             2, "unix socket, epoll"});
+  s.add(bar{"link over TCP: at most 2.5 x raw TCP with epoll", link_one, "manta, TCP", 2.5,
+            "TCP, epoll"});
 }
 
 }  // namespace

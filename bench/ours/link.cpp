@@ -97,19 +97,26 @@ wire::greeting somebody(std::uint64_t who) {
   return out;
 }
 
+/// How the two ends of a link of sockets meet.
+enum class way { unix_socket, tcp, tls };
+
 class over_sockets final : public asking_end {
  public:
-  over_sockets() {
+  explicit over_sockets(way by) : by_(by) {
+    if (by_ != way::unix_socket) {
+      how_.trusts = *wire::trust::from(wire::secret(), by_ == way::tcp);
+      how_.encrypts_loopback = by_ == way::tls;
+    }
     int ready[2] = {-1, -1};
     check(pipe(ready) == 0, "a pipe");
     pid_ = fork();
     if (pid_ == 0) serve(ready[1]);
-    char one = 0;
-    check(read(ready[0], &one, 1) == 1, "the other process");
+    wire::socket_address at;
+    check(read(ready[0], &at, sizeof at) == sizeof at, "the other process");
     for (const int file : ready) close(file);
     pin_to(0);
     loop_ = *wire::loop::start();
-    link_ = *wire::connect(*loop_, path_, somebody(1));
+    link_ = *wire::connect(*loop_, {at}, somebody(1), how_);
   }
   ~over_sockets() override {
     link_.reset();
@@ -124,17 +131,26 @@ class over_sockets final : public asking_end {
     pin_to(1);
     const auto at = *wire::loop::start();
     std::vector<std::unique_ptr<wire::link>> links;
-    const auto listener =
-        *wire::socket_listener::open(*at, {.path = path_}, somebody(2),
-                                     [&](std::unique_ptr<wire::link> one, const wire::greeting&) {
-                                       wire::link* const end = one.get();
-                                       links.push_back(std::move(one));
-                                       end->on_arrival([end] { send_back_all(*end); });
-                                     });
-    check(write(ready, "", 1) == 1, "who waits for this process");
+    const auto listener = *wire::socket_listener::open(
+        *at, place(), somebody(2),
+        [&](std::unique_ptr<wire::link> one, const wire::greeting&) {
+          wire::link* const end = one.get();
+          links.push_back(std::move(one));
+          end->on_arrival([end] { send_back_all(*end); });
+        },
+        how_);
+    const wire::socket_address where = listener->address();
+    check(write(ready, &where, sizeof where) == sizeof where, "who waits for this process");
     for (;;) pause();
   }
 
+  wire::endpoint place() const {
+    if (by_ == way::unix_socket) return {.path = path_};
+    return {.host = "127.0.0.1"};
+  }
+
+  const way by_;
+  wire::socket_settings how_;
   const temporary_folder folder_;
   const std::string path_ = folder_.file("a");
   pid_t pid_ = 0;
@@ -144,7 +160,12 @@ class over_sockets final : public asking_end {
 }  // namespace
 
 void add_our_links(suite& s) {
-  add_round_trips(s, "manta, sockets", side::ours, [] { return std::make_shared<over_sockets>(); });
+  add_round_trips(s, "manta, sockets", side::ours,
+                  [] { return std::make_shared<over_sockets>(way::unix_socket); });
+  add_round_trips(s, "manta, TCP", side::ours,
+                  [] { return std::make_shared<over_sockets>(way::tcp); });
+  add_round_trips(s, "manta, TLS", side::ours,
+                  [] { return std::make_shared<over_sockets>(way::tls); });
   add_round_trips(s, "manta, rings", side::ours, [] { return std::make_shared<over_rings>(); });
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A unix socket between two processes on two cores, each asleep in epoll_wait until bytes come: the
-// least that a message over sockets can cost here.
+// A unix socket, or TCP, between two processes on two cores, each asleep in epoll_wait until bytes
+// come: the least that a message over sockets can cost here.
 #include <memory>
 #include <vector>
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -57,10 +59,35 @@ class sleeper {
   std::vector<char> memory_ = std::vector<char>(std::size_t{64} << 10U);
 };
 
+// Two connected ends of TCP on this machine.
+void tcp_pair(int (&ends)[2]) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  check(bind(listener, address, size) == 0 && listen(listener, 1) == 0, "a listener");
+  check(getsockname(listener, address, &size) == 0, "its port");
+  ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+  check(connect(ends[0], address, size) == 0, "a connection");
+  ends[1] = accept(listener, nullptr, nullptr);
+  check(ends[1] >= 0, "its other end");
+  close(listener);
+  for (const int end : ends) {
+    const int yes = 1;
+    setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  }
+}
+
 class echo_process {
  public:
-  echo_process() {
-    check(socketpair(AF_UNIX, SOCK_STREAM, 0, files_) == 0, "a socketpair");
+  explicit echo_process(bool is_tcp) {
+    if (is_tcp) {
+      tcp_pair(files_);
+    } else {
+      check(socketpair(AF_UNIX, SOCK_STREAM, 0, files_) == 0, "a socketpair");
+    }
     pid_ = fork();
     if (pid_ == 0) {
       pin_to(1);
@@ -98,7 +125,9 @@ class echo_process {
 
 void add_epoll(suite& s) {
   add_round_trips(s, "unix socket, epoll", side::reference,
-                  [] { return std::make_shared<echo_process>(); });
+                  [] { return std::make_shared<echo_process>(false); });
+  add_round_trips(s, "TCP, epoll", side::reference,
+                  [] { return std::make_shared<echo_process>(true); });
 }
 
 }  // namespace bench

@@ -44,6 +44,10 @@ inline constexpr const char* isolated_kills = "isolated_kills";
 inline constexpr const char* link_one = "link_one";
 inline constexpr const char* link_rest = "link_rest";
 inline constexpr const char* link_many = "link_many";
+inline constexpr const char* cluster_life = "cluster_life";
+inline constexpr const char* cluster_up = "cluster_up";
+inline constexpr const char* cluster_join = "cluster_join";
+inline constexpr const char* cluster_death = "cluster_death";
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
 // bench_actors
@@ -148,6 +152,8 @@ void add_our_array_gets(suite& s);
 void copy_once(std::uint8_t* to, const std::uint8_t* from, std::size_t size, bool is_streaming);
 void add_our_spills(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
+void add_mpirun(suite& s);
+void add_our_clusters(suite& s);
 void add_our_links(suite& s);  // of libmanta's own build
 void add_epoll(suite& s);      // a unix socket between two processes
 void add_plain_codec(suite& s);
