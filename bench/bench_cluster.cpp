@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A job of several processes on one machine: how long it takes to be there and to be gone, and until
-// a death is seen.
+// A job of several processes on one machine: how long it takes to be there and to be gone, and
+// until a death is seen.
 #include "rivals/rows.hpp"
 
 namespace bench {

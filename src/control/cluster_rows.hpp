@@ -24,8 +24,8 @@
 
 namespace manta::inline v0::control {
 
-/// One for each life of a node: its name is in the key together with the epoch, so that the next one
-/// of that name does not write over it.
+/// One for each life of a node: its name is in the key together with the epoch, so that the next
+/// one of that name does not write over it.
 struct node_row {
   enum class state : std::uint8_t { alive, draining, ended };
   std::string name = {};

@@ -85,7 +85,8 @@ struct membership_settings {
   /// but not longer than a heartbeat, whose answer has the news anyway.
   duration news_gap = std::chrono::milliseconds(5);
   std::size_t news_members = 16;
-  /// One heartbeat's answer has about so many loads: where more members live, each is told less often.
+  /// One heartbeat's answer has about so many loads: where more members live, each is told less
+  /// often.
   std::size_t loads_told = 64;
   /// Until when the members of a head that was started again have to be back.
   duration return_grace = std::chrono::seconds(5);

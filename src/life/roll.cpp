@@ -298,8 +298,9 @@ void roll::on_not_written(std::uint64_t ticket, const std::string& why, base::ti
   tell_all(now);
 }
 
-// When it should have looked long ago it was stopped, and what came meanwhile has not been heard yet.
-// Before anything else is done: that some connections have ended may be the first that it hears.
+// When it should have looked long ago it was stopped, and what came meanwhile has not been heard
+// yet. Before anything else is done: that some connections have ended may be the first that it
+// hears.
 void roll::wake(base::time_point now) {
   if (!is_open_) return;
   const duration late = now - due();

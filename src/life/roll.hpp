@@ -22,8 +22,8 @@
 //
 // Idea. A member's row is written before its epoch is told, and before its end is: actions come in
 // that order, and on_written says that a row is on the disk. Whatever changes gets the next
-// revision, and goes to all members at once; who missed it says so with its next heartbeat. What was
-// sent since the heartbeat before that is taken to be under way, and not sent again.
+// revision, and goes to all members at once; who missed it says so with its next heartbeat. What
+// was sent since the heartbeat before that is taken to be under way, and not sent again.
 //
 //   (unknown) -> joining -> alive <-> suspected -> ending -> ended
 //                written     \--- draining ---/    written
@@ -32,8 +32,8 @@
 // and blames nobody: that time does not count, and who lost its connection in it gets as long again
 // to make another one.
 //
-// Loads have revisions of their own. They travel with the answers to heartbeats, never by themselves,
-// and each member's own is told the less often the more members there are.
+// Loads have revisions of their own. They travel with the answers to heartbeats, never by
+// themselves, and each member's own is told the less often the more members there are.
 //
 // Limits: settings.most_members live; of those that ended the last most_ended are known by their
 // names, and all others are as unknown processes with an epoch, which have ended, too.

@@ -17,6 +17,7 @@
 #include "node/end_signals.hpp"
 #include "node/own_program.hpp"
 #include "node/user_folder.hpp"
+#include "wire/socket_place.hpp"
 #include "wire/token.hpp"
 
 namespace manta::inline v0::node {
@@ -82,7 +83,25 @@ spec::node_load load_of_process() {
   return out;
 }
 
-std::string head_socket(const std::string& folder) { return folder + "/head"; }
+// What the names of jobs begin with that users give, in the places that are made of these.
+constexpr std::string_view job_mark = "job-";
+
+result<std::string> only_job_here() {
+  std::vector<std::string> all = jobs_here();
+  if (all.size() == 1) return std::move(all.front());
+  std::string names;
+  for (const std::string& one : all) {
+    const std::size_t mark = one.starts_with(job_mark) ? job_mark.size() : 0;
+    names += (names.empty() ? "" : ", ") + one.substr(mark);
+  }
+  return error(errc::invalid_argument,
+               all.empty() ? "nodes: asked for the job of this user on this machine, found none; "
+                             "give the address of its head (--address, MANTA_ADDRESS)"
+                           : fmt::format("nodes: asked for the job of this user on this machine, "
+                                         "found {}: {}; name one (--job, MANTA_JOB), or give the "
+                                         "address of its head",
+                                         all.size(), names));
+}
 
 bool is_over_tcp(const std::optional<std::string>& address) {
   return address.has_value() && !address->starts_with("unix:");
@@ -120,7 +139,11 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
 result<void> cluster::start(const config& settings, std::shared_ptr<control::store> rows) {
   const bool is_host = plan_.hosts_head();
   if (is_host && plan_.job.empty()) {
-    plan_.job = fmt::format("{}-{:016x}", getpid(), draw_id().low);
+    plan_.job = fmt::format("{}{}-{:08x}", job_mark, getpid(), draw_id().low >> 32U);
+  }
+  // The head of a job that was named may be on this machine.
+  if (plan_.by == way::joins && !plan_.address && !plan_.job.empty() && !plan_.is_one_machine) {
+    plan_.is_one_machine = wire::has_listener(head_socket(job_folder(plan_.job)));
   }
   cluster_process::settings with;
   with.how = timing_of(settings, plan_);
@@ -190,6 +213,11 @@ result<void> cluster::place_head(cluster_process::settings& with, const config&)
 
 result<void> cluster::find_head(cluster_process::settings& with, const config& settings) {
   std::optional<std::string> address = plan_.address;
+  if (!address.has_value() && plan_.is_one_machine && plan_.job.empty()) {
+    const result<std::string> job = only_job_here();
+    if (!job) return job.error();
+    plan_.job = *job;
+  }
   if (!address.has_value() && plan_.is_one_machine) {
     address = "unix:" + head_socket(job_folder(plan_.job));
   }

@@ -42,8 +42,8 @@ class cluster {
                     std::shared_ptr<control::store> rows);
   /// In a process that serves: until the work is done, or a signal asks for the end. The exit code.
   int serve();
-  /// Ends it: a head ends the work of all, a member leaves. With spmd, rank 0 waits until the others
-  /// have left, unless it is to end `at_once`.
+  /// Ends it: a head ends the work of all, a member leaves. With spmd, rank 0 waits until the
+  /// others have left, unless it is to end `at_once`.
   void close(bool at_once) noexcept;
 
   bool is_open() const;

@@ -148,8 +148,7 @@ void cluster_head::hear_links(base::time_point now) {
   }
   // The oldest first: who has two connections is heard over both, and its newest is known by then.
   std::ranges::sort(ready);
-  const auto repeated = std::ranges::unique(ready);
-  ready.erase(repeated.begin(), repeated.end());
+  ready.erase(std::unique(ready.begin(), ready.end()), ready.end());
   for (const std::uint64_t number : ready) {
     const auto at = guests_.find(number);
     if (at != guests_.end() && !hear(number, at->second, now)) guests_.erase(at);

@@ -27,7 +27,8 @@
 // It begins with the rows of its last life; until these are read, and its own epoch is on the disk,
 // nobody is heard. What the store answers and what comes over a link, on whatever thread, waits for
 // the next pump; `wake` is called then. A pump looks at the links over which something came, not at
-// all of them. The rows of members that have ended stay, up to settings.most_ended, oldest gone first.
+// all of them. The rows of members that have ended stay, up to settings.most_ended, oldest gone
+// first.
 //
 // Whoever calls pump() when messages have come, when woken, or when due() is over is its loop. All
 // time comes from there. Threads: one at a time; `wake` is called by any, and must not call this.
@@ -43,8 +44,8 @@ class cluster_head {
   cluster_head(const cluster_head&) = delete;
   cluster_head& operator=(const cluster_head&) = delete;
 
-  /// A process has connected; the link's on_arrival is this head's from here on. One that only looks
-  /// is told who is a member, and becomes none.
+  /// A process has connected; the link's on_arrival is this head's from here on. One that only
+  /// looks is told who is a member, and becomes none.
   void accept(std::unique_ptr<wire::link> from, bool looks = false);
   /// See life::roll. Over when nobody is a member any more.
   void dissolve(const std::string& why);

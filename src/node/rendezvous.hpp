@@ -12,8 +12,8 @@
 // Where the ranks of a job on several machines find their head: a file in a folder that all of them
 // see, with the addresses under which it may be reached, the most likely first.
 //
-// The file is renamed into its place, so that nobody reads half of it; it goes with the head. What a
-// killed head has left is replaced by the next one of that job; who reads it before finds nobody
+// The file is renamed into its place, so that nobody reads half of it; it goes with the head. What
+// a killed head has left is replaced by the next one of that job; who reads it before finds nobody
 // there and reads again.
 // Threads: any; the files are the machines'.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/user_folder.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -54,6 +55,21 @@ result<std::string> make_job_folder(std::string_view name) {
   }
   sweep_jobs(jobs_folder());
   return path;
+}
+
+std::string head_socket(const std::string& folder) { return folder + "/head"; }
+
+std::vector<std::string> jobs_here() {
+  std::vector<std::string> out;
+  std::error_code failed;
+  for (fs::directory_iterator at(jobs_folder(), failed), end; !failed && at != end;
+       at.increment(failed)) {
+    if (wire::has_listener(head_socket(at->path().string()))) {
+      out.push_back(at->path().filename().string());
+    }
+  }
+  std::ranges::sort(out);
+  return out;
 }
 
 void remove_job_folder(const std::string& path) noexcept { rmdir(path.c_str()); }

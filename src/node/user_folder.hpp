@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <manta/spec/error.hpp>
 
@@ -20,6 +21,10 @@ std::string user_folder();
 result<std::string> make_job_folder(std::string_view name);
 /// The same, when it is not to be made.
 std::string job_folder(std::string_view name);
+/// The socket of the head in it.
+std::string head_socket(const std::string& folder);
+/// The names of this user's jobs on this machine whose head listens, sorted.
+std::vector<std::string> jobs_here();
 /// Removes such a folder when nothing lies in it.
 void remove_job_folder(const std::string& path) noexcept;
 

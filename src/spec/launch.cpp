@@ -110,8 +110,8 @@ result<maybe_word> find_rank(const config& settled, const environment_lookup& en
   return launcher;
 }
 
-// What a part is called in a mark: the same for two processes only if they would take the same. Empty:
-// who takes it has nothing to do with others.
+// What a part is called in a mark: the same for two processes only if they would take the same.
+// Empty: who takes it has nothing to do with others.
 std::string part_name(const launch_plan& plan) {
   const bool is_private = !plan.address && !plan.listen && plan.role == role_mode::driver;
   if (plan.by == way::alone && is_private) return {};
@@ -260,7 +260,10 @@ result<launch_plan> plan_single(launch_plan plan, const config& settled,
     return bad_launch(
         "found role=head, and nothing by which others find it; set MANTA_ADDRESS or MANTA_JOB");
   }
-  if (is_guest && !plan.address && plan.job.empty()) {
+  // Who looks may look around on this machine.
+  const bool looks_around =
+      settled.role == role_mode::observer && !plan.address && plan.job.empty();
+  if (is_guest && !plan.address && plan.job.empty() && !looks_around) {
     return bad_launch("found role={}, and no head to go to; set MANTA_ADDRESS or MANTA_JOB",
                       name_of(*settled.role));
   }
@@ -274,8 +277,9 @@ result<launch_plan> plan_single(launch_plan plan, const config& settled,
   } else if (is_guest) {
     plan.by = way::joins;
     plan.role = *settled.role;
-    plan.is_one_machine = false;
-    plan.source = source_of(environment, "MANTA_JOB", *settled.job);
+    plan.is_one_machine = looks_around;
+    plan.source = looks_around ? source_of(environment, "MANTA_ROLE", "observer")
+                               : source_of(environment, "MANTA_JOB", *settled.job);
   }
   return plan;
 }
@@ -301,8 +305,8 @@ result<launch_plan> plan_whole(const config& settled, const environment_lookup& 
   return plan;
 }
 
-// The part of a program that a process of the job has started: it looks, if it was told to, and is by
-// itself otherwise, for the address is inherited, too.
+// The part of a program that a process of the job has started: it looks, if it was told to, and is
+// by itself otherwise, for the address is inherited, too.
 result<launch_plan> plan_child(const config& settled, const environment_lookup& environment) {
   launch_plan plan;
   if (settled.role == role_mode::observer) {

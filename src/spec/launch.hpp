@@ -16,9 +16,9 @@
 //
 // Idea. What the user says goes first, then what the launcher says that is nearest to the process:
 // launchers start each other, and what the outer one has set is still there (launchers.hpp). The
-// answer is a plan, made before anything is started or connected, so that a wrong launch is one line
-// at once. Variables are inherited, too, by what a rank starts itself; so a process that has taken
-// its part leaves a mark, and who finds the part taken by another is alone.
+// answer is a plan, made before anything is started or connected, so that a wrong launch is one
+// line at once. Variables are inherited, too, by what a rank starts itself; so a process that has
+// taken its part leaves a mark, and who finds the part taken by another is alone.
 //
 //   rank, world-size            those            ranked
 //   world-size = 1              this             alone, or joins
@@ -26,6 +26,7 @@
 //   nodes > 1                   this machine     spawns
 //   role=head                   by itself        alone
 //   address, or role and job    a head           joins
+//   role=observer               this machine     joins the one job there
 //   nothing                     -                alone
 //
 // Limits. A launcher started by a rank of another launcher of a kind that is looked at before it

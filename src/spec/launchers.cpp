@@ -105,9 +105,10 @@ std::string key_of(std::string_view launcher, std::string_view text) {
   return key;
 }
 
-// torchrun sets RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and
-// TORCHELASTIC_RESTART_COUNT (its documentation, "Environment Variables"). The run's name is "none"
-// unless it is given, and a restart keeps it; the port is its own store's, and no place for a head.
+// torchrun sets RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID
+// and TORCHELASTIC_RESTART_COUNT (its documentation, "Environment Variables"). The run's name is
+// "none" unless it is given, and a restart keeps it; the port is its own store's, and no place for
+// a head.
 std::string torchrun_key(const environment_lookup& environment) {
   std::string name;
   for (const char* const part :
@@ -130,10 +131,10 @@ result<maybe_word> ask_plain_ranks(const environment_lookup& environment) {
                    torchrun_key(environment));
 }
 
-// Open MPI 4 and 5 promise OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK and _LOCAL_SIZE (docs.open-mpi.org,
-// "Environment variables set for MPI applications"). The job is PMIX_NAMESPACE or, before there was
-// PMIx, OMPI_MCA_ess_base_jobid. In 4 that has 16 bits which differ between two starts;
-// orte_precondition_transports is random and the same in all ranks (seen in 4.1.4).
+// Open MPI 4 and 5 promise OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK and _LOCAL_SIZE
+// (docs.open-mpi.org, "Environment variables set for MPI applications"). The job is PMIX_NAMESPACE
+// or, before there was PMIx, OMPI_MCA_ess_base_jobid. In 4 that has 16 bits which differ between
+// two starts; orte_precondition_transports is random and the same in all ranks (seen in 4.1.4).
 result<maybe_word> ask_open_mpi(const environment_lookup& environment) {
   auto job = environment("PMIX_NAMESPACE");
   if (!job) job = environment("OMPI_MCA_ess_base_jobid");
@@ -167,10 +168,10 @@ std::string slurm_key(const environment_lookup& environment, std::string_view st
   return key_of("slurm", name);
 }
 
-// Hydra, the mpiexec of MPICH and Intel MPI, sets PMI_RANK, PMI_SIZE, PMI_FD and MPI_LOCALNRANKS, and
-// nothing that names the job (seen in MPICH 4.0.2). In a Slurm job it starts its proxies with srun, so
-// all ranks have their step. srun --mpi=pmi2 sets PMI_RANK, PMI_SIZE and PMI_JOBID=JOB.STEP (seen in
-// 22.05): then Slurm says more.
+// Hydra, the mpiexec of MPICH and Intel MPI, sets PMI_RANK, PMI_SIZE, PMI_FD and MPI_LOCALNRANKS,
+// and nothing that names the job (seen in MPICH 4.0.2). In a Slurm job it starts its proxies with
+// srun, so all ranks have their step. srun --mpi=pmi2 sets PMI_RANK, PMI_SIZE and
+// PMI_JOBID=JOB.STEP (seen in 22.05): then Slurm says more.
 result<maybe_word> ask_pmi(const environment_lookup& environment) {
   const auto step = slurm_step(environment);
   const auto job = environment("PMI_JOBID");
@@ -230,8 +231,8 @@ result<std::optional<launcher_word>> ask_launchers(const environment_lookup& env
   return maybe_word();
 }
 
-// PMIx: PMIX_RANK and PMIX_NAMESPACE (prterun, flux). Kubernetes: JOB_COMPLETION_INDEX in the pods of
-// jobs with completionMode: Indexed (kubernetes.io, "Indexed Job").
+// PMIx: PMIX_RANK and PMIX_NAMESPACE (prterun, flux). Kubernetes: JOB_COMPLETION_INDEX in the pods
+// of jobs with completionMode: Indexed (kubernetes.io, "Indexed Job").
 result<std::optional<launcher_word>> ask_numberers(const environment_lookup& environment,
                                                    int size) {
   for (const char* const name : {"PMIX_RANK", "JOB_COMPLETION_INDEX"}) {

@@ -25,8 +25,9 @@
 //   connecting -> greeting -> open -> ended        ended comes from each of them, with a reason
 //
 // At a unix socket the kernel says whose process the other end is. Over TCP it proves the token
-// (proof.hpp); between machines all of it is encrypted (tls.hpp). What comes out of the socket passes greeting.hpp, then frame_stream.hpp (sizes), then
-// rpc_gate.hpp (kinds), and only then Cap'n Proto; then counts and sizes of the batch.
+// (proof.hpp); between machines all of it is encrypted (tls.hpp). What comes out of the socket
+// passes greeting.hpp, then frame_stream.hpp (sizes), then rpc_gate.hpp (kinds), and only then
+// Cap'n Proto; then counts and sizes of the batch.
 // Limits: the settings below; a batch has at most 1,024 messages and, but for its last, 1 MiB.
 // Threads: any for links; the loop may go first, which ends them.
 

@@ -65,6 +65,13 @@ result<sockaddr_un> address_of(const std::string& path) {
   return at;
 }
 
+bool has_listener(const std::string& path) {
+  const result<sockaddr_un> at = address_of(path);
+  struct stat is {};
+  return at.has_value() && lstat(path.c_str(), &is) == 0 && S_ISSOCK(is.st_mode) &&
+         is_listened_at(*at);
+}
+
 bool remove_dead_socket(const std::string& path) {
   struct stat is {};
   const result<sockaddr_un> at = address_of(path);

@@ -10,8 +10,8 @@
 
 #include "wire/endpoint.hpp"
 
-// Where others connect to. The unix sockets of a user lie in a folder that nobody else may enter, so that the name is
-// no race and the socket's own mode does not matter.
+// Where others connect to. The unix sockets of a user lie in a folder that nobody else may enter,
+// so that the name is no race and the socket's own mode does not matter.
 // Threads: any; the files are the machine's.
 
 namespace manta::inline v0::wire {
@@ -19,6 +19,9 @@ namespace manta::inline v0::wire {
 /// Makes the folder with mode 0700, or finds it so. storage_failed: it can't be made, is a link or
 /// a file, belongs to another user, or others may enter it.
 result<void> prepare_folder(const std::string& path);
+
+/// Whether somebody listens at the unix socket `path`, or may: it can't be asked.
+bool has_listener(const std::string& path);
 
 /// Removes what lies at `path` when it is a socket that nobody listens at.
 bool remove_dead_socket(const std::string& path);

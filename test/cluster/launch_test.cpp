@@ -89,9 +89,27 @@ TEST_CASE("nodes on one machine open no port", "[cluster]") {
   const auto pids = pids_in(job.so_far().out);
   REQUIRE(pids.size() == 3);
   for (const auto& [name, pid] : pids) CHECK(listens(pid) == 0);
+  // Who looks needs no address where there is one job, and a name where there are several.
+  const outcome list = here.run({tool, "nodes", "--json"});
+  CHECK(list.status == 0);
+  CHECK(count_of(list.out, "\n") == 3);
+  const std::string name = here.jobs().at(0).substr(4);  // job-
+  CHECK(here.run({tool, "nodes", "--json", "--job", name}).out == list.out);
+  {
+    child other({program, "watch"}, here.with({"MANTA_NODES=2"}));
+    REQUIRE(other.says("sees rank-0 rank-1\n"));
+    const outcome several = here.run({tool, "status"});
+    CHECK(several.status == 1);
+    CHECK_THAT(several.err, Contains("found 2: ") && Contains(name));
+    kill(other.pid(), SIGINT);
+    other.finish();
+  }
   kill(job.pid(), SIGINT);
   CHECK(job.finish().status == 130);
   CHECK(here.jobs().empty());
+  const outcome none = here.run({tool, "status"});
+  CHECK(none.status == 1);
+  CHECK_THAT(none.err, Contains("found none"));
 }
 
 TEST_CASE("many starts one after the other leave nothing", "[cluster]") {

@@ -188,7 +188,7 @@ TEST_CASE("a full table drops what has ended, the first first, and refuses while
     batch none;
     again.erase(none, "node/none");
     CHECK(none.changes.empty());
-    again.erase(none, "node/b");
+    again.erase(none, key_of(some_node("b")));
     CHECK(none.changes.size() == 1);
     CHECK(again.size() == 1);
   }

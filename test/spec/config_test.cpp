@@ -161,14 +161,13 @@ TEST_CASE("a value that is no whole number is refused with its text", "[config]"
 TEST_CASE("an unknown key is refused and the known ones are named", "[config]") {
   const auto done = complete({}, arguments({"--manta-wrokers=2"}), {}, 1);
   REQUIRE_FALSE(done);
-  CHECK(
-      done.error().message() ==
-      "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
-      "store-wait-ms, worker-tasks, nodes, rank, world-size, join-ms, dead-after-ms, drain-ms, "
-      "memory, resources, check, labels, control, events, isolation, "
-      "zygote, worker-output, store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, "
-      "worker-recycle, worker-memory, interrupt, role, address, listen, token-file, "
-      "insecure-plaintext, spmd, rendezvous, job, member-name");
+  CHECK(done.error().message() ==
+        "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
+        "store-wait-ms, worker-tasks, nodes, rank, world-size, join-ms, dead-after-ms, drain-ms, "
+        "memory, resources, check, labels, control, events, isolation, "
+        "zygote, worker-output, store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, "
+        "worker-recycle, worker-memory, interrupt, role, address, listen, token-file, "
+        "insecure-plaintext, spmd, rendezvous, job, member-name");
 }
 
 // A setting with two words: one by default, the other when `argument` asks for it, and what the

@@ -61,15 +61,15 @@ class MANTA_API runtime {
   ///
   /// Settings from `--manta-KEY=VALUE` arguments, then MANTA_* variables, then defaults
   /// (config.hpp). A bad one ends the program with exit code 2 and one line on stderr that says key
-  /// and allowed range; so do a `control` folder that can't be used, and a cluster that this process
-  /// can't be a member of.
+  /// and allowed range; so do a `control` folder that can't be used, and a cluster that this
+  /// process can't be a member of.
   runtime(int argc, char** argv);
   /// Settings from the environment and defaults; a bad one ends the program as above.
   runtime();
   /// Fields that are set win over the environment. Throws invalid_config for bad ones,
   /// storage_failed for a `control` folder that can't be used; and, where it is to be a member of a
-  /// cluster, timed_out, node_lost, unsupported, storage_failed or invalid_argument, which say why it
-  /// is none.
+  /// cluster, timed_out, node_lost, unsupported, storage_failed or invalid_argument, which say why
+  /// it is none.
   explicit runtime(const config& settings);
   ~runtime();
   runtime(const runtime&) = delete;

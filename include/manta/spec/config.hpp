@@ -149,9 +149,9 @@ struct config {
   /// address: host:port, [address]:port or unix:/path: where the head of the cluster is; for rank 0
   /// and for a head, where it is to be. Default: none; ranks find rank 0 by `rendezvous`.
   std::optional<std::string> address = std::nullopt;
-  /// listen: none, or host:port, [address]:port or :port, where the head of this job waits for other
-  /// machines. Port 0: any that is free; no host: all of this machine's. Default: none when all
-  /// ranks are on this machine, else `address`, else :0.
+  /// listen: none, or host:port, [address]:port or :port, where the head of this job waits for
+  /// other machines. Port 0: any that is free; no host: all of this machine's. Default: none when
+  /// all ranks are on this machine, else `address`, else :0.
   std::optional<std::string> listen = std::nullopt;
   /// token-file: a file with the secret that all processes of a cluster share, which only the user
   /// may read. Default: one in the user's configuration, made when it is first needed.
@@ -165,8 +165,8 @@ struct config {
   /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
   /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.
   std::optional<std::string> rendezvous = std::nullopt;
-  /// job: a name that the ranks of one job share and those of others don't. 1 to 64 letters, digits,
-  /// '.', '_' and '-'. Default: made from what the launcher says.
+  /// job: a name that the ranks of one job share and those of others don't. 1 to 64 letters,
+  /// digits, '.', '_' and '-'. Default: made from what the launcher says.
   std::optional<std::string> job = std::nullopt;
   /// member-name: this process's name in the cluster, which no other has. 1 to 64 bytes. Default:
   /// rank-N.
@@ -177,8 +177,8 @@ struct config {
   /// dead-after-ms: silence after which a member counts as dead, milliseconds. 500 to 3600000,
   /// default 3000. Less finds out sooner, and takes a machine that was merely slow for dead.
   int dead_after_ms = -1;
-  /// drain-ms: how long a node that is asked to leave (SIGTERM) ends what it has, milliseconds. 0 to
-  /// 3600000, default 30000.
+  /// drain-ms: how long a node that is asked to leave (SIGTERM) ends what it has, milliseconds. 0
+  /// to 3600000, default 30000.
   int drain_ms = -1;
 };
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a cluster whose work is done, and who only looks at one.
+#include <optional>
+#include <variant>
+
+#include <catch2/catch.hpp>
+
+#include "life/roll.hpp"
+#include "life/seat.hpp"
+
+namespace dissolve_test {
+
+namespace {
+
+using namespace manta::life;
+using manta::spec::node_verdict;
+using manta::spec::node_wish;
+namespace base = manta::base;
+using namespace std::chrono_literals;
+
+// A head whose disk is fast, at a time that stands still.
+class head {
+ public:
+  head() : roll_({}, {}, 0, now) { settle(); }
+
+  roll& decider() { return roll_; }
+  /// What it says to `process` when all rows are written; the last word.
+  std::optional<bulletin> last_to(std::uint64_t process) {
+    settle();
+    std::optional<bulletin> out;
+    for (const bulletin& one : said_) {
+      if (one.process == base::id{1, process}) out = one;
+    }
+    said_.clear();
+    return out;
+  }
+  std::optional<bulletin> hears(std::uint64_t process, std::uint64_t epoch = 0) {
+    roll_.on_heartbeat(heartbeat_of(process, epoch), now);
+    return last_to(process);
+  }
+  static heartbeat heartbeat_of(std::uint64_t process, std::uint64_t epoch) {
+    return {.process = {1, process},
+            .epoch = epoch,
+            .who = {.name = "n" + std::to_string(process), .host = "h", .pid = 7}};
+  }
+
+  static constexpr base::time_point now{1h};
+  bool writes = true;
+
+ private:
+  void settle() {
+    for (auto todo = roll_.take(); !todo.empty(); todo = roll_.take()) {
+      for (const roll::action& one : todo) {
+        if (const auto* const row = std::get_if<roll::write>(&one)) {
+          if (writes) roll_.on_written(row->ticket, now);
+        } else {
+          said_.push_back(std::get<bulletin>(one));
+        }
+      }
+    }
+  }
+
+  roll roll_;
+  std::vector<bulletin> said_;
+};
+
+}  // namespace
+
+TEST_CASE("when the work is done all members are told, as soon as that is written", "[life]") {
+  head of;
+  const auto joined = of.hears(2);
+  REQUIRE(joined.has_value());
+  REQUIRE(joined->verdict == node_verdict::member);
+  of.writes = false;
+  of.decider().dissolve("done");
+  CHECK_FALSE(of.last_to(2).has_value());
+  CHECK(of.decider().members().size() == 1);
+
+  head other;
+  const auto first = other.hears(2);
+  const auto second = other.hears(3);
+  REQUIRE(first.has_value());
+  REQUIRE(second.has_value());
+  other.decider().dissolve("done");
+  const auto end = other.last_to(3);
+  REQUIRE(end.has_value());
+  CHECK(end->verdict == node_verdict::dissolved);
+  CHECK(end->reason == "done");
+  CHECK(other.decider().members().empty());
+  // Who has missed it, and who comes now.
+  CHECK(other.hears(2, first->epoch)->verdict == node_verdict::dissolved);
+  CHECK(other.hears(4)->verdict == node_verdict::dissolved);
+}
+
+TEST_CASE("a member of a cluster that is dissolved has come to a good end", "[life]") {
+  seat one({}, {1, 2}, {.name = "n"}, head::now);
+  one.take();
+  one.on_bulletin({.process = {1, 2}, .head_epoch = 3, .epoch = 4, .revision = 1}, head::now);
+  one.take();
+  one.on_bulletin({.process = {1, 2}, .head_epoch = 3, .verdict = node_verdict::dissolved},
+                  head::now);
+  const auto todo = one.take();
+  REQUIRE(todo.size() == 1);
+  const auto* const over = std::get_if<seat::over>(&todo.front());
+  REQUIRE(over != nullptr);
+  CHECK_FALSE(over->why.has_value());
+}
+
+TEST_CASE("who only looks is told who the members are, and is none", "[life]") {
+  head of;
+  const auto member = of.hears(2);
+  REQUIRE(member.has_value());
+  of.decider().on_look(head::heartbeat_of(9, 0));
+  const auto seen = of.last_to(9);
+  REQUIRE(seen.has_value());
+  CHECK(seen->verdict == node_verdict::member);
+  CHECK(seen->epoch != 0);
+  REQUIRE(seen->changed.size() == 1);
+  CHECK(seen->changed.front().who.name == "n2");
+  CHECK(of.decider().members().size() == 1);
+  // Again: only what is new.
+  heartbeat again = head::heartbeat_of(9, seen->epoch);
+  again.head_epoch = seen->head_epoch;
+  again.revision = seen->revision;
+  of.decider().on_look(again);
+  CHECK(of.last_to(9)->changed.empty());
+  again.wish = node_wish::leave;
+  of.decider().on_look(again);
+  CHECK(of.last_to(9)->verdict == node_verdict::ended);
+}
+
+}  // namespace dissolve_test
