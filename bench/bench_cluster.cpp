@@ -35,6 +35,9 @@ void add_bars(suite& s) {
 }  // namespace bench
 
 int main(int argc, char** argv) {
+#ifdef BENCH_WITH_MANTA
+  bench::be_a_node();
+#endif
   bench::suite s("bench_cluster");
   bench::add_rows(s);
   bench::add_bars(s);

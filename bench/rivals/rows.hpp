@@ -154,6 +154,7 @@ void add_our_spills(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
 void add_mpirun(suite& s);
 void add_our_clusters(suite& s);
+void be_a_node();              // in a process that such a job has started; else nothing
 void add_our_links(suite& s);  // of libmanta's own build
 void add_epoll(suite& s);      // a unix socket between two processes
 void add_plain_codec(suite& s);
