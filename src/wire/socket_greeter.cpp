@@ -139,7 +139,11 @@ bool socket_greeter::receive() {
         if (stage_ == stage::proving && how_.at == end_of_link::dialler) {
           finish(not_trusted());
         } else {
-          lose("closed by the other process");
+          // Who waits for TLS takes a plain greeting for nonsense, and says so to itself only.
+          lose(how_.proves != nullptr && !how_.encrypts && read_ == 0
+                   ? "closed by the other process before it greeted; it may want encryption, and "
+                     "insecure-plaintext is set for one of the two"
+                   : "closed by the other process");
         }
         return false;
     }
