@@ -18,7 +18,7 @@ failed=0
 trap finish EXIT
 
 need_compiler clang=cmd:clang++ pkg-config=cmd:pkg-config \
-  catch2=file:/usr/include/catch2/catch.hpp git=cmd:git openmpi-bin=cmd:mpirun
+  catch2=file:/usr/include/catch2/catch.hpp git=cmd:git openmpi-bin=cmd:mpirun iproute2=cmd:ip
 step cmake --preset dev
 step cmake --build --preset dev --parallel "$(jobs)"
 

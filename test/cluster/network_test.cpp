@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clusters over several machines, as far as one can be several: nodes with networks of their own, links
+// that are cut and healed, and somebody who listens on the wire.
+#include "cluster/network.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+
+#include <sys/stat.h>
+
+namespace cluster_network_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace cluster_test;  // NOLINT: the words of this folder
+using Catch::Matchers::Contains;
+
+const std::string port = ":7400";
+const std::string token_text = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+std::string head_address() { return network::address(0) + port; }
+
+// The variables of rank `rank` of `size`, each in a network of its own.
+variables ranked(int rank, int size, const variables& more = {}) {
+  variables out{"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=" + std::to_string(size),
+                "MANTA_ADDRESS=" + head_address()};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+// A token that all have, so that one can look for it.
+variables with_token(const site& at) {
+  const std::string path = at.path() + "/token";
+  std::ofstream(path) << token_text << "\n";
+  chmod(path.c_str(), 0600);
+  return {"MANTA_TOKEN_FILE=" + path};
+}
+
+std::string token_bytes() {
+  std::string out;
+  for (std::size_t i = 0; i < token_text.size(); i += 2) {
+    out += static_cast<char>(std::stoi(token_text.substr(i, 2), nullptr, 16));
+  }
+  return out;
+}
+
+// All that goes over the bridge while it lives; test/cluster/listener.cpp.
+class listener {
+ public:
+  listener(const network& in, const site& at)
+      : path_(at.path() + "/heard"),
+        process_(in.in_router({MANTA_LISTENER_PROGRAM, "br0", path_}), at.with()) {
+    if (!process_.says("listening")) FAIL("nobody can listen on the bridge");
+  }
+  std::string heard() {
+    kill(process_.pid(), SIGTERM);
+    process_.finish();
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::string path_;
+  child process_;
+};
+
+}  // namespace
+
+TEST_CASE("three machines are one cluster, and its end is the end of all", "[cluster][network]") {
+  const site here;
+  const network lan(3);
+  child second(lan.in(1, {program, "hello"}), here.with(ranked(1, 3)));
+  child third(lan.in(2, {program, "hello"}), here.with(ranked(2, 3)));
+  const outcome o = child(lan.in(0, {program, "hello"}), here.with(ranked(0, 3))).finish();
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 of 3,") && Contains(": rank-0 rank-1 rank-2; task 42"));
+  CHECK(second.finish().status == 0);
+  CHECK(third.finish().status == 0);
+}
+
+TEST_CASE("machines that share a folder find each other without an address", "[cluster][network]") {
+  const site here;
+  const network lan(2);
+  const variables all{"MANTA_WORLD_SIZE=2", "MANTA_JOB=shared", "MANTA_RENDEZVOUS=" + here.path()};
+  const auto with_rank = [&](int rank) {
+    variables out = all;
+    out.push_back("MANTA_RANK=" + std::to_string(rank));
+    return here.with(out);
+  };
+  child second(lan.in(1, {program, "hello"}), with_rank(1));
+  const outcome o = child(lan.in(0, {program, "hello"}), with_rank(0)).finish();
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains(": rank-0 rank-1; task 42"));
+  CHECK(second.finish().status == 0);
+}
+
+TEST_CASE("who listens on the wire hears neither token nor names", "[cluster][network]") {
+  for (const bool is_plain : {false, true}) {
+    CAPTURE(is_plain);
+    const site here;
+    const network lan(2);
+    variables more = with_token(here);
+    if (is_plain) more.emplace_back("MANTA_INSECURE_PLAINTEXT=yes");
+    listener ear(lan, here);
+    child second(lan.in(1, {program, "hello"}), here.with(ranked(1, 2, more)));
+    const outcome o = child(lan.in(0, {program, "hello"}), here.with(ranked(0, 2, more))).finish();
+    CAPTURE(o.err);
+    REQUIRE(o.status == 0);
+    CHECK(second.finish().status == 0);
+    const std::string heard = ear.heard();
+    CHECK(heard.size() > 500);
+    CHECK_FALSE(has(heard, token_text));
+    CHECK_FALSE(has(heard, token_bytes()));
+    CHECK(has(heard, "rank-1") == is_plain);  // or this would hear nothing at all
+    CHECK(has(o.err, "is not encrypted") == is_plain);
+  }
+}
+
+TEST_CASE("a machine that is cut off is dead for the others, and ends itself when it is back",
+          "[cluster][network]") {
+  const site here;
+  const network lan(3);
+  const variables soon{"MANTA_DEAD_AFTER_MS=1000"};
+  child driver(lan.in(0, {program, "watch"}), here.with(ranked(0, 3, soon)));
+  child second(lan.in(1, {program, "hello"}), here.with(ranked(1, 3, soon)));
+  child third(lan.in(2, {program, "hello"}), here.with(ranked(2, 3, soon)));
+  REQUIRE(driver.says("sees rank-0 rank-1 rank-2\n"));
+  lan.cut(2);
+  CHECK(driver.says("sees rank-0 rank-1 rank-2?\n"));
+  CHECK(driver.says("sees rank-0 rank-1\n"));
+  lan.heal(2);
+  const outcome o = third.finish();
+  CHECK(o.status == 1);
+  CHECK_THAT(o.err, Contains("this process is no member of its cluster any more"));
+  child again(lan.in(2, {program, "hello"}), here.with(ranked(2, 3, soon)));
+  CHECK(driver.says("sees rank-0 rank-1 rank-2\n", 2));
+  kill(driver.pid(), SIGINT);
+  CHECK(driver.finish().status == 130);
+  CHECK(second.finish().status == 0);
+  CHECK(again.finish().status == 0);
+}
+
+TEST_CASE("partitions that are shorter than the limit cost nobody", "[cluster][network]") {
+  const site here;
+  const network lan(2);
+  child driver(lan.in(0, {program, "watch", "100"}), here.with(ranked(0, 2)));
+  child second(lan.in(1, {program, "hello"}), here.with(ranked(1, 2)));
+  REQUIRE(driver.says("sees rank-0 rank-1\n"));
+  const int rounds = manta_test::repeats(1, 20);
+  for (int i = 0; i < rounds; ++i) {
+    lan.cut(1);
+    std::this_thread::sleep_for(2s);  // the fault itself: of 3 s that a member may be silent
+    lan.heal(1);
+    std::this_thread::sleep_for(1s);
+  }
+  CHECK(driver.says("sees rank-0 rank-1\n", 1 + static_cast<std::size_t>(rounds)));
+  CHECK_FALSE(has(driver.so_far().out, "sees rank-0\n"));
+  kill(driver.pid(), SIGINT);
+  CHECK(driver.finish().status == 130);
+  CHECK(second.finish().status == 0);
+}
+
+TEST_CASE("a head that can't be reached is told of at once, and given up in time",
+          "[cluster][network]") {
+  const site here;
+  const network lan(2);
+  lan.cut(0);
+  variables more = with_token(here);
+  more.emplace_back("MANTA_JOIN_MS=2500");
+  const auto start = std::chrono::steady_clock::now();
+  child second(lan.in(1, {program, "hello"}), here.with(ranked(1, 2, more)));
+  CHECK(second.complains("goes on trying for 2500 ms"));
+  const auto told = std::chrono::steady_clock::now() - start;
+  const outcome o = second.finish();
+  CHECK(o.status == 2);
+  CHECK(told < 10s);
+  CHECK_THAT(o.err, Contains("within 2500 ms"));
+}
+
+}  // namespace cluster_network_test
