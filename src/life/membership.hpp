@@ -71,6 +71,7 @@ struct bulletin {
   std::vector<spec::node_member> changed = {};
   // In the answer to a heartbeat: loads that changed since those which the receiver has.
   std::uint64_t loads_revision = 0;
+  bool ends_with_driver = false;  ///< the head is in its process
   std::vector<spec::node_share> loads = {};
 };
 
@@ -92,6 +93,9 @@ struct membership_settings {
   duration return_grace = std::chrono::seconds(5);
   /// How long a member goes on without a head.
   duration head_wait = std::chrono::seconds(60);
+  /// The same where the head is in the driver's process, and is gone with that.
+  duration driver_wait = std::chrono::seconds(6);
+  bool ends_with_driver = false;  ///< of a head: it is
   /// How long a process tries to become a member: longer than the end of one with its name takes.
   duration join_limit = std::chrono::seconds(15);
   std::size_t most_members = 65536;  ///< that live

@@ -154,7 +154,8 @@ void roll::on_look(const heartbeat& came) {
                                  .epoch = head_epoch_,
                                  .since = since,
                                  .revision = revision_,
-                                 .changed = changes_since(since)});
+                                 .changed = changes_since(since),
+                                 .ends_with_driver = with_.ends_with_driver});
 }
 
 void roll::dissolve(const std::string& why) {
@@ -399,7 +400,8 @@ bulletin roll::news_for(entry& whom) {
                .head_epoch = head_epoch_,
                .epoch = whom.is.epoch,
                .since = whom.told,
-               .revision = revision_};
+               .revision = revision_,
+               .ends_with_driver = with_.ends_with_driver};
   out.changed = changes_since(whom.told);
   whom.told = revision_;
   return out;

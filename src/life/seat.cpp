@@ -91,6 +91,7 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
   if (came.head_epoch < head_epoch_) return;  // from a former life of the head
   heard_ = now;
   has_answer_ = true;
+  if (came.verdict == node_verdict::member) ends_with_driver_ = came.ends_with_driver;
   dial_wait_ = first_dial_wait;
   switch (came.verdict) {
     case node_verdict::ended:
@@ -189,7 +190,7 @@ void seat::on_time(base::time_point now) {
   if (at_ == stage::joining && now - born_ >= with_.join_limit) {
     return end(not_taken(with_.join_limit, waits_for_));
   }
-  if (now - heard_ >= with_.head_wait) return end(lost_head(now - heard_));
+  if (now - heard_ >= head_wait()) return end(lost_head(now - heard_));
   if (at_ == stage::draining && now >= drains_until_) leave(now);
   if (at_ == stage::leaving && now >= drains_until_ + leave_limit) return end(std::nullopt);
   // Each heartbeat is answered: a connection over which nothing comes is as good as none.
@@ -202,7 +203,7 @@ void seat::on_time(base::time_point now) {
 
 base::time_point seat::due() const noexcept {
   if (at_ == stage::over) return base::time_point::max();
-  base::time_point next = heard_ + with_.head_wait;
+  base::time_point next = heard_ + head_wait();
   if (at_ == stage::joining) next = std::min(next, born_ + with_.join_limit);
   if (at_ == stage::draining) next = std::min(next, drains_until_);
   if (at_ == stage::leaving) next = std::min(next, drains_until_ + leave_limit);

@@ -86,6 +86,9 @@ class seat {
   }
 
  private:
+  duration head_wait() const noexcept {
+    return ends_with_driver_ ? with_.driver_wait : with_.head_wait;
+  }
   void speak(base::time_point now);
   void redial(base::time_point now);
   void apply(bulletin& came);
@@ -103,7 +106,8 @@ class seat {
   std::uint64_t epoch_ = 0;
   bool is_connected_ = false;
   bool has_answer_ = false;  // over this connection
-  base::time_point heard_;   // from the head, or when it was looked for first
+  bool ends_with_driver_ = false;
+  base::time_point heard_;  // from the head, or when it was looked for first
   base::time_point spoke_{};
   base::time_point dial_at_;
   duration dial_wait_{};

@@ -32,7 +32,7 @@ constexpr auto look_again = 20ms;
 constexpr auto time_to_wonder = 900ms;
 constexpr auto time_to_end = 2s;
 // How long nodes go on whose head was in the driver, and is gone: nobody needs them.
-constexpr auto wait_for_driver = 5s;
+constexpr auto wait_for_driver = 3s;
 // Those of a head of its own, which may be started again.
 constexpr auto wait_for_head = 60s;
 
@@ -62,9 +62,9 @@ life::membership_settings timing_of(const config& settings, const spec::launch_p
   out.suspect_after = std::min<duration>(out.suspect_after, out.dead_after / 2);
   out.heartbeat = std::min<duration>(out.heartbeat, out.dead_after / 6);
   out.join_limit = std::chrono::milliseconds(settings.join_ms);
-  const bool has_driver = plan.by == way::ranked || plan.by == way::spawns;
-  out.head_wait = has_driver ? std::max<duration>(wait_for_driver, 2 * out.dead_after)
-                             : std::max<duration>(wait_for_head, 2 * out.dead_after);
+  out.driver_wait = std::max<duration>(wait_for_driver, 2 * out.dead_after);
+  out.head_wait = std::max<duration>(wait_for_head, 2 * out.dead_after);
+  out.ends_with_driver = plan.hosts_head() && plan.role != role_mode::head;
   return out;
 }
 

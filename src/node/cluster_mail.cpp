@@ -55,6 +55,7 @@ result<void> cluster_post::send(wire::link& to, const life::bulletin& said) {
                                        .revision = said.revision,
                                        .changed = members_,
                                        .loads_revision = said.loads_revision,
+                                       .ends_with_driver = said.ends_with_driver,
                                        .loads = said.loads});
 }
 
@@ -78,6 +79,7 @@ life::bulletin to_bulletin(const wire::envelope& head, const wire::bulletin_view
                      .since = said.since,
                      .revision = said.revision,
                      .loads_revision = said.loads_revision,
+                     .ends_with_driver = said.ends_with_driver,
                      .loads = {said.loads.begin(), said.loads.end()}};
   out.changed.reserve(said.changed.size());
   for (const wire::member_view& one : said.changed) {

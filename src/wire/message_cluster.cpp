@@ -60,6 +60,7 @@ void put_bulletin(schema::Bulletin::Builder to, const bulletin_view& said) {
     put_who(at.initWho(), one.who);
   }
   to.setLoadsRevision(said.loads_revision);
+  to.setEndsWithDriver(said.ends_with_driver);
   if (said.loads.empty()) return;
   auto loads = to.initLoads(static_cast<kj::uint>(said.loads.size()));
   for (kj::uint i = 0; i < loads.size(); ++i) {

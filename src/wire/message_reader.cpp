@@ -439,6 +439,7 @@ void message_reader::state::take(schema::Bulletin::Reader from, bulletin_view& t
   }
   to.changed = members;
   to.loads_revision = from.getLoadsRevision();
+  to.ends_with_driver = from.getEndsWithDriver();
   shares.clear();
   const auto loads = from.getLoads();
   if (!is_few("loads", loads.size(), limits::members)) return;

@@ -419,6 +419,8 @@ struct Bulletin {
   loads @9 :List(Share);
   # Loads that changed after the `loads` of the heartbeat that this answers, up to loadsRevision; at
   # most 65,536. 0: this is no answer, and has none.
+  endsWithDriver @10 :Bool;
+  # The head is in the driver's process: when that is gone, so is the work.
 
   enum Verdict {
     member @0;

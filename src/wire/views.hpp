@@ -305,6 +305,7 @@ struct bulletin_view {
   std::uint64_t revision = 0;
   std::span<const member_view> changed = {};
   std::uint64_t loads_revision = 0;
+  bool ends_with_driver = false;
   std::span<const spec::node_share> loads = {};
 };
 

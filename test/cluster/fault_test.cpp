@@ -47,6 +47,26 @@ TEST_CASE("a killed driver takes its job along", "[cluster]") {
   for (const auto& [name, pid] : pids) CHECK(happens([pid = pid] { return !is_there(pid); }));
 }
 
+TEST_CASE("who has joined by an address ends with its driver, too", "[cluster]") {
+  const site here;
+  const std::string at = "127.0.0.1:" + free_port();
+  const variables soon{"MANTA_DEAD_AFTER_MS=500"};
+  variables as_driver = soon;
+  as_driver.push_back("MANTA_LISTEN=" + at);
+  child driver({program, "watch"}, here.with(as_driver));
+  REQUIRE(driver.says("sees rank-0\n"));
+  variables as_node = soon;
+  as_node.insert(as_node.end(), {"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=guest"});
+  child node({program, "hello"}, here.with(as_node));
+  REQUIRE(driver.says("sees guest rank-0\n"));
+  const auto start = clock::now();
+  kill(driver.pid(), SIGKILL);
+  const outcome o = node.finish();
+  CHECK(o.status == 1);
+  CHECK(clock::now() - start < 10s);
+  CHECK_THAT(o.err, Contains("guest: the head has not answered"));
+}
+
 TEST_CASE("a node that is asked to leave does so", "[cluster]") {
   const site here;
   child job({program, "pids"}, here.with({"MANTA_NODES=3"}));

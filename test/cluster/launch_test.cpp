@@ -8,9 +8,6 @@
 #include <iterator>
 #include <set>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "cluster/support.hpp"
@@ -23,19 +20,6 @@ using namespace std::chrono_literals;
 using namespace cluster_test;  // NOLINT: the words of this folder
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-
-// A port of this machine that nobody listens at now.
-std::string free_port() {
-  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  REQUIRE(bind(file, reinterpret_cast<const sockaddr*>(&at), size) == 0);
-  REQUIRE(getsockname(file, reinterpret_cast<sockaddr*>(&at), &size) == 0);
-  close(file);
-  return std::to_string(ntohs(at.sin_port));
-}
 
 // Sockets of TCP that the process listens at, by the kernel's tables.
 std::size_t listens(pid_t pid) {

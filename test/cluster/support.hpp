@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -61,6 +64,19 @@ class site {
  private:
   manta_test::folder folder_;
 };
+
+/// A port of this machine that nobody listens at now.
+inline std::string free_port() {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  REQUIRE(bind(file, reinterpret_cast<const sockaddr*>(&at), size) == 0);
+  REQUIRE(getsockname(file, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  close(file);
+  return std::to_string(ntohs(at.sin_port));
+}
 
 inline bool is_there(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");

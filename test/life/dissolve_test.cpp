@@ -106,6 +106,32 @@ TEST_CASE("a member of a cluster that is dissolved has come to a good end", "[li
   CHECK_FALSE(over->why.has_value());
 }
 
+TEST_CASE("a member waits for a head that was in its driver as long as that deserves", "[life]") {
+  for (const bool ends : {false, true}) {
+    membership_settings with;
+    with.head_wait = 60s;
+    with.driver_wait = 6s;
+    seat one(with, {1, 2}, {.name = "n"}, head::now);
+    one.on_bulletin(
+        {.process = {1, 2}, .head_epoch = 3, .epoch = 4, .revision = 1, .ends_with_driver = ends},
+        head::now);
+    base::time_point now = head::now;
+    while (one.at() == seat::stage::member && now < head::now + 100s) {
+      now += 100ms;
+      one.on_time(now);
+    }
+    CHECK(one.at() == seat::stage::over);
+    CHECK(now - head::now == (ends ? 6s : 60s));
+  }
+  membership_settings of_driver;
+  of_driver.ends_with_driver = true;
+  roll its(of_driver, {}, 0, head::now);
+  its.on_written(1, head::now);
+  its.take();
+  its.on_look(head::heartbeat_of(9, 0));
+  CHECK(std::get<bulletin>(its.take().front()).ends_with_driver);
+}
+
 TEST_CASE("who only looks is told who the members are, and is none", "[life]") {
   head of;
   const auto member = of.hears(2);

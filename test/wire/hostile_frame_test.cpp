@@ -334,7 +334,7 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   collect(wire::heartbeat_view{{0, 1}, {}, {1, 2, manta::duration(3)}, 4, 5, who});
   const wire::member_view member{{0, 1}, 1, {}, {1, 2, manta::duration(3)}, "c", who};
   const manta::spec::node_share load{1, {1, 2, manta::duration(3)}};
-  collect(wire::bulletin_view{{0, 1}, {}, 1, "r", 1, 2, {&member, 1}, 3, {&load, 1}});
+  collect(wire::bulletin_view{{0, 1}, {}, 1, "r", 1, 2, {&member, 1}, 3, false, {&load, 1}});
   collect(wire::actor_end_view{{0, 1}, manta::end_reason::ended, "m"});
   for (const char* words : all_words) {
     CAPTURE(words);

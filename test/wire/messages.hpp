@@ -195,13 +195,14 @@ class maker {
     for (auto& one : loads) one = {number(1, UINT64_MAX - 1), load()};
     const std::uint64_t revision = random_();
     return {id(),
-            static_cast<manta::spec::node_verdict>(number(0, 3)),
+            static_cast<manta::spec::node_verdict>(number(0, 4)),
             random_(),
             text(0, 4096),
             number(0, revision),
             revision,
             list,
             random_(),
+            number(0, 1) == 1,
             loads};
   }
   wire::put_view put() { return {id(), id(), coin(), payload()}; }

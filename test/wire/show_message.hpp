@@ -114,7 +114,7 @@ inline std::string show(const wire::bulletin_view& b) {
     out += fmt::format("\n{} {} {} {} {} {}", show(one.process), one.epoch,
                        static_cast<int>(one.is), show(one.load), one.cause, show(one.who));
   }
-  out += fmt::format("\nloads up to {}", b.loads_revision);
+  out += fmt::format("\nloads up to {}, {}", b.loads_revision, b.ends_with_driver);
   for (const auto& one : b.loads) out += fmt::format("\n{} {}", one.epoch, show(one.load));
   return out;
 }
