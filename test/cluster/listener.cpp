@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes all that goes over a network interface into a file: listener INTERFACE FILE. Until SIGTERM.
+// Writes all that goes over a network interface into a file: listener INTERFACE FILE. Until
+// SIGTERM.
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>

@@ -13,8 +13,8 @@
 
 #include "cluster/support.hpp"
 
-// A network of the test's own: a namespace with a bridge, and one for each node, joined to it. All of it
-// is held by processes that end with the test's, so nothing is left whoever dies.
+// A network of the test's own: a namespace with a bridge, and one for each node, joined to it. All
+// of it is held by processes that end with the test's, so nothing is left whoever dies.
 //
 //   node 0: 10.77.0.1 --+-- bridge in the router's namespace
 //   node 1: 10.77.0.2 --'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters over several machines, as far as one can be several: nodes with networks of their own, links
-// that are cut and healed, and somebody who listens on the wire.
+// Clusters over several machines, as far as one can be several: nodes with networks of their own,
+// links that are cut and healed, and somebody who listens on the wire.
 #include "cluster/network.hpp"
 
 #include <algorithm>
