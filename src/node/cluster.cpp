@@ -326,7 +326,8 @@ result<void> cluster::join() {
   while (!process_->wait_joined_for(time_to_wonder)) look_for_head();
   const result<std::uint64_t> epoch = process_->wait_joined();
   if (!epoch) return epoch.error();
-  if (!is_serving()) watch_the_fence();
+  // Nobody does the work of one that only looks.
+  if (!is_serving() && plan_.role != role_mode::observer) watch_the_fence();
   return {};
 }
 
@@ -414,11 +415,22 @@ void cluster::leave() noexcept {
   at->wait_over_for(time_to_end);
 }
 
+// Of the job; who has joined it since has nothing to come to an end with.
+bool cluster::has_other_ranks(const cluster_process& at) const {
+  const std::vector<spec::node_member> there = at.members();
+  return std::ranges::any_of(there, [&](const spec::node_member& one) {
+    for (int rank = 1; rank < plan_.size; ++rank) {
+      if (one.who.name == fmt::format("rank-{}", rank)) return true;
+    }
+    return false;
+  });
+}
+
 void cluster::close(bool at_once) noexcept {
   if (const process_ptr at = process()) {
     if (plan_.hosts_head() && plan_.role != role_mode::head) {
       // As with MPI, who ends last ends the others: they may still be at work.
-      while (is_spmd_ && !at_once && at->members().size() > 1 && !at->wait_over_for(look_again)) {
+      while (is_spmd_ && !at_once && has_other_ranks(*at) && !at->wait_over_for(look_again)) {
       }
       at->tell_over({});
       dissolve();
@@ -426,11 +438,13 @@ void cluster::close(bool at_once) noexcept {
       leave();
     }
   }
+  process_ptr last;  // ends without the lock
   {
     const std::lock_guard lock(mutex_);
-    process_.reset();
+    last = std::exchange(process_, nullptr);
     plan_ = {};
   }
+  last.reset();
   children_.end(time_to_end);
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();

@@ -67,6 +67,7 @@ class cluster {
   void watch_the_fence();
   void leave() noexcept;
   void dissolve() noexcept;
+  bool has_other_ranks(const cluster_process& at) const;
   int serve_head();
   bool is_serving() const noexcept { return plan_.role == role_mode::node && !is_spmd_; }
   std::string name_of_member() const;
