@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters whose members crash, stop, are cut off and come back while messages are lost: what the
 // checker finds in their logs. MANTA_SEED=N runs that seed alone.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -144,6 +146,39 @@ TEST_CASE("without faults everybody joins at once and nobody ends", "[sim]") {
     CHECK(e.at - began[e.process] < 150ms);
   }
   CHECK(joined == 20);
+}
+
+// Where there are many, news are bulletins of many: who joins, dies and comes back at once must not
+// cost the head the square of its members in messages.
+TEST_CASE("a large cluster agrees soon after many have come, gone and lost their head",
+          "[sim][repeats]") {
+  run_settings with{.seed = first_seed()};
+  with.nodes =
+      static_cast<std::size_t>(manta_test::repeats(std::max(manta_test::scaled(150), 20), 1000));
+  with.has_bad_network = false;
+  with.works = false;
+  with.storm = 12s;
+  with.calm = 8s;
+  std::vector<fault> faults;
+  for (std::size_t i = 0; i < with.nodes / 10; ++i) {
+    faults.push_back({.at = 4s, .is = fault::what::crash, .whom = i * 10});
+  }
+  faults.push_back({.at = 8s, .is = fault::what::head_crash, .lasts = 500ms});
+  const auto start = std::chrono::steady_clock::now();
+  const outcome one = run(with, faults);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  for (const std::string& breach : breaches(one, {})) UNSCOPED_INFO(breach);
+  CHECK(breaches(one, {}).empty());
+  CHECK(one.views.size() == with.nodes);
+  for (const auto& [process, view] : one.views) {
+    if (view.size() != with.nodes) FAIL(process << " sees " << view.size());
+  }
+  // Of each member a heartbeat and its answer 4 times a second, and as much again for news.
+  const double seconds = std::chrono::duration<double>(with.storm + with.calm).count();
+  const double each = one.carried.messages / static_cast<double>(with.nodes) / seconds;
+  CHECK(each < 16);
+  std::printf("sim: %zu nodes, %.0f s, %d messages (%.1f a second and node), %.1f s\n", with.nodes,
+              seconds, one.carried.messages, each, took.count());
 }
 
 }  // namespace sim
