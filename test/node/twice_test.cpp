@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every message that is handled twice is handled once. The list of messages comes from the schema, so
-// one that is new fails here until it is said what makes that true of it; those whose answer is a
-// state are driven, twice beside once.
+// Every message that is handled twice is handled once. The list of messages comes from the schema,
+// so one that is new fails here until it is said what makes that true of it; those whose answer is
+// a state are driven, twice beside once.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -34,7 +34,8 @@ enum class because {
   state,    // it says all that there is to say, and the newest counts
 };
 
-// While it goes through rings only, which repeat nothing, a request is what it will be over sockets.
+// While it goes through rings only, which repeat nothing, a request is what it will be over
+// sockets.
 const std::map<std::string, because> meanings = {
     {"task", because::request},     {"result", because::request},     {"call", because::request},
     {"put", because::request},      {"references", because::request}, {"spawn", because::request},
