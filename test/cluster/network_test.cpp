@@ -2,6 +2,7 @@
 // Clusters over several machines, as far as one can be several: nodes with networks of their own,
 // links that are cut and healed, and somebody who listens on the wire.
 #include "cluster/network.hpp"
+#include "cluster/proxy.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -180,6 +181,42 @@ TEST_CASE("a head that can't be reached is told of at once, and given up in time
   CHECK(o.status == 2);
   CHECK(told < 10s);
   CHECK_THAT(o.err, Contains("within 2500 ms"));
+}
+
+TEST_CASE("a path that shreds, delays and resets costs no member; one that stalls does",
+          "[cluster][network]") {
+  const site here;
+  const std::string own_port = free_port();
+  child driver({program, "watch"}, here.with({"MANTA_LISTEN=127.0.0.1:" + own_port}));
+  REQUIRE(driver.says("sees rank-0\n"));
+  proxy between(static_cast<std::uint16_t>(std::stoi(own_port)));
+  between.having().shreds = true;
+  between.having().delay_ms = 20;
+  child node({program, "hello"},
+             here.with({"MANTA_ADDRESS=" + between.address(), "MANTA_MEMBER_NAME=far"}));
+  REQUIRE(driver.says("sees far rank-0\n"));
+  const auto epochs = [&] {
+    return here.run({tool, "nodes", "--json", "--address", "127.0.0.1:" + own_port}).out;
+  };
+  const std::string before = epochs();
+  // A connection that is closed has to come back within 10 ms, which this path takes twice as long
+  // for: without it, resets alone.
+  between.having().delay_ms = 0;
+  between.having().shreds = false;
+  between.having().reset_every_ms = 200;
+  CHECK(happens([&] { return between.resets() >= 5; }));
+  between.having().reset_every_ms = 0;
+  CHECK(epochs() == before);
+  CHECK_FALSE(has(driver.so_far().out, "sees rank-0\nrank 0 sees rank-0\n"));
+  between.having().stalls = true;
+  CHECK(driver.says("sees far? rank-0\n"));
+  CHECK(driver.says("sees rank-0\n", 2));
+  between.having().stalls = false;
+  const outcome o = node.finish();
+  CHECK(o.status == 1);
+  CHECK_THAT(o.err, Contains("no member of its cluster any more"));
+  kill(driver.pid(), SIGINT);
+  CHECK(driver.finish().status == 130);
 }
 
 }  // namespace cluster_network_test

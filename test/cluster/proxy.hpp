@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+// A path between two ends of TCP that is not what they think: it is slow, hands bytes on in shreds,
+// resets connections, or keeps all to itself. What TCP promises it keeps: order, and nothing twice.
+
+namespace cluster_test {
+
+class proxy {
+ public:
+  struct faults {
+    std::atomic<int> delay_ms{0};        ///< each way
+    std::atomic<bool> shreds{false};     ///< 1 to 7 bytes at a time
+    std::atomic<int> reset_every_ms{0};  ///< 0: never
+    std::atomic<bool> stalls{false};     ///< nothing goes, nobody is told
+  };
+
+  /// Between who connects to address() and `port` of this machine.
+  explicit proxy(std::uint16_t port) : to_(port), listener_(bound()) {
+    thread_ = std::thread([this] { run(); });
+  }
+  proxy(const proxy&) = delete;
+  proxy& operator=(const proxy&) = delete;
+  ~proxy() {
+    is_over_ = true;
+    thread_.join();
+    for (const way& one : ways_) end(one);
+    close(listener_);
+  }
+
+  std::string address() const {
+    sockaddr_in at{};
+    socklen_t size = sizeof at;
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size);
+    return "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  }
+  faults& having() { return faults_; }
+  int resets() const { return resets_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  struct piece {
+    clock::time_point due;
+    std::vector<char> bytes;
+  };
+  struct way {
+    int ends[2];
+    std::deque<piece> under_way[2];  // from either end to the other
+    clock::time_point began;
+  };
+
+  static int bound() {
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 ||
+        listen(file, 16) != 0) {
+      FAIL("no place for a proxy");
+    }
+    return file;
+  }
+  static void end(const way& one) {
+    for (const int file : one.ends) close(file);
+  }
+  void accept_one() {
+    const int here = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(to_);
+    if (connect(there, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
+      close(here);
+      close(there);
+      return;
+    }
+    ways_.push_back({{here, there}, {}, clock::now()});
+  }
+  // False: the connection is over.
+  bool read_from(way& one, int side) {
+    char some[4096];
+    const ssize_t got = recv(one.ends[side], some, sizeof some, MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    const auto due = clock::now() + std::chrono::milliseconds(faults_.delay_ms);
+    one.under_way[side].push_back({due, {some, some + got}});
+    return true;
+  }
+  bool write_due(way& one, int from) {
+    std::deque<piece>& queue = one.under_way[from];
+    for (int turns = 0; turns < 64 && !queue.empty() && queue.front().due <= clock::now();
+         ++turns) {
+      std::vector<char>& bytes = queue.front().bytes;
+      const std::size_t most = faults_.shreds ? 1 + bytes_ % 7 : bytes.size();
+      const ssize_t sent = send(one.ends[1 - from], bytes.data(), std::min(most, bytes.size()),
+                                MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0) return errno == EAGAIN || errno == EINTR;
+      bytes_ += static_cast<std::uint64_t>(sent);
+      bytes.erase(bytes.begin(), bytes.begin() + sent);
+      if (bytes.empty()) queue.pop_front();
+    }
+    return true;
+  }
+  bool serve(way& one) {
+    const int every = faults_.reset_every_ms;
+    if (every > 0 && clock::now() - one.began > std::chrono::milliseconds(every)) {
+      const linger at_once{1, 0};
+      for (const int file : one.ends)
+        setsockopt(file, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+      ++resets_;
+      return false;
+    }
+    for (int side = 0; side < 2; ++side) {
+      if (!read_from(one, side) || !write_due(one, side)) return false;
+    }
+    return true;
+  }
+  void run() {
+    while (!is_over_) {
+      pollfd door{listener_, POLLIN, 0};
+      if (poll(&door, 1, 1) == 1) accept_one();
+      if (faults_.stalls) continue;
+      for (auto at = ways_.begin(); at != ways_.end();) {
+        if (serve(*at)) {
+          ++at;
+        } else {
+          end(*at);
+          at = ways_.erase(at);
+        }
+      }
+    }
+  }
+
+  const std::uint16_t to_;
+  const int listener_;
+  faults faults_;
+  std::atomic<bool> is_over_{false};
+  std::atomic<int> resets_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  std::list<way> ways_;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace cluster_test
