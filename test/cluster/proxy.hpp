@@ -19,17 +19,16 @@
 #include <catch2/catch.hpp>
 
 // A path between two ends of TCP that is not what they think: it is slow, hands bytes on in shreds,
-// resets connections, or keeps all to itself. What TCP promises it keeps: order, and nothing twice.
+// or keeps all to itself. What TCP promises it keeps: order, and nothing twice.
 
 namespace cluster_test {
 
 class proxy {
  public:
   struct faults {
-    std::atomic<int> delay_ms{0};        ///< each way
-    std::atomic<bool> shreds{false};     ///< 1 to 7 bytes at a time
-    std::atomic<int> reset_every_ms{0};  ///< 0: never
-    std::atomic<bool> stalls{false};     ///< nothing goes, nobody is told
+    std::atomic<int> delay_ms{0};     ///< each way
+    std::atomic<bool> shreds{false};  ///< 1 to 7 bytes at a time
+    std::atomic<bool> stalls{false};  ///< nothing goes, nobody is told
   };
 
   /// Between who connects to address() and `port` of this machine.
@@ -52,7 +51,6 @@ class proxy {
     return "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
   }
   faults& having() { return faults_; }
-  int resets() const { return resets_; }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
@@ -64,7 +62,6 @@ class proxy {
   struct way {
     int ends[2];
     std::deque<piece> under_way[2];  // from either end to the other
-    clock::time_point began;
   };
 
   static int bound() {
@@ -93,7 +90,7 @@ class proxy {
       close(there);
       return;
     }
-    ways_.push_back({{here, there}, {}, clock::now()});
+    ways_.push_back({{here, there}, {}});
   }
   // False: the connection is over.
   bool read_from(way& one, int side) {
@@ -121,14 +118,6 @@ class proxy {
     return true;
   }
   bool serve(way& one) {
-    const int every = faults_.reset_every_ms;
-    if (every > 0 && clock::now() - one.began > std::chrono::milliseconds(every)) {
-      const linger at_once{1, 0};
-      for (const int file : one.ends)
-        setsockopt(file, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-      ++resets_;
-      return false;
-    }
     for (int side = 0; side < 2; ++side) {
       if (!read_from(one, side) || !write_due(one, side)) return false;
     }
@@ -154,7 +143,6 @@ class proxy {
   const int listener_;
   faults faults_;
   std::atomic<bool> is_over_{false};
-  std::atomic<int> resets_{0};
   std::atomic<std::uint64_t> bytes_{0};
   std::list<way> ways_;  // the thread's
   std::thread thread_;
