@@ -25,6 +25,8 @@ void add_bars(suite& s) {
             2, "unix socket, epoll"});
   s.add(bar{"link over TCP: at most 2.5 x raw TCP with epoll", link_one, "manta, TCP", 2.5,
             "TCP, epoll"});
+  s.add(bar{"10,000 half-open connections: 0.9 of the rate", link_many,
+            "manta, TCP, 10,000 half-open", 0.9, "manta, TCP"});
 }
 
 }  // namespace

@@ -5,12 +5,16 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,7 +104,7 @@ wire::greeting somebody(std::uint64_t who) {
 /// How the two ends of a link of sockets meet.
 enum class way { unix_socket, tcp, tls };
 
-class over_sockets final : public asking_end {
+class over_sockets : public asking_end {
  public:
   explicit over_sockets(way by) : by_(by) {
     if (by_ != way::unix_socket) {
@@ -111,12 +115,11 @@ class over_sockets final : public asking_end {
     check(pipe(ready) == 0, "a pipe");
     pid_ = fork();
     if (pid_ == 0) serve(ready[1]);
-    wire::socket_address at;
-    check(read(ready[0], &at, sizeof at) == sizeof at, "the other process");
+    check(read(ready[0], &at_, sizeof at_) == sizeof at_, "the other process");
     for (const int file : ready) close(file);
     pin_to(0);
     loop_ = *wire::loop::start();
-    link_ = *wire::connect(*loop_, {at}, somebody(1), how_);
+    link_ = *wire::connect(*loop_, {at_}, somebody(1), how_);
   }
   ~over_sockets() override {
     link_.reset();
@@ -124,6 +127,10 @@ class over_sockets final : public asking_end {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
+
+ protected:
+  const wire::socket_address& address() const { return at_; }
+  pid_t other() const { return pid_; }
 
  private:
   [[noreturn]] void serve(int ready) {
@@ -153,8 +160,50 @@ class over_sockets final : public asking_end {
   wire::socket_settings how_;
   const temporary_folder folder_;
   const std::string path_ = folder_.file("a");
+  wire::socket_address at_;
   pid_t pid_ = 0;
   std::unique_ptr<wire::loop> loop_;
+};
+
+std::size_t resident_kib(pid_t of) {
+  std::ifstream file("/proc/" + std::to_string(of) + "/status");
+  for (std::string word; file >> word;) {
+    std::size_t kib = 0;
+    if (word == "VmRSS:" && file >> kib) return kib;
+  }
+  return 0;
+}
+
+/// Beside connections that have said nothing, 10,000 or as many as there are descriptors for: what
+/// the listener keeps of them is its affair.
+class beside_a_crowd final : public over_sockets {
+ public:
+  beside_a_crowd() : over_sockets(way::tcp) {
+    constexpr std::size_t wanted = 10'000;
+    constexpr std::size_t others = 100;  // descriptors
+    constexpr std::size_t most_kib = std::size_t{32} << 10U;
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    const std::size_t size = std::min(wanted, static_cast<std::size_t>(files.rlim_cur) - others);
+    round_trip(100);
+    const std::size_t before = resident_kib(other());
+    for (std::size_t i = 0; i < size; ++i) {
+      const int file = socket(address().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+      check(file >= 0, "a descriptor");
+      check(connect(file, address().get(), address().size()) == 0, "a connection");
+      crowd_.push_back(file);
+    }
+    round_trip(100);
+    check(resident_kib(other()) <= before + most_kib, "at most 32 MiB more");
+  }
+  ~beside_a_crowd() override {
+    for (const int file : crowd_) close(file);
+  }
+
+ private:
+  std::vector<int> crowd_;
 };
 
 }  // namespace
@@ -164,6 +213,8 @@ void add_our_links(suite& s) {
                   [] { return std::make_shared<over_sockets>(way::unix_socket); });
   add_round_trips(s, "manta, TCP", side::ours,
                   [] { return std::make_shared<over_sockets>(way::tcp); });
+  add_round_trips(s, "manta, TCP, 10,000 half-open", side::ours,
+                  [] { return std::make_shared<beside_a_crowd>(); });
   add_round_trips(s, "manta, TLS", side::ours,
                   [] { return std::make_shared<over_sockets>(way::tls); });
   add_round_trips(s, "manta, rings", side::ours, [] { return std::make_shared<over_rings>(); });
