@@ -123,8 +123,23 @@ bool roll::is_taken(const heartbeat& came, base::time_point now) {
   return true;
 }
 
+// What one gives to another is a place in a list of functions: that list has to be the same.
+bool roll::is_other_program(const heartbeat& came) {
+  if (came.who.functions == 0) return false;
+  for (const auto& [epoch, one] : living_) {
+    const spec::node_introduction& there = one->is.who;
+    if (there.functions == 0 || there.functions == came.who.functions) continue;
+    say(came.process, node_verdict::refused,
+        fmt::format("its program has other functions than that of {} (pid {} at {}): {:016x}, not "
+                    "{:016x}; start the same file everywhere",
+                    there.name, there.pid, there.host, came.who.functions, there.functions));
+    return true;
+  }
+  return false;
+}
+
 void roll::admit(const heartbeat& came, base::time_point now) {
-  if (!has_name(came) || is_taken(came, now)) return;
+  if (!has_name(came) || is_taken(came, now) || is_other_program(came)) return;
   if (living_.size() >= with_.most_members) {
     return say(came.process, node_verdict::refused,
                fmt::format("the cluster has {} members, which is its limit", with_.most_members));

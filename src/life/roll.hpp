@@ -102,6 +102,7 @@ class roll {
 
   bool has_name(const heartbeat& came);
   bool is_taken(const heartbeat& came, base::time_point now);
+  bool is_other_program(const heartbeat& came);
   void admit(const heartbeat& came, base::time_point now);
   void hear(entry& from, const heartbeat& came, base::time_point now);
   void see(entry& of, const heartbeat& came, base::time_point now);

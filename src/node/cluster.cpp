@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <manta/codec/identity.hpp>
 #include <manta/exec/executor.hpp>
 
 #include "node/end_signals.hpp"
@@ -152,7 +153,8 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     with.who = spec::node_introduction{.name = name_of_member(),
                                        .host = own_host_name(),
                                        .pid = static_cast<std::uint32_t>(getpid()),
-                                       .as = role_of(plan_.role)};
+                                       .as = role_of(plan_.role),
+                                       .functions = codec::table_hash()};
   }
   with.looks = plan_.role == role_mode::observer;
   with.load = load_of_process;

@@ -9,7 +9,7 @@ namespace manta::inline v0::node {
 namespace {
 
 wire::introduction_view view_of(const spec::node_introduction& who) {
-  return {who.name, who.address, who.host, who.pid, who.as};
+  return {who.name, who.address, who.host, who.pid, who.as, who.functions};
 }
 
 spec::node_introduction who_is(const wire::introduction_view& said) {
@@ -17,7 +17,8 @@ spec::node_introduction who_is(const wire::introduction_view& said) {
           .address = std::string(said.address),
           .host = std::string(said.host),
           .pid = said.pid,
-          .as = said.as};
+          .as = said.as,
+          .functions = said.functions};
 }
 
 }  // namespace

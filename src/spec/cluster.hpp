@@ -56,6 +56,7 @@ struct node_introduction {
   std::string host = {};
   std::uint32_t pid = 0;
   node_role as = node_role::node;
+  std::uint64_t functions = 0;  ///< hash of those that others can call; 0: it does not say
 
   friend bool operator==(const node_introduction&, const node_introduction&) = default;
 };

@@ -18,6 +18,7 @@ void put_who(schema::Introduction::Builder to, const introduction_view& who) {
   put_text(who.host, limits::name_bytes, [&](std::size_t n) { return to.initHost(kj::uint(n)); });
   to.setPid(who.pid);
   to.setRole(static_cast<schema::Introduction::Role>(who.as));
+  to.setFunctions(who.functions);
 }
 
 template <class Builder>

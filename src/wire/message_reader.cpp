@@ -395,7 +395,10 @@ introduction_view message_reader::state::who(schema::Introduction::Reader from) 
                            spec::node_role::observer);
   return {text(from.getName(), "process's name", limits::name_bytes),
           text(from.getAddress(), "process's address", limits::name_bytes),
-          text(from.getHost(), "process's host", limits::name_bytes), from.getPid(), role};
+          text(from.getHost(), "process's host", limits::name_bytes),
+          from.getPid(),
+          role,
+          from.getFunctions()};
 }
 
 namespace {

@@ -388,6 +388,9 @@ struct Introduction {
   host @2 :Text;
   pid @3 :UInt32;
   role @4 :Role;
+  functions @5 :UInt64;
+  # Hash of the functions that others can call there; 0: it does not say. Drivers and nodes of a
+  # cluster have the same.
 
   enum Role {
     driver @0;

@@ -272,6 +272,7 @@ struct introduction_view {
   std::string_view host = {};
   std::uint32_t pid = 0;
   spec::node_role as = spec::node_role::node;
+  std::uint64_t functions = 0;
 };
 
 /// A process tells its head that it lives.

@@ -265,6 +265,22 @@ TEST_CASE("who waits for a head is told why, and for how long", "[cluster]") {
                         Contains("Connection refused") && Contains("within 1500 ms"));
 }
 
+TEST_CASE("another program is no node of the job", "[cluster]") {
+  const site here;
+  const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=mixed"};
+  const auto with_rank = [&](int rank) {
+    variables out = all;
+    out.push_back("MANTA_RANK=" + std::to_string(rank));
+    return out;
+  };
+  child driver({program, "watch"}, here.with(with_rank(0)));
+  const outcome o = here.run({MANTA_OTHER_PROGRAM, "hello"}, with_rank(1));
+  CHECK(o.status == 2);
+  CHECK(is_one_line(o.err));
+  CHECK_THAT(o.err, Contains("its program has other functions than that of rank-0"));
+  kill(driver.pid(), SIGKILL);
+}
+
 TEST_CASE("two processes with one rank: the second is refused", "[cluster]") {
   const site here;
   const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=twice"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a cluster whose work is done, and who only looks at one.
+// The end of a cluster whose work is done, who only looks at one, and who has another program.
 #include <optional>
 #include <variant>
 
@@ -130,6 +130,23 @@ TEST_CASE("a member waits for a head that was in its driver as long as that dese
   its.take();
   its.on_look(head::heartbeat_of(9, 0));
   CHECK(std::get<bulletin>(its.take().front()).ends_with_driver);
+}
+
+TEST_CASE("a program with other functions is refused with both numbers", "[life]") {
+  head of;
+  const auto join = [&](std::uint64_t process, std::uint64_t functions) {
+    heartbeat said = head::heartbeat_of(process, 0);
+    said.who.functions = functions;
+    of.decider().on_heartbeat(said, head::now);
+    return of.last_to(process);
+  };
+  CHECK(join(2, 0)->verdict == node_verdict::member);  // it does not say
+  CHECK(join(3, 0xabc)->verdict == node_verdict::member);
+  CHECK(join(4, 0xabc)->verdict == node_verdict::member);
+  const auto other = join(5, 0xdef);
+  CHECK(other->verdict == node_verdict::refused);
+  CHECK(other->reason.find("0000000000000def, not 0000000000000abc") != std::string::npos);
+  CHECK(join(6, 0)->verdict == node_verdict::member);
 }
 
 TEST_CASE("who only looks is told who the members are, and is none", "[life]") {

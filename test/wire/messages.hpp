@@ -169,8 +169,12 @@ class maker {
     return {id(), static_cast<manta::end_reason>(number(0, 5)), text(0, 4096)};
   }
   wire::introduction_view who() {
-    return {text(1, 64), text(0, 1024), text(0, 1024), number32(),
-            static_cast<manta::spec::node_role>(number(0, 3))};
+    return {text(1, 64),
+            text(0, 1024),
+            text(0, 1024),
+            number32(),
+            static_cast<manta::spec::node_role>(number(0, 3)),
+            random_()};
   }
   manta::spec::node_load load() {
     return {number32(), number32(), manta::duration(number(0, std::uint64_t{1} << 62U))};
