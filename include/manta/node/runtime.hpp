@@ -90,8 +90,9 @@ class MANTA_API runtime {
   /// The nodes of this job that live, by their names; this process alone where there are no others.
   /// Any thread.
   std::vector<node_info> nodes() const;
-  /// Which of the job's processes this is, from 0, and how many were started. Any thread.
+  /// Which of the job's processes this is, from 0. Any thread.
   int rank() const noexcept;
+  /// How many processes the job was started with. Any thread.
   int size() const noexcept;
 
  private:

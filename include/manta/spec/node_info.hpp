@@ -19,11 +19,11 @@ enum class node_standing : std::uint8_t {
 
 /// A node of the job: this process or another one.
 struct node_info {
-  std::string name = {};  ///< rank-N, or config::member_name
-  std::string host = {};  ///< the name of its machine
-  int pid = 0;            ///< there
-  role_mode role = role_mode::driver;
-  node_standing standing = node_standing::alive;
+  std::string name = {};                          ///< rank-N, or config::member_name
+  std::string host = {};                          ///< the name of its machine
+  int pid = 0;                                    ///< there
+  role_mode role = role_mode::driver;             ///< what it is in the job
+  node_standing standing = node_standing::alive;  ///< as the head sees it
   std::uint64_t epoch =
       0;  ///< of its membership: larger than of those that joined before; 0: alone
   std::uint32_t queued = 0;  ///< tasks that wait there or run, as it said last
