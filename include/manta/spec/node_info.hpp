@@ -24,8 +24,8 @@ struct node_info {
   int pid = 0;                                    ///< there
   role_mode role = role_mode::driver;             ///< what it is in the job
   node_standing standing = node_standing::alive;  ///< as the head sees it
-  std::uint64_t epoch =
-      0;  ///< of its membership: larger than of those that joined before; 0: alone
+  /// of its membership: larger than of those that joined before; 0: alone
+  std::uint64_t epoch = 0;
   std::uint32_t queued = 0;  ///< tasks that wait there or run, as it said last
 };
 
