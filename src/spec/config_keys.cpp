@@ -29,7 +29,7 @@ constexpr number_key numbers[] = {
 
 constexpr std::size_t longest_host = 255;
 constexpr std::size_t longest_socket_path = 107;  // what a unix socket's address holds
-constexpr std::size_t longest_member_name = 64;   // of a job, of a member
+constexpr std::size_t longest_member_name = 64;   // and of a job
 
 template <class T>
 std::optional<std::string> keep(T& into, const result<std::int64_t>& parsed) {

@@ -79,7 +79,7 @@ result<maybe_word> ask_for_rank(const config& settled, const environment_lookup&
         "found world-size={}, and {} has started {} ({}); leave world-size out, or start {}", size,
         launcher->source, launcher->size, launcher->variables, size);
   }
-  const auto numbered = ask_numberers(environment, size);
+  auto numbered = ask_numberers(environment, size);
   if (!numbered) return numbered.error();
   if (!*numbered) {
     return bad_launch(
@@ -94,10 +94,10 @@ result<maybe_word> ask_for_rank(const config& settled, const environment_lookup&
 
 // The place among ranks that this process was given, or none when it is by itself.
 result<maybe_word> find_rank(const config& settled, const environment_lookup& environment) {
-  const auto asked = ask_settings(settled, environment);
+  auto asked = ask_settings(settled, environment);
   if (!asked || *asked) return asked;
   if (settled.world_size == 1) return maybe_word();
-  const auto launcher = ask_launchers(environment);
+  auto launcher = ask_launchers(environment);
   if (!launcher) return launcher;
   if (settled.world_size != -1) return ask_for_rank(settled, environment, *launcher);
   if (*launcher && (*launcher)->size == 1) return maybe_word();

@@ -211,9 +211,8 @@ result<maybe_word> ask_slurm(const environment_lookup& environment) {
   if (!environment("SLURM_PROCID") || !environment("SLURM_STEP_NUM_TASKS")) return maybe_word();
   const auto machines = whole_number(environment, "SLURM_STEP_NUM_NODES", 1, most_ranks);
   if (!machines) return machines.error();
-  const auto read =
-      read_word(environment, {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr},
-                slurm_key(environment, *step));
+  auto read = read_word(environment, {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr},
+                        slurm_key(environment, *step));
   if (!read || !*read) return read;
   launcher_word word = **read;
   if (is_of_another_step(environment, word.size)) return maybe_word();
