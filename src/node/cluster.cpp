@@ -158,8 +158,8 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   }
   with.looks = plan_.role == role_mode::observer;
   with.load = load_of_process;
-  if (const result<void> is = trust_others(with, settings); !is) return is;
-  const result<void> has_place = is_host ? place_head(with, settings) : find_head(with, settings);
+  if (result<void> is = trust_others(with, settings); !is) return is;
+  result<void> has_place = is_host ? place_head(with, settings) : find_head(with, settings);
   if (!has_place) return has_place;
   if (is_host) {
     with.cluster = draw_id();
@@ -172,14 +172,14 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     process_ = *std::move(made);
   }
   if (is_host) {
-    if (const result<void> is = publish(); !is) return is;
+    if (result<void> is = publish(); !is) return is;
   }
   if (plan_.by == way::spawns) {
     const std::string at = "unix:" + head_socket(folder_);
-    if (const result<void> is = children_.start(plan_.size, plan_.job, at); !is) return is;
+    if (result<void> is = children_.start(plan_.size, plan_.job, at); !is) return is;
   }
   if (plan_.role == role_mode::head) return {};
-  if (const result<void> is = join(); !is) return is;
+  if (result<void> is = join(); !is) return is;
   if (is_host) return gather();
   return {};
 }
