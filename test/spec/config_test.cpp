@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <manta/spec/config.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -119,7 +120,13 @@ TEST_CASE("the limits of every key are allowed and one beyond is not", "[config]
   };
   const range ranges[] = {{"workers", &config::workers, 1, 1024},
                           {"spin-us", &config::spin_us, 0, 10000},
-                          {"extra-threads", &config::extra_threads, 0, 100000}};
+                          {"extra-threads", &config::extra_threads, 0, 100000},
+                          {"nodes", &config::nodes, 1, 1024},
+                          {"rank", &config::rank, 0, 65535},
+                          {"world-size", &config::world_size, 1, 65536},
+                          {"join-ms", &config::join_ms, 100, 3'600'000},
+                          {"dead-after-ms", &config::dead_after_ms, 500, 3'600'000},
+                          {"drain-ms", &config::drain_ms, 0, 3'600'000}};
   for (const range& r : ranges) {
     for (const int good : {r.low, r.high}) {
       CAPTURE(r.key, good);
@@ -164,10 +171,10 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
   CHECK(done.error().message() ==
         "--manta-wrokers: no such setting; known are workers, spin-us, extra-threads, gpus, "
         "store-wait-ms, worker-tasks, nodes, rank, world-size, join-ms, dead-after-ms, drain-ms, "
-        "memory, resources, check, labels, control, events, isolation, "
-        "zygote, worker-output, store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, "
-        "worker-recycle, worker-memory, interrupt, role, address, listen, token-file, "
-        "insecure-plaintext, spmd, rendezvous, job, member-name");
+        "memory, resources, check, labels, control, events, isolation, zygote, worker-output, "
+        "store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, worker-recycle, "
+        "worker-memory, interrupt, role, address, listen, token-file, insecure-plaintext, spmd, "
+        "rendezvous, job, member-name");
 }
 
 // A setting with two words: one by default, the other when `argument` asks for it, and what the
@@ -284,4 +291,134 @@ TEST_CASE("bad gpus, memory, resources and labels are one clear line", "[config]
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code() == manta::errc::invalid_config);
   CHECK(refused.error().message().find("config labels") == 0);
+}
+
+TEST_CASE("without settings of a cluster a config is without, and has the times", "[config]") {
+  const config done = complete({}, {}, {}, 1).value();
+  CHECK(done.nodes == -1);
+  CHECK(done.rank == -1);
+  CHECK(done.world_size == -1);
+  CHECK_FALSE(done.role);
+  CHECK_FALSE(done.address);
+  CHECK_FALSE(done.listen);
+  CHECK_FALSE(done.token_file);
+  CHECK_FALSE(done.rendezvous);
+  CHECK_FALSE(done.job);
+  CHECK_FALSE(done.member_name);
+  CHECK(done.insecure_plaintext == false);
+  CHECK(done.spmd == false);
+  CHECK(done.join_ms == 15'000);
+  CHECK(done.dead_after_ms == 3000);
+  CHECK(done.drain_ms == 30'000);
+}
+
+TEST_CASE("the settings of a cluster come from arguments, variables and fields", "[config]") {
+  const auto told = arguments({"--manta-role=observer", "--manta-address=a:1", "--manta-spmd=yes"});
+  const config done = complete({}, told,
+                               {{"role", "head", "MANTA_ROLE"},
+                                {"listen", ":0", "MANTA_LISTEN"},
+                                {"insecure-plaintext", "yes", "MANTA_INSECURE_PLAINTEXT"},
+                                {"token-file", "token", "MANTA_TOKEN_FILE"},
+                                {"rendezvous", "/shared", "MANTA_RENDEZVOUS"},
+                                {"job", "night.run", "MANTA_JOB"},
+                                {"member-name", "left hand", "MANTA_MEMBER_NAME"}},
+                               1)
+                          .value();
+  CHECK(done.role == manta::role_mode::observer);
+  CHECK(done.address == "a:1");
+  CHECK(done.spmd == true);
+  CHECK(done.listen == ":0");
+  CHECK(done.insecure_plaintext == true);
+  CHECK(done.token_file == "token");
+  CHECK(done.rendezvous == "/shared");
+  CHECK(done.job == "night.run");
+  CHECK(done.member_name == "left hand");
+  config given;
+  given.address = "b:2";
+  given.role = manta::role_mode::driver;
+  const config own = complete(given, told, {}, 1).value();
+  CHECK(own.address == "b:2");
+  CHECK(own.role == manta::role_mode::driver);
+  const environment_variable address("MANTA_ADDRESS", "c:3");
+  CHECK(complete({}, {}, settings_from_environment(), 1).value().address == "c:3");
+}
+
+namespace {
+
+// A text setting from an argument and, where the program can set it as text, from its field.
+void check_texts(const std::string& key, std::optional<std::string> config::*field,
+                 const std::vector<std::string>& good, const std::vector<std::string>& bad) {
+  std::string name = key;
+  std::replace(name.begin(), name.end(), '-', '_');
+  for (const std::string& text : good) {
+    CAPTURE(key, text);
+    CHECK(complete({}, {{key, text, "here"}}, {}, 1).value().*field == text);
+    config given;
+    given.*field = text;
+    CHECK(complete(given, {}, {}, 1).value().*field == text);
+  }
+  for (const std::string& text : bad) {
+    CAPTURE(key, text);
+    const auto refused = complete({}, {{key, text, "here"}}, {}, 1);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code() == manta::errc::invalid_config);
+    CHECK(refused.error().message().find("here: found \"" + text + "\", allowed ") == 0);
+    config given;
+    given.*field = text;
+    const auto in_program = complete(given, {}, {}, 1);
+    REQUIRE_FALSE(in_program);
+    CHECK(in_program.error().message().find("config " + name + ": found \"" + text + "\"") == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("places, paths and names are checked wherever they come from", "[config]") {
+  const std::string path_107 = "/" + std::string(106, 'p');
+  const std::string host_255(255, 'h');
+  check_texts("address", &config::address,
+              {"a:1", "node-a.cluster_b:65535", "10.0.0.1:7000", "[::1]:7000",
+               "[fe80::1%eth0]:7000", "unix:/s", "unix:/a b", "unix:" + path_107, host_255 + ":1"},
+              {"",
+               "a",
+               "a:",
+               ":7000",
+               "a:0",
+               "a:65536",
+               "a:-1",
+               "a:+1",
+               "a:1x",
+               "a: 1",
+               "a:1 ",
+               " a:1",
+               "::1:7000",
+               "[::1]",
+               "[a]:1",
+               "[]:1",
+               "[::1:1",
+               "a/b:1",
+               "a\nb:1",
+               "unix:",
+               "unix:s",
+               "unix:/",
+               "unix:" + path_107 + "p",
+               "unix:/a\nb",
+               "http://a:1",
+               host_255 + "h:1",
+               "a:99999999999999999999"});
+  check_texts("listen", &config::listen, {"none", ":0", "a:0", "0.0.0.0:7000", "[::]:0"},
+              {"", "yes", "7000", "a", ":", "unix:/s", ":65536", "::0"});
+  check_texts("token-file", &config::token_file, {"token", "/run/secret"}, {""});
+  check_texts("rendezvous", &config::rendezvous, {"/", "/shared/run"}, {"", "shared", "~/run"});
+  check_texts("job", &config::job, {"a", "night.run-1_B", std::string(64, 'j')},
+              {"", "a b", "a/b", "\xc3\xa4", std::string(65, 'j')});
+  check_texts("member-name", &config::member_name, {"a", "left hand", std::string(64, 'm')},
+              {"", "a\nb", std::string(65, 'm')});
+  for (const char* bad : {"--manta-role=boss", "--manta-role=", "--manta-spmd=1",
+                          "--manta-spmd=", "--manta-insecure-plaintext=true"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(complete({}, arguments({bad}), {}, 1));
+  }
+  CHECK(complete({}, arguments({"--manta-role=boss"}), {}, 1).error().message() ==
+        "--manta-role: found \"boss\", allowed are driver, node, head and observer");
 }

@@ -428,6 +428,12 @@ TEST_CASE("a child looks at the cluster, or starts nodes of its own, if it says 
   CHECK(plan(nodes, three, 8).value().by == way::spawns);
 }
 
+TEST_CASE("one node is not what a launcher has started two of", "[launch]") {
+  CHECK(refusal(srun_1 + variables{{"MANTA_NODES", "1"}}) ==
+        "launch: found nodes=1, and Slurm says 2 (SLURM_PROCID and SLURM_STEP_NUM_TASKS); leave "
+        "nodes out, or start 1");
+}
+
 TEST_CASE("a launch that does not fit together is refused in one line", "[launch]") {
   const variables world = {{"MANTA_RANK", "1"}, {"MANTA_WORLD_SIZE", "2"}, {"MANTA_JOB", "x"}};
   const variables first = home + world + variables{{"MANTA_RANK", "0"}};
