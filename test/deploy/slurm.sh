@@ -8,11 +8,11 @@
 # and slurmd with files and ports of their own, all in one temporary folder that goes with them. Needs
 # Debian's packages munge and slurm-wlm.
 #
-# What a container needs beside the usual lines of slurm.conf:
-# - ProctrackType=linuxproc and task/none: no cgroup is written to;
-# - CgroupPlugin=autodetect is not asked, for nothing of cgroup.conf is loaded then;
-# - MUNGE's socket in the folder, named by AuthInfo and CredType's default;
-# - CPUs=8 whatever the machine has (SlurmdParameters=config_overrides), so that 4 tasks fit one core.
+# What makes it run in a container, beside the usual lines of slurm.conf:
+# - proctrack/linuxproc, task/none and jobacct_gather/none: no cgroup is read or written;
+# - auth/munge with a socket in the folder, so that the machine's own munged is not asked;
+# - CPUs=8 whatever the machine has (config_overrides), so that 4 tasks fit on one core;
+# - CR_Core: else the first job takes all memory, and one that it submits waits for ever.
 set -eu
 
 tasks=4
@@ -33,21 +33,37 @@ done
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/manta-slurm.XXXXXX")
 servants=""
+command=""
+# One after the other, slurmd first: it does not end while it has to tell slurmctld of a task's end, and
+# nobody hears it. Ten seconds are for the case that it still doesn't.
+stop() {
+  kill "$1" 2>/dev/null || return 0
+  tries=0
+  while kill -0 "$1" 2>/dev/null && [ $tries -lt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+  done
+  kill -9 "$1" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
+}
 end() {
   code=$?
   trap - EXIT INT TERM
+  if [ -n "$command" ] && kill "$command" 2>/dev/null; then wait "$command" || true; fi
   [ $code -eq 0 ] || for log in "$folder"/*.log; do [ -e "$log" ] && tail -n 15 "$log" >&2; done
-  for servant in $servants; do kill "$servant" 2>/dev/null || true; done
-  for servant in $servants; do wait "$servant" 2>/dev/null || true; done
+  for servant in $servants; do stop "$servant"; done
   rm -rf "$folder"
   exit $code
 }
 trap end EXIT
 trap 'exit 130' INT TERM
 
-free_port() {
-  echo $((20000 + $(od -An -N2 -tu2 /dev/urandom) % 12000))
+# Two ports that nobody has and that the kernel gives to nobody by itself.
+is_taken() {
+  grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$1") " /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
+port=$((20000 + $(od -An -N2 -tu2 /dev/urandom) % 12000))
+while is_taken $port || is_taken $((port + 1)); do port=$((port + 2)); done
 
 chmod 755 "$folder"
 mkdir "$folder/munge" "$folder/state" "$folder/spool"
@@ -63,8 +79,8 @@ host=$(hostname -s)
 cat >"$folder/slurm.conf" <<END
 ClusterName=manta
 SlurmctldHost=$host(127.0.0.1)
-SlurmctldPort=$(free_port)
-SlurmdPort=$(free_port)
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket=$folder/munge/socket
@@ -107,4 +123,8 @@ until sinfo -h -o %t 2>/dev/null | grep -q '^idle'; do
   sleep 0.1
 done
 
-if [ $itself = yes ]; then "$@"; else srun -n "$tasks" "$@"; fi
+# Beside this shell, which would hear of a signal only when the command has ended otherwise.
+exec 3<&0
+if [ $itself = yes ]; then "$@" <&3 & else srun -n "$tasks" "$@" <&3 & fi
+command=$!
+wait "$command"
