@@ -68,6 +68,7 @@ int code_of(int status) {
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> out;
+  out.reserve(words.size() + 1);
   for (std::string& one : words) out.push_back(one.data());
   out.push_back(nullptr);
   return out;
