@@ -60,6 +60,13 @@ void end_engine(bool asks_to_stop) noexcept {
   node::journal::global().close(e.counts().run + isolated);
 }
 
+// What this process starts does not take the same part once more. Before the zygote is made, whose
+// workers have its environment, and before there are threads, which may read theirs.
+void mark_part(const spec::launch_plan& plan) {
+  const std::string mark = spec::launch_mark(plan, getpid());
+  if (!mark.empty()) setenv(spec::launch_mark_variable, mark.c_str(), 1);
+}
+
 // Why this process is no member of its cluster.
 struct no_member {
   error why;
@@ -121,11 +128,9 @@ void runtime::start(const part& with) {
   const bool is_spmd = with.settings.spmd.value_or(false);
   const bool serves = plan.role == role_mode::head || (plan.role == role_mode::node && !is_spmd);
   const bool is_member = node::cluster::is_wanted(plan);
+  if (is_member && !exec::executor::is_running()) mark_part(plan);
   start_engine(with);
   if (is_member) {
-    // What this process starts does not take the same part once more.
-    const std::string mark = spec::launch_mark(plan, getpid());
-    if (!mark.empty()) setenv(spec::launch_mark_variable, mark.c_str(), 1);
     const result<void> is =
         node::cluster::global().open(with.settings, plan, node::journal::global().store());
     if (!is) {
