@@ -25,29 +25,9 @@ std::atomic<pid_t> interrupted_process{0};
 std::terminate_handler terminate_before = nullptr;
 
 // Somebody who hangs may hold a stream's lock.
-[[noreturn]] void leave_at_once() noexcept {
+[[noreturn]] void leave_at_once(int code = interrupted_code) noexcept {
   if (ftrylockfile(stdout) == 0) std::fflush(stdout);
-  _exit(interrupted_code);
-}
-
-// As exit does it, but for the destructors of static objects: other threads may be using those. Who
-// reads a stream holds its lock meanwhile, and who writes to one that nobody reads, so there is a
-// limit. The standard streams are flushed last; if it is stdin that is read, only that is missing.
-[[noreturn]] void leave_in_order() noexcept {
-  constexpr std::chrono::milliseconds all_but_stdin{200};
-  const bool is_read = ftrylockfile(stdin) != 0;
-  if (!is_read) funlockfile(stdin);
-  const std::chrono::milliseconds most = is_read ? all_but_stdin : time_to_end;
-  try {
-    std::thread([most] {
-      std::this_thread::sleep_for(most);
-      leave_at_once();
-    }).detach();
-  } catch (const std::exception&) {
-    leave_at_once();
-  }
-  std::fflush(nullptr);
-  _exit(interrupted_code);
+  _exit(code);
 }
 
 // Not by stderr, whose lock somebody may hold; and nothing when nobody reads it.
@@ -62,6 +42,26 @@ void say(std::string_view text) noexcept {
 bool is_uncaught() noexcept { return std::current_exception() != nullptr; }
 
 }  // namespace
+
+// Who reads a stream holds its lock meanwhile, and who writes to one that nobody reads, so there is
+// a limit. The standard streams are flushed last; if it is stdin that is read, only that is
+// missing.
+void leave_in_order(int code) noexcept {
+  constexpr std::chrono::milliseconds all_but_stdin{200};
+  const bool is_read = ftrylockfile(stdin) != 0;
+  if (!is_read) funlockfile(stdin);
+  const std::chrono::milliseconds most = is_read ? all_but_stdin : time_to_end;
+  try {
+    std::thread([most, code] {
+      std::this_thread::sleep_for(most);
+      leave_at_once(code);
+    }).detach();
+  } catch (const std::exception&) {
+    leave_at_once(code);
+  }
+  std::fflush(nullptr);
+  _exit(code);
+}
 
 constinit std::atomic<interrupt::state> interrupt::state_{state::off};
 
@@ -176,7 +176,7 @@ void interrupt::leave() noexcept {
 void interrupt::on_terminate() noexcept {
   if (is_interrupted() && is_uncaught()) {
     global().leave();
-    leave_in_order();
+    leave_in_order(interrupted_code);
   }
   if (terminate_before != nullptr) terminate_before();
   std::abort();
@@ -186,7 +186,7 @@ void interrupt::on_terminate() noexcept {
 void interrupt::on_exit() noexcept {
   if (!is_interrupted()) return;
   global().leave();
-  leave_in_order();
+  leave_in_order(interrupted_code);
 }
 
 }  // namespace manta::inline v0::node

@@ -41,6 +41,10 @@
 
 namespace manta::inline v0::node {
 
+/// Ends the process as exit does, but for the destructors of static objects: other threads may be
+/// using those. Within 5 s, whoever holds the lock of a stream.
+[[noreturn]] void leave_in_order(int code) noexcept;
+
 class interrupt {
  public:
   static interrupt& global();
