@@ -16,6 +16,7 @@
 #include <manta/exec/executor.hpp>
 
 #include "node/end_signals.hpp"
+#include "node/interrupt.hpp"
 #include "node/own_program.hpp"
 #include "node/user_folder.hpp"
 #include "wire/socket_place.hpp"
@@ -340,8 +341,7 @@ void cluster::watch_the_fence() {
     if (serves) return end_signals::ring();
     if (!why.has_value()) return;
     warn(why->message());
-    std::fflush(nullptr);
-    _exit(1);
+    leave_in_order(1);
   });
 }
 
@@ -396,10 +396,14 @@ int cluster::serve_head() {
   for (const wire::socket_address& one : process_->addresses()) {
     std::fprintf(stderr, "manta: head of a cluster at %s\n", one.text().c_str());
   }
+  process_->tell_over([](const std::optional<error>&) { end_signals::ring(); });
   int number = 0;
-  while (number == 0) number = signals.wait();
+  while (number == 0 && !process_->wait_over_for({})) number = signals.wait();
   if (number == SIGINT) dissolve();
-  return 0;
+  if (number != 0) return 0;
+  const std::optional<error> why = process_->wait_over();
+  warn(why.has_value() ? why->message() : "the head has ended");
+  return 1;
 }
 
 void cluster::dissolve() noexcept {

@@ -139,12 +139,8 @@ void cluster_process::obey(base::time_point now) {
 }
 
 void cluster_process::look_at_head() {
+  if (head_->failure().has_value()) on_over(head_->failure());
   const std::lock_guard lock(mutex_);
-  if (head_->failure().has_value() && !is_over_) {
-    is_over_ = true;
-    why_ = head_->failure();
-    changed_.notify_all();
-  }
   const bool is_dissolved = is_dissolving_ && head_->roll() != nullptr &&
                             head_->roll()->members().empty() && head_->is_quiet();
   if (is_dissolved == is_dissolved_) return;

@@ -2,9 +2,11 @@
 // What happens to a cluster when its processes die, stop, come back, or are asked to leave.
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
 
 #include "cluster/support.hpp"
+#include "control/store.hpp"
 
 namespace cluster_fault_test {
 
@@ -95,6 +97,42 @@ TEST_CASE("a stopped node is declared dead, and ends itself when it comes back",
   CHECK(happens([&] { return !is_there(pids.at("rank-1")); }));
   kill(job.pid(), SIGINT);
   CHECK(job.finish().status == 130);
+}
+
+TEST_CASE("a rank that comes back too late ends, though its main reads a line", "[cluster]") {
+  const site here;
+  child job({program, "read"},
+            here.with({"MANTA_NODES=2", "MANTA_SPMD=yes", "MANTA_DEAD_AFTER_MS=1000"}));
+  REQUIRE(job.says("sees rank-0 rank-1\n"));
+  const auto pids = pids_in(job.so_far().out);
+  REQUIRE(pids.contains("rank-1"));
+  kill(pids.at("rank-1"), SIGSTOP);
+  CHECK(job.says("rank 0 sees rank-0\n"));
+  kill(pids.at("rank-1"), SIGCONT);
+  CHECK(job.complains("this process is no member of its cluster any more"));
+  CHECK(happens([&] { return !is_there(pids.at("rank-1")); }));
+  kill(job.pid(), SIGINT);
+  CHECK(job.finish().status == 130);
+}
+
+TEST_CASE("a head whose rows can't be read says so, and ends", "[cluster]") {
+  if (manta_test::is_sanitized) return;  // this process has the database itself
+  const site here;
+  const std::string folder = here.path() + "/control";
+  {
+    const auto rows = manta::control::open_rocks_store({.path = folder});
+    REQUIRE(rows.has_value());
+    manta::control::batch rubbish{.how = manta::control::durability::durable};
+    rubbish.changes.push_back({.key = "node/rubbish", .value = "rubbish"});
+    auto written = std::make_shared<std::promise<bool>>();
+    (*rows)->commit(std::move(rubbish),
+                    [written](const auto& is) { written->set_value(is.has_value()); });
+    REQUIRE(written->get_future().get());
+  }
+  const outcome o =
+      here.run({program}, {"MANTA_ROLE=head", "MANTA_JOB=bad", "MANTA_CONTROL=" + folder});
+  CHECK(o.status == 1);
+  CHECK(has(o.err, "the record node/rubbish can't be read"));
 }
 
 TEST_CASE("a node that was stopped for a moment stays a member", "[cluster]") {
