@@ -39,7 +39,7 @@ result<void> child_nodes::start(int count, const std::string& job, const std::st
                                                         {"MANTA_ADDRESS", address}}},
                                          one.pid);
     if (failed != 0) {
-      end({});
+      end(duration());
       return error(errc::worker_lost,
                    fmt::format("nodes: asked to start node {} of {}, found: {}; ask for fewer, or "
                                "raise the limit of processes",
@@ -51,13 +51,13 @@ result<void> child_nodes::start(int count, const std::string& job, const std::st
   return {};
 }
 
-std::optional<error> child_nodes::failure() {
+std::optional<error> child_nodes::failure(const std::function<bool(int rank)>& has_joined) {
   for (const child& one : all_) {
     siginfo_t is{};
     const bool has_ended =
         waitid(P_PID, static_cast<id_t>(one.pid), &is, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         is.si_pid == one.pid;
-    if (!has_ended) continue;
+    if (!has_ended || has_joined(one.rank)) continue;
     const int status = is.si_code == CLD_EXITED ? is.si_status << 8 : is.si_status;
     return error(errc::worker_lost,
                  fmt::format("nodes: node {} (pid {}) ended with {} before it had joined; look at "
@@ -67,13 +67,14 @@ std::optional<error> child_nodes::failure() {
   return std::nullopt;
 }
 
-void child_nodes::end(duration limit) noexcept {
-  const base::time_point until = base::after(limit);
+void child_nodes::end(std::optional<duration> limit) noexcept {
+  const base::time_point until = base::after(limit.value_or(duration()));
   for (const child& one : all_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - base::now()).count();
     pollfd life{one.life, POLLIN, 0};
     const bool may_wait = one.life >= 0 && left > 0;
-    if (!may_wait || poll(&life, 1, static_cast<int>(left)) != 1) ::kill(one.pid, SIGKILL);
+    const bool has_to_end = limit && (!may_wait || poll(&life, 1, static_cast<int>(left)) != 1);
+    if (has_to_end) ::kill(one.pid, SIGKILL);
     while (waitpid(one.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     if (one.life >= 0) close(one.life);

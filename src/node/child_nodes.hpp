@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,15 +26,15 @@ class child_nodes {
   child_nodes(const child_nodes&) = delete;
   child_nodes& operator=(const child_nodes&) = delete;
   /// As end(), without time.
-  ~child_nodes() { end({}); }
+  ~child_nodes() { end(duration()); }
 
   /// Ranks 1 to count - 1 of `count`, which find their head at `address`. What has been started
   /// ends with this when it fails: worker_lost.
   result<void> start(int count, const std::string& job, const std::string& address);
-  /// What has become of one that has ended too early; nothing: all live.
-  std::optional<error> failure();
-  /// Waits until all have ended, and kills those that have not within `limit`.
-  void end(duration limit) noexcept;
+  /// What has become of one that has ended before it had joined; nothing: there is none.
+  std::optional<error> failure(const std::function<bool(int rank)>& has_joined);
+  /// Waits until all have ended, and kills those that have not within `limit`, if there is one.
+  void end(std::optional<duration> limit) noexcept;
 
  private:
   struct child {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -133,12 +134,16 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
   drain_limit_ = std::chrono::milliseconds(settings.drain_ms);
   is_spmd_ = settings.spmd.value_or(false);
   result<void> is = start(settings, std::move(rows));
-  if (is) return is;
+  if (is) {
+    ++opened_;
+    return is;
+  }
   close(true);
   return is;
 }
 
 result<void> cluster::start(const config& settings, std::shared_ptr<control::store> rows) {
+  if (result<void> is = tell_from_earlier(); !is) return is;
   const bool is_host = plan_.hosts_head();
   if (is_host && plan_.job.empty()) {
     plan_.job = fmt::format("{}{}-{:08x}", job_mark, getpid(), draw_id().low >> 32U);
@@ -164,6 +169,7 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   if (!has_place) return has_place;
   if (is_host) {
     with.cluster = draw_id();
+    with.expects = static_cast<std::size_t>(plan_.size);
     with.rows = std::move(rows);
   }
   result<std::unique_ptr<cluster_process>> made = cluster_process::start(std::move(with));
@@ -182,6 +188,22 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   if (plan_.role == role_mode::head) return {};
   if (result<void> is = join(); !is) return is;
   if (is_host) return gather();
+  return {};
+}
+
+// Ranks that make a second runtime mean that of rank 0 which is its second, too; one of them may be
+// still with the first.
+result<void> cluster::tell_from_earlier() {
+  const bool has_ranks = plan_.by == way::ranked || plan_.by == way::spawns;
+  if (!is_spmd_ || !has_ranks || opened_ == 0) return {};
+  if (plan_.address.has_value() || plan_.by == way::spawns) {
+    return error(errc::unsupported,
+                 fmt::format("nodes: asked for another runtime with spmd in {} of {}, whose ranks "
+                             "find each other at the place of the first only; keep one runtime "
+                             "for the whole of main",
+                             name_of_member(), plan_.size));
+  }
+  plan_.job += fmt::format("+{}", opened_ + 1);  // no name of a user or a launcher has that
   return {};
 }
 
@@ -347,23 +369,29 @@ void cluster::watch_the_fence() {
 
 result<void> cluster::gather() {
   if (plan_.by != way::spawns && plan_.by != way::ranked) return {};
-  const auto count = static_cast<std::size_t>(plan_.size);
+  if (plan_.by == way::ranked && opened_ > 0 && !is_spmd_) {
+    warn(
+        fmt::format("the other ranks of {} have served the first runtime of this process, and "
+                    "ended; going on without: keep one runtime for the whole of main",
+                    plan_.size));
+    return {};
+  }
   const base::time_point until = base::after(join_limit_);
-  while (!process_->wait_members(count, look_again)) {
-    if (const std::optional<error> failed = children_.failure()) return *failed;
+  while (!process_->wait_gathered(look_again)) {
+    const std::optional<error> failed = children_.failure(
+        [this](int rank) { return process_->gathered().contains(fmt::format("rank-{}", rank)); });
+    if (failed.has_value()) return *failed;
     if (base::now() < until) continue;
     std::string missing;
-    const std::vector<spec::node_member> there = process_->members();
+    const std::set<std::string> came = process_->gathered();
     for (int rank = 0; rank < plan_.size; ++rank) {
       const std::string name = fmt::format("rank-{}", rank);
-      const bool is_there = std::ranges::any_of(
-          there, [&](const spec::node_member& one) { return one.who.name == name; });
-      if (!is_there) missing += (missing.empty() ? "" : ", ") + name;
+      if (!came.contains(name)) missing += (missing.empty() ? "" : ", ") + name;
     }
     warn(
         fmt::format("{} of {} nodes have joined within {} ms, missing: {}; going on without; "
                     "they may come later",
-                    there.size(), plan_.size, join_limit_ / 1ms, missing));
+                    came.size(), plan_.size, join_limit_ / 1ms, missing));
     return {};
   }
   return {};
@@ -424,7 +452,10 @@ void cluster::leave() noexcept {
 // Of the job; who has joined it since has nothing to come to an end with.
 bool cluster::has_other_ranks(const cluster_process& at) const {
   const std::vector<spec::node_member> there = at.members();
+  const std::set<std::string> came = at.gathered();
   return std::ranges::any_of(there, [&](const spec::node_member& one) {
+    if (one.who.name == name_of_member()) return false;
+    if (came.contains(one.who.name)) return true;
     for (int rank = 1; rank < plan_.size; ++rank) {
       if (one.who.name == fmt::format("rank-{}", rank)) return true;
     }
@@ -451,7 +482,9 @@ void cluster::close(bool at_once) noexcept {
     plan_ = {};
   }
   last.reset();
-  children_.end(time_to_end);
+  // With spmd they may have more to do when their runtime has ended.
+  const bool waits = is_spmd_ && !at_once;
+  children_.end(waits ? std::optional<duration>() : time_to_end);
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
   if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));

@@ -70,6 +70,7 @@ class cluster {
   bool has_other_ranks(const cluster_process& at) const;
   int serve_head();
   bool is_serving() const noexcept { return plan_.role == role_mode::node && !is_spmd_; }
+  result<void> tell_from_earlier();
   std::string name_of_member() const;
   process_ptr process() const;
 
@@ -79,7 +80,8 @@ class cluster {
   duration join_limit_{};
   duration drain_limit_{};
   bool is_spmd_ = false;
-  std::string folder_;  // of the job, when it is made here
+  unsigned opened_ = 0;  // how often, in this process
+  std::string folder_;   // of the job, when it is made here
   std::optional<rendezvous> meeting_;
   child_nodes children_;
 };

@@ -104,6 +104,7 @@ base::deadline cluster_process::turn() {
     pump_member(now);
     due = std::min(due, member_->due());
   }
+  gather();
   return due == base::time_point::max() ? base::deadline() : base::deadline(due);
 }
 
@@ -146,6 +147,21 @@ void cluster_process::look_at_head() {
   if (is_dissolved == is_dissolved_) return;
   is_dissolved_ = is_dissolved;
   changed_.notify_all();
+}
+
+// Who has been a member counts, though it has left: with spmd a rank may come to its end before
+// another one has come. The head knows that of all, and the view only of those that stayed.
+void cluster_process::gather() {
+  if (with_.expects == 0 || head_ == nullptr || head_->roll() == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (is_gathered_) return;
+  bool is_known = true;
+  for (spec::node_member& one : head_->roll()->members()) {
+    is_known = is_known && view_.contains(one.process);
+    gathered_.insert(std::move(one.who.name));
+  }
+  is_gathered_ = is_known && gathered_.size() >= with_.expects;
+  if (is_gathered_) changed_.notify_all();
 }
 
 // ---- what the seat says
@@ -237,10 +253,15 @@ result<std::uint64_t> cluster_process::wait_joined() {
                "node: asked to join a cluster, which is over already; start the program again");
 }
 
-bool cluster_process::wait_members(std::size_t count, duration limit) {
+bool cluster_process::wait_gathered(duration limit) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] { return view_.size() >= count || is_over_; });
-  return view_.size() >= count && !is_over_;
+  changed_.wait_for(lock, limit, [this] { return is_gathered_ || is_over_; });
+  return is_gathered_ && !is_over_;
+}
+
+std::set<std::string> cluster_process::gathered() const {
+  const std::lock_guard lock(mutex_);
+  return gathered_;
 }
 
 std::optional<error> cluster_process::wait_over() {

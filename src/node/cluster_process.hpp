@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -56,6 +57,8 @@ class cluster_process final : private cluster_member::visitor {
     std::vector<wire::endpoint> places = {};
     std::shared_ptr<control::store> rows = {};
     wire::socket_settings sockets = {};
+    /// Of a head: how many members its job begins with.
+    std::size_t expects = 0;
     /// How much it has to do; asked on the loop's thread, a few times a second.
     std::function<spec::node_load()> load = {};
   };
@@ -77,8 +80,11 @@ class cluster_process final : private cluster_member::visitor {
   std::optional<error> last_loss() const;
   /// From now on the head is looked for there.
   void redirect(std::vector<wire::socket_address> head);
-  /// Until so many are members, itself among them. False: not within `limit`, or it is over.
-  bool wait_members(std::size_t count, duration limit);
+  /// Of a head: until so many as it expects have been members, and those that still are are in
+  /// members(). False: not within `limit`, or it is over.
+  bool wait_gathered(duration limit);
+  /// By what names they came, until it has all that it expects.
+  std::set<std::string> gathered() const;
   /// Until it is no member any more. Nothing: it left as it wished, or the work is done.
   std::optional<error> wait_over();
   /// The same, at most until `limit`; false: it is a member still.
@@ -107,6 +113,7 @@ class cluster_process final : private cluster_member::visitor {
   base::deadline turn();
   void obey(base::time_point now);
   void look_at_head();
+  void gather();
   void pump_member(base::time_point now);
   wire::greeting greeting() const noexcept;
   std::unique_ptr<wire::link> dial();
@@ -144,6 +151,8 @@ class cluster_process final : private cluster_member::visitor {
   std::uint64_t epoch_ = 0;
   bool is_over_ = false;
   bool is_dissolved_ = false;
+  bool is_gathered_ = false;
+  std::set<std::string> gathered_;
   std::optional<error> why_;
   std::optional<error> lost_;
   std::vector<wire::socket_address> moved_;  // where the head is now; empty: as in the settings

@@ -138,6 +138,64 @@ TEST_CASE("with spmd main goes on in every rank, and the first waits for the las
   }
 }
 
+TEST_CASE("with spmd a rank may have ended before another one comes", "[cluster]") {
+  const site here;
+  const auto rank = [&](int number) {
+    return variables{"MANTA_WORLD_SIZE=3",  "MANTA_NODES=3",
+                     "MANTA_JOB=short",     "MANTA_SPMD=yes",
+                     "MANTA_JOIN_MS=60000", "MANTA_RANK=" + std::to_string(number)};
+  };
+  child first({program, "hello"}, here.with(rank(0)));
+  CHECK(here.run({program, "hello"}, rank(1)).status == 0);
+  CHECK(here.run({program, "hello"}, rank(2)).status == 0);
+  const outcome o = first.finish();
+  CHECK(o.status == 0);
+  CHECK(o.err.empty());
+}
+
+TEST_CASE("with spmd the ranks may go on when their runtime has ended", "[cluster]") {
+  const site here;
+  const outcome o = here.run({program, "linger"}, {"MANTA_NODES=3", "MANTA_SPMD=yes"});
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 1 has done its work") && Contains("rank 2 has done its work"));
+}
+
+TEST_CASE("with spmd the ranks' second runtimes are of one cluster, too", "[cluster]") {
+  const site here;
+  const int rounds = std::max(manta_test::scaled(10), 2);
+  const outcome o =
+      here.run({tool, "run", "-n", "3", "--", program, "again", std::to_string(rounds)},
+               {"MANTA_SPMD=yes", "MANTA_JOIN_MS=60000"});
+  CHECK(o.status == 0);
+  CHECK(o.err.empty());
+  for (int i = 1; i <= rounds; ++i) {
+    CHECK(count_of(o.out, ", time " + std::to_string(i) + ": ") == 3);
+  }
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("a second runtime whose ranks have ended goes on without, at once", "[cluster]") {
+  const site here;
+  const outcome o =
+      here.run({tool, "run", "-n", "2", "--", program, "again"}, {"MANTA_JOIN_MS=3600000"});
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out,
+             Contains("rank 0, time 1: rank-0 rank-1\n") && Contains("rank 0, time 2: rank-0\n"));
+  CHECK_THAT(o.err, Contains("keep one runtime for the whole of main"));
+}
+
+TEST_CASE("what a task starts is by itself, in isolated workers, too", "[cluster]") {
+  const site here;
+  const std::string line = program + " hello";
+  for (const char* const where : {"threads", "processes"}) {
+    CAPTURE(where);
+    const outcome o = here.run({tool, "run", "-n", "2", "--", program, "task", line},
+                               {"MANTA_ISOLATION=" + std::string(where)});
+    CAPTURE(o.err);
+    CHECK_THAT(o.out, Contains("rank 0 of 1,") && Contains("in a task: 0\n"));
+  }
+}
+
 TEST_CASE("mpirun starts a job", "[cluster]") {
   const site here;
   const outcome o = here.run({"mpirun", "--oversubscribe", "-n", "4", program, "hello"},

@@ -47,6 +47,29 @@ void watch(const manta::runtime& rt, double seconds) {
   }
 }
 
+// Makes one runtime after the other.
+int again(int argc, char** argv, int times) {
+  for (int i = 1; i <= times; ++i) {
+    const manta::runtime rt(argc, argv);
+    std::printf("rank %d, time %d:%s\n", rt.rank(), i, show(rt).c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+// Goes on in another rank when its runtime has ended.
+int linger(int argc, char** argv) {
+  int rank = 0;
+  {
+    const manta::runtime rt(argc, argv);
+    rank = rt.rank();
+  }
+  if (rank == 0) return 0;
+  std::this_thread::sleep_for(3s);  // longer than nodes are given that have nothing to do
+  std::printf("rank %d has done its work\n", rank);
+  return 0;
+}
+
 // As a program does that is driven by lines, with its stream's lock held; no line ever comes.
 void read_lines() {
   int line[2];
@@ -55,12 +78,21 @@ void read_lines() {
   }
 }
 
+int run_program(const std::string& line) { return std::system(line.c_str()); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "hello";
   if (what == "early" && std::getenv("MANTA_RANK") != nullptr) return 7;  // in a node only
+  if (what == "again") return again(argc, argv, argc > 2 ? std::atoi(argv[2]) : 2);
+  if (what == "linger") return linger(argc, argv);
   manta::runtime rt(argc, argv);
+  if (what == "task") {
+    const std::string line = argc > 2 ? argv[2] : "true";
+    std::printf("in a task: %d\n", manta::remote<run_program>(line).get());
+    return 0;
+  }
   std::printf("rank %d of %d, pid %d:%s; task %d\n", rt.rank(), rt.size(), getpid(),
               show(rt).c_str(), manta::remote<twice>(21).get());
   std::fflush(stdout);
