@@ -79,7 +79,8 @@ struct membership_settings {
   duration heartbeat = std::chrono::milliseconds(250);  ///< how often a member speaks
   duration suspect_after = std::chrono::milliseconds(1000);
   duration dead_after = std::chrono::seconds(3);
-  /// How long a member whose connection was closed may take to make another one.
+  /// How long a member whose connection was closed may take to make another one; and some times
+  /// what its last one took to be made, so that neither a long way nor a busy machine is a death.
   duration closed_grace = std::chrono::milliseconds(10);
   /// The head tells of changes at most this often: of the first at once. For each news_members that
   /// live as long again, so that what they cost grows with the members and not with their square;

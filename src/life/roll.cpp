@@ -21,6 +21,10 @@ using spec::node_wish;
 // stop of its own to be noticed before that.
 duration look_interval(const membership_settings& with) noexcept { return with.heartbeat / 2; }
 
+// Who accepts a connection sees one trip to and fro of its making, at least. Who has lost it takes
+// three and a half to be heard again: to connect, to greet and prove, to hear so and to speak.
+constexpr int trips_back = 4;
+
 }  // namespace
 
 roll::roll(const membership_settings& with, std::vector<node_member> known,
@@ -234,12 +238,14 @@ void roll::take_load(entry& of, const spec::node_load& load, base::time_point no
   by_load_.emplace(of.load_revision, of.is.epoch);
 }
 
-void roll::on_closed(const base::id& process, base::time_point now) {
+void roll::on_closed(const base::id& process, base::time_point now, duration made_in) {
   if (!is_open_) return;  // nobody is heard, so nobody could come back
   wake(now);
   entry* const of = find(process);
   if (of == nullptr || of->at > entry::stage::in || of->closed != base::time_point{}) return;
-  of->closed = std::max(now + with_.closed_grace, lenient_until_);
+  const duration grace =
+      std::min<duration>(with_.closed_grace + trips_back * made_in, with_.dead_after);
+  of->closed = std::max(now + grace, lenient_until_);
   // One whose row is being written ends after that.
   if (of->at == entry::stage::in) closed_.emplace(of->closed, of->is.epoch);
 }

@@ -156,7 +156,8 @@ void cluster_head::hear_links(base::time_point now) {
 }
 
 // A process that has another connection is as well as it was.
-void cluster_head::forget(std::uint64_t number, const base::id& process, base::time_point now) {
+void cluster_head::forget(std::uint64_t number, const guest& gone, base::time_point now) {
+  const base::id& process = gone.process;
   const auto newest = by_process_.find(process);
   if (newest == by_process_.end() || newest->second != number) return;
   for (auto other = guests_.rbegin(); other != guests_.rend(); ++other) {
@@ -165,7 +166,7 @@ void cluster_head::forget(std::uint64_t number, const base::id& process, base::t
     return;
   }
   by_process_.erase(newest);
-  roll_->on_closed(process, now);
+  roll_->on_closed(process, now, gone.link->state().greeted_in);
 }
 
 // False: the connection has ended.
@@ -175,7 +176,7 @@ bool cluster_head::hear(std::uint64_t number, guest& from, base::time_point now)
       case wire::link::got::nothing:
         return true;
       case wire::link::got::ended: {
-        forget(number, from.process, now);
+        forget(number, from, now);
         return false;
       }
       case wire::link::got::message:

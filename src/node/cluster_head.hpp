@@ -73,7 +73,7 @@ class cluster_head {
   void hear_store(base::time_point now);
   void hear_links(base::time_point now);
   bool hear(std::uint64_t number, guest& from, base::time_point now);
-  void forget(std::uint64_t number, const base::id& process, base::time_point now);
+  void forget(std::uint64_t number, const guest& gone, base::time_point now);
   void act();
   void write(const life::roll::write& row);
   void drop_oldest(control::batch& with);

@@ -41,6 +41,9 @@ struct link_state {
   std::optional<error> ended;
   std::size_t waiting_messages = 0;  ///< sent, and not yet with the other end as far as is known
   std::size_t waiting_bytes = 0;     ///< of these
+  /// What both ends took to agree on it, by who accepted it: some trips over the path between them,
+  /// and the work of the machines. Zero: that is not known.
+  std::chrono::nanoseconds greeted_in{};
 };
 
 /// One end of a connection. See above for what it promises.

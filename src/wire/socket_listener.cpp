@@ -122,22 +122,23 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
     const auto place = unknown_.insert(unknown_.end(), nullptr);
     auto one = std::make_unique<socket_greeter>(
         at_, kj::heap<watched_socket>(at_.port(), kj::mv(file)), self_, std::move(way),
-        [this, place](kj::Own<watched_socket> socket, const result<greeting>& is) {
+        [this, place, since = base::now()](kj::Own<watched_socket> socket,
+                                           const result<greeting>& is) {
           unknown_.erase(place);
-          greeted(kj::mv(socket), is);
+          greeted(kj::mv(socket), is, base::now() - since);
         });
     *place = one.get();
     at_.keep(std::move(one));
   }
 
-  void greeted(kj::Own<watched_socket> socket, const result<greeting>& is) {
+  void greeted(kj::Own<watched_socket> socket, const result<greeting>& is, duration took) {
     if (!is) {
       const bool was_silent = is.error().code() == errc::timed_out;
       shared_->count(was_silent ? &listener_counts::silent : &listener_counts::bad_greeting);
       return;
     }
     shared_->count(&listener_counts::accepted);
-    auto state = std::make_shared<socket_state>(shared_->at, how_);
+    auto state = std::make_shared<socket_state>(shared_->at, how_, took);
     auto connection = std::make_unique<socket_connection>(state, kj::mv(socket), *is);
     state->connection = connection.get();
     at_.keep(std::move(connection));

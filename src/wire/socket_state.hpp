@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -26,8 +27,10 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
  public:
   using pieces_view = std::span<const std::span<const std::byte>>;
 
-  socket_state(std::shared_ptr<loop_core> at, const socket_settings& how)
-      : at_(std::move(at)), how_(how) {}
+  /// `greeted_in`: see link_state.
+  socket_state(std::shared_ptr<loop_core> at, const socket_settings& how,
+               std::chrono::nanoseconds greeted_in = {})
+      : at_(std::move(at)), how_(how), greeted_in_(greeted_in) {}
 
   // For the link.
   result<void> send(pieces_view pieces, std::size_t size);
@@ -65,6 +68,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
 
   const std::shared_ptr<loop_core> at_;
   const socket_settings how_;
+  const std::chrono::nanoseconds greeted_in_;
 
   mutable std::mutex mutex_;  // guards all below up to tell_mutex_
   std::condition_variable arrived_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a cluster whose work is done, who only looks at one, and who has another program.
+// The end of a cluster whose work is done, who only looks at one, who has another program, and who
+// has lost its connection.
 #include <optional>
 #include <variant>
 
@@ -170,6 +171,33 @@ TEST_CASE("who only looks is told who the members are, and is none", "[life]") {
   again.wish = node_wish::leave;
   of.decider().on_look(again);
   CHECK(of.last_to(9)->verdict == node_verdict::ended);
+}
+
+// A connection that is reset on a long way is no death: the next one takes as long to be made.
+TEST_CASE("who was long on its way may be long on its way back", "[life]") {
+  head h;
+  for (std::uint64_t process = 2; process < 5; ++process) REQUIRE(h.hears(process));
+  roll& is = h.decider();
+  is.on_closed({1, 2}, head::now, 20ms);
+  is.on_closed({1, 3}, head::now, 20ms);
+  is.on_closed({1, 4}, head::now, 250us);
+  base::time_point at = head::now;
+  const auto left_at = [&](base::time_point until) {
+    for (; at <= until; at += 1ms) is.on_time(at);
+    h.last_to(2);
+    return is.members().size();
+  };
+  CHECK(left_at(head::now + 10ms) == 3);
+  CHECK(left_at(head::now + 11ms) == 2);  // the near one
+  CHECK(left_at(head::now + 84ms) == 2);
+  is.on_heartbeat(head::heartbeat_of(2, 2), head::now + 85ms);
+  CHECK(left_at(head::now + 89ms) == 2);
+  CHECK(left_at(head::now + 90ms) == 1);
+  CHECK(is.members().front().who.name == "n2");
+  // But not longer than who is silent.
+  is.on_closed({1, 2}, head::now + 91ms, 60s);
+  CHECK(left_at(head::now + 3000ms) == 1);
+  CHECK(left_at(head::now + 3091ms) == 0);
 }
 
 }  // namespace dissolve_test
