@@ -180,7 +180,9 @@ void roll::on_look(const heartbeat& came) {
 void roll::dissolve(const std::string& why) {
   dissolved_ = why;
   for (auto& [epoch, one] : all_) {
-    if (one.at == entry::stage::in) end(one, why);
+    // Who is on its way back is told when it is there, or ends when it is late.
+    const bool is_there = one.closed == base::time_point{};
+    if (one.at == entry::stage::in && is_there) end(one, why);
   }
 }
 
@@ -193,6 +195,7 @@ void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
   from.spoke = now;
   connect(from);
   if (from.at != entry::stage::in) return;  // the answer comes when its row is written
+  if (!dissolved_.empty()) return end(from, dissolved_);
   see(from, came, now);
   take_load(from, came.load, now);
   if (came.wish == node_wish::leave) return end(from, "left");

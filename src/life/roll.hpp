@@ -60,7 +60,8 @@ class roll {
   void on_heartbeat(const heartbeat& came, base::time_point now);
   /// Who looks and is no member is told what has changed since it last looked.
   void on_look(const heartbeat& came);
-  /// The work is done: all members end, each as soon as its row says so, and nobody joins.
+  /// The work is done: all members end, each as soon as its row says so, and nobody joins. Who has
+  /// just lost its connection ends when it is back.
   void dissolve(const std::string& why);
   /// The connection over which a process spoke has been closed, and there is no newer one.
   /// `made_in`: what it took to make it, which the next one will take, too.

@@ -93,6 +93,33 @@ TEST_CASE("when the work is done all members are told, as soon as that is writte
   CHECK(other.hears(4)->verdict == node_verdict::dissolved);
 }
 
+// Else nobody could tell it, and it would wait for a head that is gone.
+TEST_CASE("who has just lost its connection hears of the end when it is back", "[life]") {
+  head h;
+  REQUIRE(h.hears(2));
+  REQUIRE(h.hears(3));
+  REQUIRE(h.hears(4));
+  h.decider().on_closed({1, 2}, head::now, 5ms);
+  h.decider().on_closed({1, 3}, head::now, 5ms);
+  h.decider().dissolve("the work is done");
+  const auto told = h.last_to(4);
+  REQUIRE(told);
+  CHECK(told->verdict == node_verdict::dissolved);
+  CHECK(h.decider().members().size() == 2);
+  const auto back = h.hears(2, 2);
+  REQUIRE(back);
+  CHECK(back->verdict == node_verdict::dissolved);
+  CHECK(h.decider().members().size() == 1);
+  for (auto after = 0ms; after < 30ms; after += 1ms) {
+    h.decider().on_time(head::now + after);
+    h.last_to(3);
+    CHECK(h.decider().members().size() == 1);
+  }
+  h.decider().on_time(head::now + 30ms);  // it is late
+  h.last_to(3);
+  CHECK(h.decider().members().empty());
+}
+
 TEST_CASE("a member of a cluster that is dissolved has come to a good end", "[life]") {
   seat one({}, {1, 2}, {.name = "n"}, head::now);
   one.take();
