@@ -346,7 +346,9 @@ result<void> cluster::join() {
     const std::optional<error> why = process_->last_loss();
     warn(fmt::format("{} is not a member of its cluster yet, and goes on trying for {} ms: {}",
                      name_of_member(), join_limit_ / 1ms,
-                     why.has_value() ? why->message() : "the head has not answered"));
+                     why.has_value() ? why->message()
+                                     : fmt::format("the head at {} has not taken it yet",
+                                                   process_->head_text())));
   }
   while (!process_->wait_joined_for(time_to_wonder)) look_for_head();
   const result<std::uint64_t> epoch = process_->wait_joined();

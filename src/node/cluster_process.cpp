@@ -79,6 +79,14 @@ std::vector<wire::socket_address> cluster_process::head_addresses() const {
   return with_.head.empty() ? addresses_ : with_.head;
 }
 
+std::string cluster_process::head_text() const {
+  std::string out;
+  for (const wire::socket_address& one : head_addresses()) {
+    out += (out.empty() ? "" : ", ") + one.text();
+  }
+  return out;
+}
+
 base::deadline cluster_process::turn() {
   if (!has_begun_) return std::nullopt;
   const base::time_point now = base::now();
@@ -206,13 +214,17 @@ void cluster_process::on_lost(const error& why) {
 
 void cluster_process::on_over(const std::optional<error>& why) {
   std::function<void(const std::optional<error>&)> tell;
+  const std::string asked = head_text();
   {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
     is_over_ = true;
     why_ = why;
-    if (why.has_value() && epoch_ == 0 && why->code() == errc::timed_out && lost_.has_value()) {
-      why_ = error(why->code(), why->message() + " (the last try: " + lost_->message() + ")");
+    if (why.has_value() && epoch_ == 0 && why->code() == errc::timed_out) {
+      // Where packets are lost no try has failed yet.
+      const std::string more =
+          lost_.has_value() ? "the last try: " + lost_->message() : "asked was " + asked;
+      why_ = error(why->code(), why->message() + " (" + more + ")");
     }
     tell = tell_over_;
     changed_.notify_all();

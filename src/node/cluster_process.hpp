@@ -78,6 +78,8 @@ class cluster_process final : private cluster_member::visitor {
   result<std::uint64_t> wait_joined();
   /// Why the last connection to the head has ended, or could not be made; nothing: none has.
   std::optional<error> last_loss() const;
+  /// Where the head is looked for, for messages.
+  std::string head_text() const;
   /// From now on the head is looked for there.
   void redirect(std::vector<wire::socket_address> head);
   /// Of a head: until so many as it expects have been members, and those that still are are in
