@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to a cluster when its processes die, stop, come back, or are asked to leave.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "cluster/support.hpp"
 #include "control/store.hpp"
@@ -146,6 +150,123 @@ TEST_CASE("a node that was stopped for a moment stays a member", "[cluster]") {
   CHECK(job.says("rank 0 sees rank-0 rank-1\n", 2));
   kill(job.pid(), SIGINT);
   CHECK(job.finish().status == 130);
+}
+
+TEST_CASE("a node that was stopped for less than the limit is no member less", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=2"}));
+  REQUIRE(job.says("sees rank-0 rank-1\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(pids.at("rank-1"), SIGSTOP);
+  std::this_thread::sleep_for(1s);  // the fault itself: of 3 s that a member may be silent
+  kill(pids.at("rank-1"), SIGCONT);
+  std::this_thread::sleep_for(500ms);  // for what would follow
+  kill(job.pid(), SIGINT);
+  const outcome o = job.finish();
+  CHECK(o.status == 130);
+  CHECK_FALSE(has(o.out, "sees rank-0\n"));
+  CHECK(o.err.find("rank-1") == std::string::npos);
+}
+
+TEST_CASE("however long a node was stopped, it ends itself when it comes back",
+          "[cluster][repeats]") {
+  const site here;
+  const bool is_full = manta_test::repeats(0, 1) > 0;
+  for (const auto away : is_full ? std::vector{10s, 60s} : std::vector{5s}) {
+    CAPTURE(away.count());
+    child job({program, "pids", "200"}, here.with({"MANTA_NODES=3", "MANTA_SPMD=yes"}));
+    for (int rank = 0; rank < 3; ++rank) {
+      REQUIRE(job.says("rank " + std::to_string(rank) + " sees rank-0 rank-1 rank-2\n"));
+    }
+    const auto pids = pids_in(job.so_far().out);
+    kill(pids.at("rank-2"), SIGSTOP);
+    const auto start = clock::now();
+    CHECK(job.says("rank 0 sees rank-0 rank-1\n"));
+    CHECK(job.says("rank 1 sees rank-0 rank-1\n"));
+    CHECK(clock::now() - start > 2s);             // not before its time
+    std::this_thread::sleep_until(start + away);  // the fault itself
+    CHECK(is_there(pids.at("rank-2")));
+    kill(pids.at("rank-2"), SIGCONT);
+    CHECK(job.complains("this process is no member of its cluster any more"));
+    CHECK(happens([&] { return !is_there(pids.at("rank-2")); }));
+    kill(pids.at("rank-1"), SIGINT);
+    kill(job.pid(), SIGINT);
+    CHECK(job.finish().status == 130);
+  }
+}
+
+// How long it takes until everybody knows is for a quiet machine to show: with MANTA_TEST_FULL the
+// median of 20 is said.
+TEST_CASE("that a node was killed is known at once", "[cluster][repeats]") {
+  const site here;
+  const int rounds = manta_test::repeats(1, 5);
+  std::vector<double> took_ms;
+  for (int i = 0; i < std::max(rounds, 1); ++i) {
+    child job({program, "pids"}, here.with({"MANTA_NODES=6", "MANTA_SPMD=yes"}));
+    const std::string all = " sees rank-0 rank-1 rank-2 rank-3 rank-4 rank-5\n";
+    for (int rank = 0; rank < 6; ++rank) {
+      REQUIRE(job.says("rank " + std::to_string(rank) + all));
+    }
+    const auto pids = pids_in(job.so_far().out);
+    std::string left = all;
+    for (int victim = 5; victim > 1; --victim) {
+      const std::string name = " rank-" + std::to_string(victim);
+      left.erase(left.find(name), name.size());
+      const auto start = clock::now();
+      kill(pids.at(name.substr(1)), SIGKILL);
+      for (int rank = 0; rank < victim; ++rank) {
+        REQUIRE(job.says("rank " + std::to_string(rank) + left));
+      }
+      took_ms.push_back(std::chrono::duration<double, std::milli>(clock::now() - start).count());
+    }
+    kill(pids.at("rank-1"), SIGKILL);
+    kill(job.pid(), SIGINT);
+    CHECK(job.finish().status == 130);
+  }
+  std::sort(took_ms.begin(), took_ms.end());
+  const double median = took_ms[took_ms.size() / 2];
+  if (rounds > 1) WARN("median " << median << " ms, of " << took_ms.size());
+  CHECK(median < 1000);  // and not dead_after, 3 s
+}
+
+TEST_CASE("drivers of one cluster come and go, and each does its work", "[cluster]") {
+  const site here;
+  const std::string at = "unix:" + here.path() + "/head";
+  child head({program}, here.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at}));
+  REQUIRE(head.complains("head of a cluster at"));
+  child node({program}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=node"}));
+  const auto as_driver = [&](const std::string& name) {
+    return here.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=" + name});
+  };
+  // One after the other, so that each is the first to see what it sees last.
+  child one({program, "watch"}, as_driver("a-driver"));
+  REQUIRE(one.says("sees a-driver node\n"));
+  child two({program, "watch"}, as_driver("b-driver"));
+  REQUIRE(two.says("sees a-driver b-driver node\n"));
+  child three({program, "watch"}, as_driver("c-driver"));
+  for (child* const driver : {&one, &two, &three}) {
+    CHECK(driver->says("task 42\n"));
+    CHECK(driver->says("sees a-driver b-driver c-driver node\n"));
+  }
+  kill(one.pid(), SIGINT);
+  CHECK(one.finish().status == 130);
+  CHECK(two.says("sees b-driver c-driver node\n"));
+  CHECK(three.says("sees b-driver c-driver node\n"));
+  kill(two.pid(), SIGKILL);
+  CHECK(two.finish().is_killed);
+  CHECK(three.says("sees c-driver node\n"));
+  child four({program, "hello"}, as_driver("d-driver"));
+  const outcome o = four.finish();  // main's end
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains(": c-driver d-driver node; task 42"));
+  CHECK(three.says("sees c-driver node\n", 2));
+  CHECK(is_there(node.pid()));
+  CHECK(is_there(head.pid()));
+  kill(three.pid(), SIGINT);
+  CHECK(three.finish().status == 130);
+  kill(head.pid(), SIGINT);
+  CHECK(head.finish().status == 0);
+  CHECK(node.finish().status == 0);
 }
 
 TEST_CASE("a head of its own is killed and started again; its members stay what they are",

@@ -83,7 +83,8 @@ class network {
   static std::vector<std::string> words_to_enter(const holder& of) {
     std::vector<std::string> out{"nsenter", "--target", std::to_string(of->pid()), "--net"};
     if (!is_root()) out.insert(out.end(), {"--user", "--preserve-credentials"});
-    out.emplace_back("--");
+    // Nobody stays behind in a network whose test was killed.
+    out.insert(out.end(), {"--", "setpriv", "--pdeathsig", "KILL"});
     return out;
   }
   static std::string enter(const holder& of) {

@@ -2,6 +2,7 @@
 // A program that is a node of a cluster, for the tests of this folder. What it does is its first
 // argument; what it sees of the cluster it prints, a line each time that changes.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -32,13 +33,31 @@ void say_pids(const manta::runtime& rt) {
   }
 }
 
-// Prints the view whenever it is another one, for so many seconds.
+// By how many seconds the machine's clock has been set since it was made.
+long set_by() {
+  const auto ahead = [] {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch() -
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  static const auto before = ahead();
+  return ahead() - before;
+}
+
+// Prints the view whenever it is another one, for so many seconds; and when the clock is set.
 void watch(const manta::runtime& rt, double seconds) {
   std::string before;
+  long set_before = set_by();
   const auto start = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - start < std::chrono::duration<double>(seconds)) {
     const std::string now = show(rt);
     if (now != before) std::printf("rank %d sees%s\n", rt.rank(), now.c_str());
+    if (const long set = set_by(); std::abs(set - set_before) > 60) {
+      std::printf("rank %d has its clock set by %ld min\n", rt.rank(),
+                  std::lround(static_cast<double>(set) / 60));
+      set_before = set;
+    }
     std::fflush(stdout);
     before = now;
     // Throws when the program is interrupted.

@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,7 +20,8 @@
 #include <catch2/catch.hpp>
 
 // A path between two ends of TCP that is not what they think: it is slow, hands bytes on in shreds,
-// or keeps all to itself. What TCP promises it keeps: order, and nothing twice.
+// keeps all to itself, resets connections, ends them in one direction, or lets nobody in. What TCP
+// promises it keeps: order, and nothing twice.
 
 namespace cluster_test {
 
@@ -29,6 +31,8 @@ class proxy {
     std::atomic<int> delay_ms{0};     ///< each way
     std::atomic<bool> shreds{false};  ///< 1 to 7 bytes at a time
     std::atomic<bool> stalls{false};  ///< nothing goes, nobody is told
+    std::atomic<int> lives_ms{0};     ///< then both ends of a connection get a reset; 0: never
+    std::atomic<bool> shuts{false};   ///< who connects is not let in, and not told
   };
 
   /// Between who connects to address() and `port` of this machine.
@@ -52,6 +56,10 @@ class proxy {
   }
   faults& having() { return faults_; }
   std::uint64_t bytes() const { return bytes_; }
+  /// That came to be.
+  std::uint64_t connections() const { return connections_; }
+  /// Of all connections that are: who has connected hears that nothing more comes, and may speak.
+  void half_close() { half_closes_ = true; }
 
  private:
   using clock = std::chrono::steady_clock;
@@ -62,6 +70,8 @@ class proxy {
   struct way {
     int ends[2];
     std::deque<piece> under_way[2];  // from either end to the other
+    clock::time_point born = clock::now();
+    bool is_half = false;  // nothing goes to ends[0], who has connected
   };
 
   static int bound() {
@@ -90,7 +100,21 @@ class proxy {
       close(there);
       return;
     }
-    ways_.push_back({{here, there}, {}});
+    // Or pieces would wait for each other.
+    const int yes = 1;
+    for (const int file : {here, there}) {
+      setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    }
+    way& made = ways_.emplace_back();
+    made.ends[0] = here;
+    made.ends[1] = there;
+    ++connections_;
+  }
+  static void reset(const way& one) {
+    const linger at_once{1, 0};
+    for (const int file : one.ends) {
+      setsockopt(file, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    }
   }
   // False: the connection is over.
   bool read_from(way& one, int side) {
@@ -107,6 +131,10 @@ class proxy {
     for (int turns = 0; turns < 64 && !queue.empty() && queue.front().due <= clock::now();
          ++turns) {
       std::vector<char>& bytes = queue.front().bytes;
+      if (from == 1 && one.is_half) {
+        queue.pop_front();
+        continue;
+      }
       const std::size_t most = faults_.shreds ? 1 + bytes_ % 7 : bytes.size();
       const ssize_t sent = send(one.ends[1 - from], bytes.data(), std::min(most, bytes.size()),
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -118,6 +146,11 @@ class proxy {
     return true;
   }
   bool serve(way& one) {
+    const int lives = faults_.lives_ms;
+    if (lives > 0 && clock::now() - one.born >= std::chrono::milliseconds(lives)) {
+      reset(one);
+      return false;
+    }
     for (int side = 0; side < 2; ++side) {
       if (!read_from(one, side) || !write_due(one, side)) return false;
     }
@@ -125,9 +158,12 @@ class proxy {
   }
   void run() {
     while (!is_over_) {
-      pollfd door{listener_, POLLIN, 0};
+      pollfd door{faults_.shuts ? -1 : listener_, POLLIN, 0};
       if (poll(&door, 1, 1) == 1) accept_one();
       if (faults_.stalls) continue;
+      if (half_closes_.exchange(false)) {
+        for (way& one : ways_) one.is_half = shutdown(one.ends[0], SHUT_WR) == 0;
+      }
       for (auto at = ways_.begin(); at != ways_.end();) {
         if (serve(*at)) {
           ++at;
@@ -143,7 +179,9 @@ class proxy {
   const int listener_;
   faults faults_;
   std::atomic<bool> is_over_{false};
+  std::atomic<bool> half_closes_{false};
   std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<std::uint64_t> connections_{0};
   std::list<way> ways_;  // the thread's
   std::thread thread_;
 };
