@@ -82,6 +82,8 @@ struct membership_settings {
   /// How long a member whose connection was closed may take to make another one; and some times
   /// what its last one took to be made, so that neither a long way nor a busy machine is a death.
   duration closed_grace = std::chrono::milliseconds(10);
+  /// At most how long it has for that when the head itself was stopped meanwhile: as long as that.
+  duration stop_grace = std::chrono::milliseconds(1000);
   /// The head tells of changes at most this often: of the first at once. For each news_members that
   /// live as long again, so that what they cost grows with the members and not with their square;
   /// but not longer than a heartbeat, whose answer has the news anyway.

@@ -25,27 +25,42 @@ duration look_interval(const membership_settings& with) noexcept { return with.h
 // three and a half to be heard again: to connect, to greet and prove, to hear so and to speak.
 constexpr int trips_back = 4;
 
+// The two are written together; a disk that says something else must not have an epoch given twice.
+std::uint64_t larger_than(const std::vector<node_member>& known, std::uint64_t epoch) {
+  for (const node_member& one : known) epoch = std::max(epoch, one.epoch);
+  return epoch + 1;
+}
+
 }  // namespace
 
 roll::roll(const membership_settings& with, std::vector<node_member> known,
            std::uint64_t last_epoch, base::time_point now)
-    : with_(with), last_epoch_(last_epoch + 1), head_epoch_(last_epoch_), looked_(now) {
+    : with_(with),
+      last_epoch_(larger_than(known, last_epoch)),
+      head_epoch_(last_epoch_),
+      looked_(now) {
+  std::ranges::sort(known, {}, &node_member::epoch);
   for (node_member& one : known) {
-    entry made;
+    const std::uint64_t epoch = one.epoch;
+    by_process_[one.process] = epoch;
+    entry& made = all_[epoch];
     made.is = std::move(one);
     made.heard = now;
-    const std::uint64_t epoch = made.is.epoch;
-    entry& kept = all_.insert_or_assign(epoch, std::move(made)).first->second;
-    living_[epoch] = &kept;
-    change(kept);
+    if (made.is.is == node_state::ended) {
+      made.at = entry::stage::ended;
+      ended_.push_back(epoch);
+    } else {
+      living_[epoch] = &made;
+      change(made);
+    }
   }
+  forget_oldest();
   write_row({});
   // Two rows with one name: the older one's process was never told that it is a member.
   for (const auto& [epoch, one] : living_) {
     const auto before = by_name_.find(one->is.who.name);
     if (before != by_name_.end()) end(*living_.at(before->second), "another one has its name");
     by_name_[one->is.who.name] = epoch;
-    by_process_[one->is.process] = epoch;
   }
 }
 
@@ -153,6 +168,7 @@ void roll::admit(const heartbeat& came, base::time_point now) {
   made.is.load = came.load;
   made.at = entry::stage::joining;
   made.heard = now;
+  made.spoke = now;
   const std::uint64_t epoch = made.is.epoch;
   by_process_[came.process] = epoch;
   by_name_[came.who.name] = epoch;
@@ -243,7 +259,6 @@ void roll::take_load(entry& of, const spec::node_load& load, base::time_point no
 
 void roll::on_closed(const base::id& process, base::time_point now, duration made_in) {
   if (!is_open_) return;  // nobody is heard, so nobody could come back
-  wake(now);
   entry* const of = find(process);
   if (of == nullptr || of->at > entry::stage::in || of->closed != base::time_point{}) return;
   const duration grace =
@@ -285,7 +300,8 @@ void roll::on_written(std::uint64_t ticket, base::time_point now) {
     living_.erase(epoch);
     by_load_.erase(of.load_revision);
     change(of);
-    say_ended(of.is.process, epoch, of.is.cause);
+    // Unless it has joined since: it was refused then, and its row had been written all the same.
+    if (by_process_.at(of.is.process) == epoch) say_ended(of.is.process, epoch, of.is.cause);
     ended_.push_back(epoch);
     forget_oldest();
   }
@@ -324,13 +340,12 @@ void roll::on_not_written(std::uint64_t ticket, const std::string& why, base::ti
 }
 
 // When it should have looked long ago it was stopped, and what came meanwhile has not been heard
-// yet. Before anything else is done: that some connections have ended may be the first that it
-// hears.
+// yet, but for that some connections have ended.
 void roll::wake(base::time_point now) {
   if (!is_open_) return;
   const duration late = now - due();
   if (late < 2 * with_.closed_grace) return;  // as on any busy machine
-  lenient_until_ = std::max(lenient_until_, now + std::min(late, with_.suspect_after));
+  lenient_until_ = std::max(lenient_until_, now + std::min(late, with_.stop_grace));
   while (!closed_.empty() && closed_.begin()->first < lenient_until_) {
     entry& of = *living_.at(closed_.begin()->second);
     closed_.erase(closed_.begin());

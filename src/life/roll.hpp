@@ -51,7 +51,8 @@ class roll {
   };
   using action = std::variant<write, bulletin>;
 
-  /// `known`: the rows of those that have not ended, `last_epoch`: of the head's last life.
+  /// `known`: the rows, also of those that have ended: a process that has ended in the head's last
+  /// life, and never knew that it was a member, must not become one. `last_epoch`: of that life.
   roll(const membership_settings& with, std::vector<spec::node_member> known,
        std::uint64_t last_epoch, base::time_point now);
 

@@ -48,6 +48,7 @@ seat::seat(const membership_settings& with, const base::id& process, spec::node_
       process_(process),
       who_(std::move(who)),
       born_(now),
+      awake_(now),
       heard_(now),
       dial_at_(now),
       dial_wait_(first_dial_wait) {}
@@ -58,6 +59,7 @@ void seat::on_connected(base::time_point now) {
 }
 
 void seat::on_closed(base::time_point now) {
+  wake(now);
   is_connected_ = false;
   // At once, since who is late by closed_grace is taken for dead; but not for ever at once.
   if (has_answer_) dial_at_ = now;
@@ -89,6 +91,7 @@ void seat::speak(base::time_point now) {
 void seat::on_bulletin(bulletin came, base::time_point now) {
   if (at_ == stage::over || came.process != process_) return;
   if (came.head_epoch < head_epoch_) return;  // from a former life of the head
+  wake(now);
   heard_ = now;
   has_answer_ = true;
   if (came.verdict == node_verdict::member) ends_with_driver_ = came.ends_with_driver;
@@ -102,6 +105,7 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
     case node_verdict::dissolved:
       return end(std::nullopt);
     case node_verdict::refused:
+      if (at_ != stage::joining) return;  // it is late: it has asked again since, and was taken
       return end(error(errc::invalid_argument, "the head refuses this process: " + came.reason));
     case node_verdict::waits:
       waits_for_ = std::move(came.reason);
@@ -144,12 +148,16 @@ void seat::apply(bulletin& came) {
 void seat::put(node_member&& one) {
   largest_epoch_ = std::max(largest_epoch_, one.epoch);
   const auto known = view_.find(one.process);
+  // A row of a time before it joined, which the head has found on a disk that had failed.
+  if (known != view_.end() && known->second.epoch > one.epoch) return;
   if (one.is == node_state::ended) {
     if (known == view_.end()) return;
     by_epoch_.erase(known->second.epoch);
     view_.erase(known);
   } else if (known != view_.end()) {
     if (known->second == one) return;
+    by_epoch_.erase(known->second.epoch);
+    by_epoch_.emplace(one.epoch, one.process);
     known->second = one;
   } else {
     view_.emplace(one.process, one);
@@ -158,9 +166,10 @@ void seat::put(node_member&& one) {
   if (one.process != process_) actions_.emplace_back(changed{std::move(one)});
 }
 
-// They are answers to what it said to have, so that none is missing between those and these.
+// They are answers to what it said to have, so that none is missing between those and these. Where
+// rows are missing before them, these may still come, with the loads of their time.
 void seat::take_loads(const bulletin& came) {
-  if (came.loads_revision <= loads_) return;
+  if (came.loads_revision <= loads_ || came.since > revision_) return;
   loads_ = came.loads_revision;
   for (const spec::node_share& one : came.loads) {
     const auto known = by_epoch_.find(one.epoch);
@@ -179,18 +188,25 @@ seat::worth seat::of(const base::id& process, std::uint64_t epoch) const noexcep
   return epoch > largest_epoch_ ? worth::early : worth::stale;
 }
 
-void seat::on_time(base::time_point now) {
+// Before anything else is done with the time: when nothing was done since long before now, though
+// something was due, it was stopped meanwhile, maybe with all others. That time is nobody's fault.
+void seat::wake(base::time_point now) {
   if (at_ == stage::over) return;
-  // It was stopped meanwhile, maybe with all others: that time is nobody's fault.
-  if (const duration late = now - due(); late > with_.heartbeat) {
+  if (const duration late = now - std::max(due(), awake_); late > with_.heartbeat) {
     heard_ += late;
     born_ += late;
     drains_until_ += late;
   }
+  awake_ = now;
+}
+
+void seat::on_time(base::time_point now) {
+  if (at_ == stage::over) return;
+  wake(now);
   if (at_ == stage::joining && now - born_ >= with_.join_limit) {
     return end(not_taken(with_.join_limit, waits_for_));
   }
-  if (now - heard_ >= head_wait()) return end(lost_head(now - heard_));
+  if (at_ != stage::joining && now - heard_ >= head_wait()) return end(lost_head(now - heard_));
   if (at_ == stage::draining && now >= drains_until_) leave(now);
   if (at_ == stage::leaving && now >= drains_until_ + leave_limit) return end(std::nullopt);
   // Each heartbeat is answered: a connection over which nothing comes is as good as none.
@@ -203,8 +219,7 @@ void seat::on_time(base::time_point now) {
 
 base::time_point seat::due() const noexcept {
   if (at_ == stage::over) return base::time_point::max();
-  base::time_point next = heard_ + head_wait();
-  if (at_ == stage::joining) next = std::min(next, born_ + with_.join_limit);
+  base::time_point next = at_ == stage::joining ? born_ + with_.join_limit : heard_ + head_wait();
   if (at_ == stage::draining) next = std::min(next, drains_until_);
   if (at_ == stage::leaving) next = std::min(next, drains_until_ + leave_limit);
   next = std::min(next, is_connected_ ? spoke_ + with_.heartbeat : dial_at_);
@@ -212,6 +227,7 @@ base::time_point seat::due() const noexcept {
 }
 
 void seat::drain(duration limit, base::time_point now) {
+  wake(now);
   if (at_ == stage::joining) return end(std::nullopt);
   if (at_ != stage::member) return;
   at_ = stage::draining;

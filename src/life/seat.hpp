@@ -89,6 +89,7 @@ class seat {
   duration head_wait() const noexcept {
     return ends_with_driver_ ? with_.driver_wait : with_.head_wait;
   }
+  void wake(base::time_point now);
   void speak(base::time_point now);
   void redial(base::time_point now);
   void apply(bulletin& came);
@@ -101,6 +102,7 @@ class seat {
   const base::id process_;
   const spec::node_introduction who_;
   base::time_point born_;
+  base::time_point awake_;  // when it was last given the time
   stage at_ = stage::joining;
   spec::node_load load_;
   std::uint64_t epoch_ = 0;

@@ -73,9 +73,8 @@ bool cluster_head::take_row(const control::record& one, std::vector<spec::node_m
   const auto row = control::read_row<control::node_row>(one.key, one.value);
   if (!row) {
     failure_ = row.error();
-  } else if (row->is == control::node_row::state::ended) {
-    ended_rows_.emplace(row->epoch, one.key);
   } else {
+    if (row->is == control::node_row::state::ended) ended_rows_.emplace(row->epoch, one.key);
     known.push_back(to_member(*row));
   }
   return row.has_value();

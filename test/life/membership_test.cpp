@@ -2,6 +2,7 @@
 // A head's roll and a member's seat by themselves: what each answers to what it hears. Whole
 // clusters in simulated time: test/sim/.
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,89 +11,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "life/roll.hpp"
-#include "life/seat.hpp"
+#include "life/support.hpp"
 
 namespace membership_test {
-
-namespace {
-
-using namespace std::chrono_literals;
-using manta::base::id;
-using manta::base::time_point;
-using manta::life::bulletin;
-using manta::life::heartbeat;
-using manta::life::membership_settings;
-using manta::life::roll;
-using manta::life::seat;
-using manta::spec::node_member;
-using manta::spec::node_state;
-using manta::spec::node_verdict;
-using manta::spec::node_wish;
-
-const time_point begin{1000s};
-
-heartbeat asks(std::uint64_t process, const std::string& name) {
-  heartbeat out;
-  out.process = {9, process};
-  out.who.name = name;
-  out.who.host = "h" + std::to_string(process);
-  out.who.pid = static_cast<std::uint32_t>(40 + process);
-  return out;
-}
-
-// A roll with a disk that writes when it is told to.
-struct head {
-  explicit head(std::vector<node_member> known = {}, std::uint64_t last_epoch = 0,
-                const membership_settings& with = {})
-      : is(with, std::move(known), last_epoch, begin) {
-    settle(begin);
-  }
-  /// Takes what is to be done; the rows are on the disk.
-  void settle(time_point now) {
-    for (std::vector<roll::action> todo = is.take(); !todo.empty(); todo = is.take()) {
-      for (roll::action& one : todo) {
-        if (auto* const row = std::get_if<roll::write>(&one)) {
-          rows.push_back(*row);
-          is.on_written(row->ticket, now);
-        } else {
-          said.push_back(std::get<bulletin>(std::move(one)));
-        }
-      }
-    }
-  }
-  /// The newest that was said to a process, which is taken out.
-  std::optional<bulletin> last_to(std::uint64_t process) {
-    for (std::size_t i = said.size(); i-- > 0;) {
-      if (said[i].process.low != process) continue;
-      bulletin out = said[i];
-      std::erase_if(said, [&](const bulletin& b) { return b.process.low == process; });
-      return out;
-    }
-    return std::nullopt;
-  }
-  std::uint64_t join(std::uint64_t process, const std::string& name, time_point now) {
-    is.on_heartbeat(asks(process, name), now);
-    settle(now);
-    const auto answer = last_to(process);
-    REQUIRE(answer);
-    REQUIRE(answer->verdict == node_verdict::member);
-    return answer->epoch;
-  }
-  heartbeat of(std::uint64_t process, const std::string& name, std::uint64_t epoch) const {
-    heartbeat out = asks(process, name);
-    out.epoch = epoch;
-    out.head_epoch = is.epoch();
-    out.revision = is.revision();
-    return out;
-  }
-
-  roll is;
-  std::vector<roll::write> rows;
-  std::vector<bulletin> said;
-};
-
-}  // namespace
 
 TEST_CASE("an epoch is on the disk before it is told, and is given once", "[life]") {
   roll r({}, {}, 41, begin);
@@ -290,215 +211,40 @@ TEST_CASE("the name of a living member is refused, that of a dead one is not", "
   CHECK(answer->reason.find("the name a is that of a living member") != std::string::npos);
 }
 
-TEST_CASE("who waits for its name is told who has it, and says so when the limit comes", "[life]") {
-  head h;
-  h.join(1, "a", begin);
-  membership_settings with;
-  with.join_limit = 1s;  // before the former one is declared dead
-  seat s(with, {9, 2}, {.name = "a"}, begin);
-  std::optional<manta::error> why;
-  for (time_point now = begin; now < begin + 2s && !why; now += 10ms) {
-    s.on_time(now);
-    for (auto& one : s.take()) {
-      if (std::holds_alternative<seat::dial>(one)) s.on_connected(now);
-      if (auto* const said = std::get_if<heartbeat>(&one)) h.is.on_heartbeat(*said, now);
-      if (const auto* const over = std::get_if<seat::over>(&one)) why = over->why;
-    }
-    h.is.on_time(now);
-    h.settle(now);
-    while (auto told = h.last_to(2)) s.on_bulletin(*std::move(told), now);
-  }
-  REQUIRE(why);
-  CHECK(why->code() == manta::errc::timed_out);
-  CHECK(
-      why->message().find("its name a is held by pid 41 at h1, which has not been declared dead") !=
-      std::string::npos);
-  // While its end is being written, too.
-  h.is.on_closed({9, 1}, begin + 1s);
-  h.is.on_time(begin + 1015ms);
-  h.is.on_heartbeat(asks(2, "a"), begin + 1020ms);
-  for (const auto& one : h.is.take()) {
-    const auto* const said = std::get_if<bulletin>(&one);
-    if (said == nullptr) continue;
-    CHECK(said->verdict == node_verdict::waits);
-    CHECK(said->reason.find("has ended") != std::string::npos);
-  }
-}
-
-TEST_CASE("a head refuses names that can't be one, and says why", "[life]") {
-  head h;
-  const auto refusal_of = [&](const std::string& name) {
-    h.is.on_heartbeat(asks(5, name), begin);
-    h.settle(begin);
-    const auto answer = h.last_to(5);
-    REQUIRE(answer);
-    CHECK(answer->verdict == node_verdict::refused);
-    return answer->reason;
-  };
-  CHECK(refusal_of("").find("its name is empty (0 bytes)") != std::string::npos);
-  CHECK(refusal_of(std::string(65, 'n')).find("is too long (65 bytes); give it one of 1 to 64") !=
-        std::string::npos);
-  CHECK(refusal_of(std::string("a\0b", 3)).find("has a zero byte") != std::string::npos);
-  CHECK(h.rows.size() == 1);  // its own
-  CHECK(h.join(6, std::string(64, 'n'), begin) == 2);
-}
-
-TEST_CASE("who lost its connection while the head was stopped has its chance", "[life]") {
-  head h;
-  const std::uint64_t a = h.join(1, "a", begin);
-  h.join(2, "b", begin);
-  h.join(3, "c", begin);
-  h.is.on_time(begin + 100ms);
-  h.is.on_closed({9, 3}, begin + 105ms);  // just before the stop
-  // The stop's first sign is that connections have ended, whenever they did.
-  const time_point now = begin + 20s;
-  h.is.on_closed({9, 1}, now);
-  h.is.on_closed({9, 2}, now);
-  const auto go_to = [&](manta::duration from, manta::duration to) {
-    for (; from <= to; from += 10ms) h.is.on_time(now + from);
-    h.settle(now + to);
-  };
-  go_to(0ms, 900ms);
-  CHECK(h.is.members().size() == 3);
-  h.is.on_heartbeat(h.of(1, "a", a), now + 900ms);
-  go_to(910ms, 1140ms);
-  REQUIRE(h.is.members().size() == 1);
-  CHECK(h.is.members()[0].who.name == "a");
-  // After that closed is closed.
-  h.is.on_closed({9, 1}, now + 1150ms);
-  go_to(1150ms, 1170ms);
-  CHECK(h.is.members().empty());
-}
-
-TEST_CASE("a head whose disk was slow to open gives its members their time from then on",
+TEST_CASE("connections that fail late do not look like a stop of the one who makes them",
           "[life]") {
-  node_member a{.who = {.name = "a"}, .process = {9, 1}, .epoch = 7};
-  roll r({}, {a}, 7, begin);
-  const auto todo = r.take();
-  r.on_time(begin + 9s);
-  r.on_written(std::get<roll::write>(todo.front()).ticket, begin + 10s);
-  r.on_time(begin + 10s + 100ms);
-  CHECK(r.take().empty());
-  for (time_point now = begin + 10s; now < begin + 14900ms; now += 100ms) r.on_time(now);
-  CHECK(r.members().size() == 1);
-}
-
-TEST_CASE("of two rows with one name the newer one is a member's", "[life]") {
-  // The older one was refused, as the disk failed; but it had been written.
-  node_member older{.who = {.name = "a"}, .process = {9, 1}, .epoch = 7};
-  node_member newer{.who = {.name = "a"}, .process = {9, 2}, .epoch = 8};
-  head h({newer, older}, 8);
-  REQUIRE(h.is.members().size() == 1);
-  CHECK(h.is.members()[0].process.low == 2);
-  CHECK((h.rows.back().member.epoch == 7 && h.rows.back().member.is == node_state::ended));
-  h.is.on_heartbeat(asks(3, "a"), begin);
-  h.settle(begin);
-  CHECK(h.last_to(3)->verdict == node_verdict::waits);
-}
-
-TEST_CASE("what is under way is not sent again, what is lost is", "[life]") {
-  head h;
-  const std::uint64_t a = h.join(1, "a", begin);
-  heartbeat said = h.of(1, "a", a);
-  h.is.on_heartbeat(said, begin + 100ms);
-  h.settle(begin + 100ms);
-  h.last_to(1);
-  h.join(2, "b", begin + 200ms);
-  h.settle(begin + 200ms);
-  REQUIRE(h.last_to(1));  // news of b
-  const auto answer_at = [&](manta::duration at) {
-    h.is.on_heartbeat(said, begin + at);
-    h.settle(begin + at);
-    return h.last_to(1)->changed.size();
-  };
-  CHECK(answer_at(350ms) == 0);  // not seen yet, as far as is known
-  CHECK(answer_at(351ms) == 0);  // the same once more
-  CHECK(answer_at(600ms) == 1);  // it was not seen
-  CHECK(answer_at(601ms) == 0);
-  h.is.on_connected({9, 1});
-  CHECK(answer_at(602ms) == 1);  // over the new connection nothing has come
-  said.revision = h.is.revision();
-  CHECK(answer_at(850ms) == 0);
-  said.revision = 0;  // late, from before
-  CHECK(answer_at(1100ms) == 0);
-}
-
-TEST_CASE("the news of many members is told the less often, of few at once", "[life]") {
-  const auto gap_of = [](std::size_t members) {
-    head h;
-    for (std::size_t i = 1; i <= members; ++i) h.join(i, "n" + std::to_string(i), begin);
-    const time_point now = begin + 300ms;
-    h.is.on_time(now);  // tells of the last one
-    h.is.on_heartbeat(asks(7000, "x"), now);
-    h.settle(now);
-    return h.is.due() - now;
-  };
-  CHECK(gap_of(4) == 5ms);
-  CHECK(gap_of(15) == 5ms);
-  CHECK(gap_of(160) == 55ms);
-}
-
-TEST_CASE("loads come with the answers to heartbeats, and are nobody's news", "[life]") {
-  head h;
-  const std::uint64_t a = h.join(1, "a", begin);
-  const std::uint64_t b = h.join(2, "b", begin);
-  heartbeat busy = h.of(2, "b", b);
-  busy.load = {3, 2, 5ms};
-  const std::uint64_t before = h.is.revision();
-  h.is.on_heartbeat(busy, begin + 300ms);
-  h.settle(begin + 300ms);
-  CHECK(h.is.revision() == before);
-  h.last_to(2);
-  CHECK_FALSE(h.last_to(1).value_or(bulletin{}).loads_revision > 0);  // it has not asked
-  seat s({}, {9, 1}, {.name = "a"}, begin);
-  bulletin all{.process = {9, 1}, .head_epoch = h.is.epoch(), .epoch = a, .revision = 1};
-  all.changed = {{.who = {.name = "b"}, .process = {9, 2}, .epoch = b}};
-  s.on_bulletin(all, begin);
-  s.take();
-  heartbeat quiet = h.of(1, "a", a);
-  h.is.on_heartbeat(quiet, begin + 310ms);
-  h.settle(begin + 310ms);
-  const auto told = h.last_to(1);
-  REQUIRE(told);
-  CHECK(told->changed.empty());
-  REQUIRE(told->loads == std::vector<manta::spec::node_share>{{b, {3, 2, 5ms}}});
-  s.on_bulletin(*told, begin + 310ms);
-  CHECK(s.others().at({9, 2}).load == busy.load);
-  const auto todo = s.take();
-  REQUIRE(todo.size() == 1);
-  CHECK(std::get<seat::loaded>(todo[0]).member.load == busy.load);
-  s.on_bulletin(*told, begin + 311ms);  // twice is once
-  CHECK(s.take().empty());
-  quiet.loads = told->loads_revision;
-  h.is.on_heartbeat(quiet, begin + 560ms);
-  h.settle(begin + 560ms);
-  CHECK(h.last_to(1)->loads.empty());
-}
-
-TEST_CASE("where many live each one's load is told less often", "[life]") {
-  const auto told_of = [](std::size_t members) {
-    head h;
-    for (std::size_t i = 1; i <= members; ++i) h.join(i, "n" + std::to_string(i), begin);
-    std::size_t told = 0;
-    std::uint64_t has = 0;
-    for (int beat = 1; beat <= 16; ++beat) {
-      const time_point now = begin + beat * 250ms;
-      heartbeat busy = h.of(1, "n1", 2);
-      busy.load.queued = static_cast<std::uint32_t>(beat);
-      h.is.on_heartbeat(busy, now);
-      heartbeat other = h.of(2, "n2", 3);
-      other.loads = has;
-      h.is.on_heartbeat(other, now);
-      h.settle(now);
-      const auto answer = h.last_to(2);
-      told += answer->loads.size();
-      has = answer->loads_revision;
-      h.said.clear();
+  membership_settings with;
+  with.join_limit = 8s;
+  seat s(with, {9, 1}, {.name = "a"}, begin);
+  time_point now = begin;
+  time_point dialled = begin;
+  bool is_connected = false;
+  for (; s.at() == seat::stage::joining && now < begin + 60s; now += 10ms) {
+    if (is_connected && now - dialled >= 600ms) {
+      is_connected = false;
+      s.on_closed(now);
     }
-    return told;
-  };
-  CHECK(told_of(10) == 16);
-  CHECK(told_of(256) == 4);
+    if (now >= s.due()) s.on_time(now);
+    for (const auto& one : s.take()) {
+      if (!std::holds_alternative<seat::dial>(one)) continue;
+      dialled = now;
+      is_connected = true;
+      s.on_connected(now);
+    }
+  }
+  CHECK(now - begin <= 8100ms);
+}
+
+TEST_CASE("a process that is told to leave when it wakes has the time that it is given", "[life]") {
+  seat s({}, {9, 1}, {.name = "a"}, begin);
+  s.on_time(begin);
+  s.on_connected(begin);
+  s.on_bulletin({.process = {9, 1}, .head_epoch = 5, .epoch = 6, .revision = 10}, begin);
+  s.on_closed(begin + 250ms);  // with a connection its next heartbeat would hide how late it is
+  time_point now = begin + 30s;
+  s.drain(2s, now);
+  for (; s.at() != seat::stage::leaving && now < begin + 60s; now += 50ms) s.on_time(now);
+  CHECK(now - (begin + 30s) <= 2100ms);
 }
 
 TEST_CASE("a head that is started again finds its members and gives them time", "[life]") {

@@ -15,8 +15,11 @@
 #include "sim/world.hpp"
 
 // A control store on a simulated disk. What is committed can be read at once and is on the disk a
-// while later, in its order; a crash loses what is not, all of it or from some batch on. A store
-// is opened on the disk for each life of the process that has it.
+// while later, in its order; a crash loses what is not, none or all of it or from some batch on:
+// that the last one is torn on a disk is nothing that a store shows. While the disk fails, a commit
+// is answered with an error, and half of these have been written all the same. While it is slow, a
+// commit takes up to a second and a half. A store is opened on the disk for each life of the
+// process that has it.
 
 namespace sim {
 
@@ -30,13 +33,17 @@ struct disk {
   std::deque<control::batch> late;          // not yet, oldest first
   std::uint64_t life = 0;                   // answers of a former one are dropped
   duration most_wait = std::chrono::milliseconds(8);
-  bool answers_early = false;  // a planted bug
-  bool forgets_epoch = false;  // likewise
-  bool forgets_rows = false;   // likewise
+  time_point fails_until{};
+  time_point slow_until{};
+  std::function<void(const control::batch&)> sees;  // what is asked for
+  bool answers_early = false;                       // a planted bug
+  bool fails_silently = false;                      // likewise
+  bool forgets_epoch = false;                       // likewise
+  bool forgets_rows = false;                        // likewise
 
   void crash() {
     ++life;
-    for (std::size_t kept = late.empty() ? 0 : in.random().below(late.size()); kept > 0; --kept) {
+    for (std::size_t kept = in.random().below(late.size() + 1); kept > 0; --kept) {
       settle();
     }
     late.clear();
@@ -58,6 +65,9 @@ class disk_store final : public control::store {
   explicit disk_store(disk& on) : on_(on), life_(++on.life), seen_(on.safe) {}
 
   void commit(control::batch what, control::answer<control::outcome> then) override {
+    if (on_.sees) on_.sees(what);
+    const bool fails = on_.in.now() < on_.fails_until;
+    if (fails && on_.in.random().one_in(2)) return lose(std::move(then));
     for (const control::change& one : what.changes) {
       if (one.what == control::change::kind::put) {
         seen_[one.key] = one.value;
@@ -67,13 +77,16 @@ class disk_store final : public control::store {
     }
     on_.late.push_back(std::move(what));
     if (on_.answers_early) then(control::outcome{++at_, {}});
-    const duration wait =
-        on_.in.any(on_.most_wait) + (on_.answers_early ? duration(400'000'000) : duration(0));
+    const bool is_slow = on_.in.now() < on_.slow_until;
+    const duration wait = on_.in.any(is_slow ? std::chrono::milliseconds(1500) : on_.most_wait) +
+                          (on_.answers_early ? duration(400'000'000) : duration(0));
     safe_at_ = std::max(safe_at_, on_.in.now() + wait);
-    on_.in.at(safe_at_, [disk = &on_, life = life_, at = ++at_, then = std::move(then)] {
+    on_.in.at(safe_at_, [disk = &on_, life = life_, at = ++at_, fails, then = std::move(then)] {
       if (disk->life != life) return;  // it crashed
       disk->settle();
-      if (!disk->answers_early) then(control::outcome{at, {}});
+      if (disk->answers_early) return;
+      if (fails && !disk->fails_silently) return then(failure());
+      then(control::outcome{at, {}});
     });
   }
   void read(std::vector<std::string> keys, control::answer<control::found> then) override {
@@ -110,6 +123,18 @@ class disk_store final : public control::store {
   manta::result<void> close() override { return {}; }
 
  private:
+  static manta::error failure() {
+    return manta::error(manta::errc::storage_failed, "the simulated disk fails");
+  }
+  void lose(control::answer<control::outcome> then) {
+    on_.in.after(on_.in.any(on_.most_wait),
+                 [disk = &on_, life = life_, at = ++at_, then = std::move(then)] {
+                   if (disk->life != life) return;
+                   if (!disk->fails_silently) return then(failure());
+                   then(control::outcome{at, {}});
+                 });
+  }
+
   disk& on_;
   const std::uint64_t life_;
   std::map<std::string, std::string> seen_;

@@ -33,6 +33,9 @@ struct network::connection {
   std::array<std::string, 2> hosts;
   std::array<end, 2> ends;
   std::vector<std::function<void()>> held;  // while the way is cut
+  caller by;
+  bool is_greeted = false;                          // as the one that dialled knows it
+  std::vector<std::vector<std::byte>> before = {};  // sent by it until then
 };
 
 class sim_link final : public link {
@@ -91,12 +94,53 @@ network::link_ptr network::dial(const std::string& from, const std::string& to, 
   const auto made = std::make_shared<connection>();
   made->hosts = {from, to};
   all_.push_back(made);
-  carry(made, 0, [this, made, to, by] {
-    const auto there = listening_.find(to);
-    if (there == listening_.end()) return end_both(*made);
-    there->second(std::make_unique<sim_link>(*this, made, 1), by);
+  made->by = by;
+  greet(made, 1, &network::hello);
+  world_.after(faults.greeting_limit, [this, weak = std::weak_ptr(made)] {
+    const auto late = weak.lock();
+    if (late != nullptr && !late->is_greeted) end_both(*late);
   });
   return std::make_unique<sim_link>(*this, made, 0);
+}
+
+// The next step of a greeting, at that side when its process is awake.
+void network::greet(const std::shared_ptr<connection>& on, int side, step next) {
+  carry(on, 1 - side, [this, on, side, next] {
+    const auto at = static_cast<std::size_t>(side);
+    auto go = [this, on, at, next] {
+      if (on->ends[at].is_closed || on->ends[at].has_ended) return;
+      (this->*next)(on);
+    };
+    // The machine answers for a process that is stopped, and not for one that is none.
+    if (side == 1 && !listening_.contains(on->hosts[1])) return end_both(*on);
+    if (!asleep_.contains(on->hosts[at])) return go();
+    until_awake_[on->hosts[at]].emplace_back(std::move(go));
+  });
+}
+
+void network::hello(const std::shared_ptr<connection>& on) { greet(on, 0, &network::proof); }
+
+void network::proof(const std::shared_ptr<connection>& on) {
+  on->is_greeted = true;
+  greet(on, 1, &network::welcome);
+  for (std::vector<std::byte>& one : std::exchange(on->before, {})) {
+    transmit(on, 0, std::move(one));
+  }
+}
+
+void network::welcome(const std::shared_ptr<connection>& on) {
+  const auto there = listening_.find(on->hosts[1]);
+  if (there == listening_.end()) return end_both(*on);
+  there->second(std::make_unique<sim_link>(*this, on, 1), on->by);
+}
+
+void network::wake(const std::string& host) {
+  asleep_.erase(host);
+  const auto waits = until_awake_.find(host);
+  if (waits == until_awake_.end()) return;
+  const auto all = std::move(waits->second);
+  until_awake_.erase(waits);
+  for (const auto& one : all) one();
 }
 
 // Runs `arrive` at the other end when what was sent here would get there.
@@ -121,7 +165,9 @@ void network::carry(const std::shared_ptr<connection>& on, int side, std::functi
 
 void network::transmit(const std::shared_ptr<connection>& on, int side,
                        std::vector<std::byte> bytes) {
+  if (!on->is_greeted) return on->before.push_back(std::move(bytes));
   ++has.messages;
+  has.bytes += bytes.size();
   if (happens(faults.lose)) {
     ++has.lost;
     return;
@@ -161,6 +207,8 @@ void network::end_both(connection& of) {
 
 void network::end_host(const std::string& host) {
   listening_.erase(host);
+  asleep_.erase(host);
+  until_awake_.erase(host);
   std::erase_if(all_, [](const std::weak_ptr<connection>& one) { return one.expired(); });
   const std::vector<std::weak_ptr<connection>> all = all_;
   for (const std::weak_ptr<connection>& weak : all) {
