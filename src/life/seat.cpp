@@ -20,6 +20,9 @@ using spec::node_wish;
 
 constexpr duration first_dial_wait = 5ms;
 constexpr duration longest_dial_wait = 500ms;
+// While nothing comes another connection is tried with each heartbeat, and so few are enough: each
+// tries again by itself, a second later, so that one of them comes soon after the network is back.
+constexpr int quick_dials = 3;
 // How long one that leaves waits for the head to know it.
 constexpr duration leave_limit = 2s;
 
@@ -50,6 +53,7 @@ seat::seat(const membership_settings& with, const base::id& process, spec::node_
       born_(now),
       awake_(now),
       heard_(now),
+      dialed_(now),
       dial_at_(now),
       dial_wait_(first_dial_wait) {}
 
@@ -69,6 +73,7 @@ void seat::on_closed(base::time_point now) {
 void seat::redial(base::time_point now) {
   is_connected_ = false;
   has_answer_ = false;
+  dialed_ = now;
   dial_at_ = now + dial_wait_;
   dial_wait_ = std::min(2 * dial_wait_, longest_dial_wait);
   actions_.emplace_back(dial{});
@@ -94,6 +99,7 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
   wake(now);
   heard_ = now;
   has_answer_ = true;
+  silent_dials_ = 0;
   if (came.verdict == node_verdict::member) ends_with_driver_ = came.ends_with_driver;
   dial_wait_ = first_dial_wait;
   switch (came.verdict) {
@@ -210,9 +216,14 @@ void seat::on_time(base::time_point now) {
   if (at_ == stage::draining && now >= drains_until_) leave(now);
   if (at_ == stage::leaving && now >= drains_until_ + leave_limit) return end(std::nullopt);
   // Each heartbeat is answered: a connection over which nothing comes is as good as none.
-  const bool is_dumb =
-      is_connected_ && now - heard_ >= with_.suspect_after && now - dial_at_ >= with_.suspect_after;
-  if (is_dumb) is_connected_ = false;
+  const duration patience =
+      silent_dials_ > 0 && silent_dials_ < quick_dials ? with_.heartbeat : with_.suspect_after;
+  const bool is_dumb = is_connected_ && now - heard_ >= with_.suspect_after &&
+                       now >= std::max(dial_at_, dialed_ + patience);
+  if (is_dumb) {
+    is_connected_ = false;
+    ++silent_dials_;
+  }
   if (!is_connected_ && now >= dial_at_) redial(now);
   if (is_connected_ && now - spoke_ >= with_.heartbeat) speak(now);
 }

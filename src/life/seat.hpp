@@ -111,6 +111,8 @@ class seat {
   bool ends_with_driver_ = false;
   base::time_point heard_;  // from the head, or when it was looked for first
   base::time_point spoke_{};
+  int silent_dials_ = 0;     // since something was heard
+  base::time_point dialed_;  // the last one
   base::time_point dial_at_;
   duration dial_wait_{};
   base::time_point drains_until_{};

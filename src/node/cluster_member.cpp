@@ -27,30 +27,56 @@ void cluster_member::idle(base::time_point now) {
   act(now);
 }
 
+// The newest first; but a network that comes back may bring something over an older one before.
 void cluster_member::hear(base::time_point now) {
-  while (head_ != nullptr) {
-    switch (head_->take(frame_)) {
-      case wire::link::got::nothing:
-        return;
-      case wire::link::got::ended:
-        if (const auto why = head_->state().ended) visitor_.on_lost(*why);
-        head_ = nullptr;
-        seat_.on_closed(now);
-        return;
-      case wire::link::got::message:
-        break;
-    }
-    const result<const wire::message_view&> came = post_.read(frame_.bytes());
-    const auto* const said = came ? std::get_if<wire::bulletin_view>(&came->body) : nullptr;
-    if (said == nullptr) {  // no head says that
+  for (;;) {
+    const got newest = head_ == nullptr ? got::nothing : read(*head_);
+    if (newest == got::ended) {
       head_ = nullptr;
       seat_.on_closed(now);
+    } else if (newest == got::bulletin) {
+      take(now);
+    } else if (!hear_older(now)) {
       return;
     }
-    before_.clear();
-    visitor_.on_heard();
-    seat_.on_bulletin(to_bulletin(came->head, *said), now);
   }
+}
+
+bool cluster_member::hear_older(base::time_point now) {
+  for (auto one = before_.begin(); one != before_.end();) {
+    const got is = read(**one);
+    if (is == got::bulletin) {
+      head_ = std::move(*one);
+      seat_.on_connected(now);
+      take(now);
+      return true;
+    }
+    one = is == got::ended ? before_.erase(one) : one + 1;
+  }
+  return false;
+}
+
+cluster_member::got cluster_member::read(wire::link& from) {
+  switch (from.take(frame_)) {
+    case wire::link::got::nothing:
+      return got::nothing;
+    case wire::link::got::ended:
+      if (const auto why = from.state().ended) visitor_.on_lost(*why);
+      return got::ended;
+    case wire::link::got::message:
+      break;
+  }
+  const result<const wire::message_view&> came = post_.read(frame_.bytes());
+  const auto* const said = came ? std::get_if<wire::bulletin_view>(&came->body) : nullptr;
+  if (said == nullptr) return got::ended;  // no head says that
+  answer_ = to_bulletin(came->head, *said);
+  return got::bulletin;
+}
+
+void cluster_member::take(base::time_point now) {
+  before_.clear();
+  visitor_.on_heard();
+  seat_.on_bulletin(std::exchange(answer_, {}), now);
 }
 
 void cluster_member::act(base::time_point now) {

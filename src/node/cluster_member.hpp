@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -64,7 +65,12 @@ class cluster_member {
   const life::seat& seat() const noexcept { return seat_; }
 
  private:
+  enum class got : std::uint8_t { nothing, bulletin, ended };
+
   void hear(base::time_point now);
+  bool hear_older(base::time_point now);
+  got read(wire::link& from);
+  void take(base::time_point now);
   void act(base::time_point now);
 
   life::seat seat_;
@@ -75,6 +81,7 @@ class cluster_member {
   // Older ones, until something comes over the newest: the end of one would tell on us.
   std::vector<std::unique_ptr<wire::link>> before_;
   wire::frame_buffer frame_;
+  life::bulletin answer_;  // the last one
 };
 
 }  // namespace manta::inline v0::node

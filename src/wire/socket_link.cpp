@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 #include <kj/timer.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,10 +43,7 @@ class caller final : public resident, private kj::TaskSet::ErrorHandler {
   void connect() {
     kj::AutoCloseFd file(socket(address().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (file.get() < 0) return failed(errno);
-    if (!address().is_unix()) {
-      const int yes = 1;
-      setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    }
+    if (!address().is_unix()) set_prompt(file);
     const bool is_there = ::connect(file, address().get(), address().size()) == 0;
     const int why = errno;
     auto watched = kj::heap<watched_socket>(at_.port(), kj::mv(file));

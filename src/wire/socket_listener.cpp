@@ -11,8 +11,6 @@
 
 #include <fmt/format.h>
 #include <kj/timer.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "wire/socket_connection.hpp"
@@ -111,8 +109,7 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
     if (!own.is_unix()) {
       way.proves = how_.trusts;
       way.encrypts = how_.encrypts(socket_address::peer_of(file));
-      const int yes = 1;
-      setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      set_prompt(file);
     }
     if (unknown_.size() >= most_unknown) {
       shared_->count(&listener_counts::crowded_out);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -144,6 +146,12 @@ socket_place::~socket_place() {
     unlink(path_.c_str());
   }
   if (file_ >= 0) ::close(file_);
+}
+
+void set_prompt(int file) noexcept {
+  const int yes = 1;
+  setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  setsockopt(file, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &yes, sizeof yes);
 }
 
 }  // namespace manta::inline v0::wire

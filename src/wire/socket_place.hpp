@@ -29,6 +29,11 @@ bool remove_dead_socket(const std::string& path);
 /// The address of a socket's file. invalid_argument: the path has more bytes than fit (107).
 result<sockaddr_un> address_of(const std::string& path);
 
+/// For messages that are few and small, and whose time is what matters: none waits for others, and
+/// one that is lost is sent again at a steady pace before the pauses grow, so that a network that
+/// was away for 2 s carries it half a second later, not one.
+void set_prompt(int file) noexcept;
+
 /// A listening socket; a unix socket's file is removed with it. What lies at `path` is replaced
 /// when it is a socket that nobody listens at any more, as the dead leave it.
 class socket_place {
