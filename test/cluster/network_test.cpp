@@ -248,7 +248,7 @@ TEST_CASE("clocks that are set by an hour cost nobody, and keep nobody out", "[c
 }
 #endif
 
-TEST_CASE("a path that shreds and delays costs no member; one that stalls does",
+TEST_CASE("a path that shreds and delays costs no member, and one that stalls does",
           "[cluster][network]") {
   const site here;
   const std::string own_port = free_port();
