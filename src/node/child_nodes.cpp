@@ -25,6 +25,15 @@ std::string describe_exit(int status) {
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
+// Without its descriptor by its number, which nobody else has before this process has waited for it.
+void kill_child(pid_t pid, int life) noexcept {
+  if (life >= 0) {
+    syscall(SYS_pidfd_send_signal, life, SIGKILL, nullptr, 0);
+  } else {
+    ::kill(pid, SIGKILL);
+  }
+}
+
 }  // namespace
 
 result<void> child_nodes::start(int count, const std::string& job, const std::string& address) {
@@ -36,7 +45,8 @@ result<void> child_nodes::start(int count, const std::string& job, const std::st
                                                         {"MANTA_ROLE", ""},
                                                         {"MANTA_LISTEN", ""},
                                                         {"MANTA_MEMBER_NAME", ""},
-                                                        {"MANTA_ADDRESS", address}}},
+                                                        {"MANTA_ADDRESS", address}},
+                                          .reads_nothing = true},
                                          one.pid);
     if (failed != 0) {
       end(duration());
@@ -74,7 +84,7 @@ void child_nodes::end(std::optional<duration> limit) noexcept {
     pollfd life{one.life, POLLIN, 0};
     const bool may_wait = one.life >= 0 && left > 0;
     const bool has_to_end = limit && (!may_wait || poll(&life, 1, static_cast<int>(left)) != 1);
-    if (has_to_end) ::kill(one.pid, SIGKILL);
+    if (has_to_end) kill_child(one.pid, one.life);
     while (waitpid(one.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     if (one.life >= 0) close(one.life);

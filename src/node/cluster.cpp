@@ -68,6 +68,10 @@ life::membership_settings timing_of(const config& settings, const spec::launch_p
   out.driver_wait = std::max<duration>(wait_for_driver, 2 * out.dead_after);
   out.head_wait = std::max<duration>(wait_for_head, 2 * out.dead_after);
   out.ends_with_driver = plan.hosts_head() && plan.role != role_mode::head;
+  // Whom a driver has started finds it at once, or it is gone.
+  if (plan.by == way::ranked && plan.rank > 0 && plan.size == settings.nodes && plan.address) {
+    out.join_limit = std::min(out.join_limit, out.driver_wait);
+  }
   return out;
 }
 

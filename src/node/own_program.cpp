@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -70,6 +71,9 @@ int start_own_program(const own_program& how, pid_t& pid) {
   }
   for (const int file : how.files) {
     posix_spawn_file_actions_adddup2(&actions, file, file);  // not closed by exec any more
+  }
+  if (how.reads_nothing) {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   }
   sigset_t none;
   sigemptyset(&none);

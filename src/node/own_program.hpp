@@ -17,6 +17,8 @@ struct own_program {
   std::vector<std::pair<std::string, std::string>> variables = {};
   /// Descriptors that stay open there.
   std::vector<int> files = {};
+  /// Its stdin is empty; else it is this process's.
+  bool reads_nothing = false;
 };
 
 /// Starts it with the arguments that this process was started with, and no signal blocked. 0, or an

@@ -51,7 +51,12 @@ std::string job_folder(std::string_view name) { return jobs_folder() + "/" + std
 result<std::string> make_job_folder(std::string_view name) {
   const std::string path = job_folder(name);
   for (const std::string& folder : {user_folder(), jobs_folder(), path}) {
-    if (const result<void> made = wire::prepare_folder(folder); !made) return made.error();
+    if (const result<void> made = wire::prepare_folder(folder); !made) {
+      const char* const own = std::getenv("XDG_RUNTIME_DIR");
+      const std::string source =
+          own != nullptr && *own == '/' ? " (it is there by XDG_RUNTIME_DIR)" : "";
+      return error(made.error().code(), made.error().message() + source);
+    }
   }
   sweep_jobs(jobs_folder());
   return path;

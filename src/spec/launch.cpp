@@ -175,8 +175,8 @@ std::optional<error> add_listen(launch_plan& plan, const config& settled) {
   return std::nullopt;
 }
 
-result<launch_plan> plan_ranked(launch_plan plan, const config& settled,
-                                const launcher_word& word) {
+result<launch_plan> plan_ranked(launch_plan plan, const config& settled, const launcher_word& word,
+                                const environment_lookup& environment) {
   plan.by = way::ranked;
   plan.rank = word.rank;
   plan.size = word.size;
@@ -189,6 +189,12 @@ result<launch_plan> plan_ranked(launch_plan plan, const config& settled,
   }
   const role_mode usual = word.rank == 0 ? role_mode::driver : role_mode::node;
   plan.role = settled.role.value_or(usual);
+  // Nodes that a driver has started come by the same main to the same settings: what it says of
+  // itself there is not said of them.
+  if (word.rank > 0 && settled.nodes == word.size) {
+    if (plan.role == role_mode::driver && !environment("MANTA_ROLE")) plan.role = usual;
+    if (!environment("MANTA_MEMBER_NAME")) plan.member_name.clear();
+  }
   if (plan.role == role_mode::head || plan.role == role_mode::observer) {
     return bad_launch("found role={} and rank {} of {} ({}); start it by itself, without a rank",
                       name_of(plan.role), word.rank, word.size, word.source);
@@ -291,7 +297,7 @@ result<launch_plan> plan_part(const config& settled, const environment_lookup& e
   if (settled.job) plan.job = "job-" + *settled.job;
   const auto word = find_rank(settled, environment);
   if (!word) return word.error();
-  if (*word) return plan_ranked(std::move(plan), settled, **word);
+  if (*word) return plan_ranked(std::move(plan), settled, **word, environment);
   if (settled.nodes > 1) return plan_spawns(std::move(plan), settled, environment);
   return plan_single(std::move(plan), settled, environment);
 }

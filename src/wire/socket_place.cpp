@@ -2,12 +2,16 @@
 #include "wire/socket_place.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +35,33 @@ bool is_listened_at(const sockaddr_un& at) {
   ::close(file);
   return is == 0 || why != ECONNREFUSED;
 }
+
+// Of two that find a dead one's socket the second would remove the first one's, which nobody listens
+// at yet. Who can't have its turn goes on without: in a folder of others somebody may keep it.
+class turn_to_bind {
+ public:
+  explicit turn_to_bind(const std::string& path)
+      : file_(open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    constexpr int most_tries = 100;
+    for (int i = 0; i < most_tries && flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  turn_to_bind(const turn_to_bind&) = delete;
+  turn_to_bind& operator=(const turn_to_bind&) = delete;
+  ~turn_to_bind() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+ private:
+  static std::string folder_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  }
+
+  int file_;
+};
 
 }  // namespace
 
@@ -90,6 +121,7 @@ result<socket_place> socket_place::bind(const std::string& path) {
   if (file < 0) return refused(path, std::strerror(errno), "raise the limit of open files");
   socket_place made({}, file);
   const auto* const address = reinterpret_cast<const sockaddr*>(&*at);
+  const turn_to_bind turn(path);
   int is = ::bind(file, address, sizeof *at);
   if (is != 0 && errno == EADDRINUSE) {
     if (!remove_dead_socket(path)) {

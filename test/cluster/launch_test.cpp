@@ -55,6 +55,28 @@ std::string token_file(const site& at, const std::string& name, char digit) {
 
 }  // namespace
 
+TEST_CASE("what comes to stdin is the driver's, and nothing comes to its nodes", "[cluster]") {
+  const site here;
+  const std::string line = "printf 'one\\ntwo\\n' | " + program + " first-line";
+  const outcome o = here.run({"sh", "-c", line}, {"MANTA_NODES=3", "MANTA_SPMD=yes"});
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 reads 'one'") && Contains("rank 1 reads ''") &&
+                        Contains("rank 2 reads ''"));
+}
+
+TEST_CASE("a driver that is killed before its nodes have joined leaves none for long",
+          "[cluster]") {
+  const site here;
+  child job({program, "late"}, here.with({"MANTA_NODES=3"}));
+  REQUIRE((job.says("pid rank-1 ") && job.says("pid rank-2 ")));
+  kill(job.pid(), SIGKILL);
+  for (const auto& [name, pid] : pids_in(job.so_far().out)) {
+    CAPTURE(name, pid);
+    CHECK(happens([&] { return !is_there(pid); }, 10s));
+  }
+}
+
 TEST_CASE("a driver starts its nodes, which are gone with it", "[cluster]") {
   const site here;
   const outcome o = here.run({program, "hello"}, {"MANTA_NODES=4"});

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <thread>
 
@@ -104,6 +105,11 @@ int run_program(const std::string& line) { return std::system(line.c_str()); }
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "hello";
   if (what == "early" && std::getenv("MANTA_RANK") != nullptr) return 7;  // in a node only
+  if (const char* const rank = std::getenv("MANTA_RANK"); what == "late" && rank != nullptr) {
+    std::printf("pid rank-%s %d\n", rank, getpid());
+    std::fflush(stdout);
+    std::this_thread::sleep_for(1s);
+  }
   if (what == "again") return again(argc, argv, argc > 2 ? std::atoi(argv[2]) : 2);
   if (what == "linger") return linger(argc, argv);
   manta::runtime rt(argc, argv);
@@ -115,6 +121,11 @@ int main(int argc, char** argv) {
   std::printf("rank %d of %d, pid %d:%s; task %d\n", rt.rank(), rt.size(), getpid(),
               show(rt).c_str(), manta::remote<twice>(21).get());
   std::fflush(stdout);
+  if (what == "first-line") {
+    std::string line;
+    std::getline(std::cin, line);
+    std::printf("rank %d reads '%s'\n", rt.rank(), line.c_str());
+  }
   if (what == "pids") say_pids(rt);
   std::fflush(stdout);
   if (what == "read" && rt.rank() > 0) read_lines();

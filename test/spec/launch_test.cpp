@@ -316,6 +316,29 @@ TEST_CASE("nodes is how many processes this one starts around itself", "[launch]
   CHECK_FALSE(started.listen);
 }
 
+TEST_CASE("what a driver's main says of itself is not said of the nodes that it starts",
+          "[launch]") {
+  config given;
+  given.nodes = 3;
+  given.role = role_mode::driver;
+  given.member_name = "trainer";
+  CHECK(plan({}, given).value().member_name == "trainer");
+  const variables node = {
+      {"MANTA_RANK", "2"}, {"MANTA_WORLD_SIZE", "3"}, {"MANTA_ADDRESS", "unix:/run/u/socket"}};
+  const launch_plan started = plan(node, given).value();
+  CHECK(started.role == role_mode::node);
+  CHECK(started.member_name == "rank-2");
+  // A launcher that starts as many may name each.
+  const launch_plan named = plan(node + variables{{"MANTA_MEMBER_NAME", "b"}},
+                                 [&] {
+                                   config own = given;
+                                   own.member_name = "b";
+                                   return own;
+                                 }())
+                                .value();
+  CHECK(named.member_name == "b");
+}
+
 TEST_CASE("an address or a job's name is where a process without a rank goes", "[launch]") {
   const launch_plan node = plan({{"MANTA_ADDRESS", "head:7000"}}).value();
   CHECK(node.by == way::joins);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/socket_link.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -12,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "wire/link_support.hpp"
+#include "wire/socket_place.hpp"
 
 namespace socket_link_test {
 namespace {
@@ -114,6 +117,34 @@ TEST_CASE("another cluster and another user are refused", "[wire][link]") {
   CHECK(guarded.counts().other_user == 1);
   const link_ptr checks_too = house.connect(2, strange);
   CHECK(end_of(*checks_too) == errc::unsupported);
+}
+
+TEST_CASE("of many that find a dead one's place at once one has it", "[wire][link]") {
+  const manta_test::folder in;
+  const std::string place = (in.path() / "place").string();
+  const int rounds = manta_test::repeats(50, 2000);
+  for (int round = 0; round < rounds; ++round) {
+    {
+      const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+      const auto at = wire::address_of(place);
+      REQUIRE(bind(dead, reinterpret_cast<const sockaddr*>(&*at), sizeof *at) == 0);
+      close(dead);
+    }
+    std::vector<std::optional<manta::result<wire::socket_place>>> all(4);
+    std::vector<std::thread> racing;
+    std::atomic<bool> go = false;
+    for (auto& one : all) {
+      racing.emplace_back([&] {
+        while (!go) {
+        }
+        one.emplace(wire::socket_place::bind(place));
+      });
+    }
+    go = true;
+    for (std::thread& one : racing) one.join();
+    CHECK(std::ranges::count_if(all, [](const auto& one) { return one->has_value(); }) == 1);
+    CHECK(wire::has_listener(place));
+  }
 }
 
 TEST_CASE("one listens at a place, and takes what the dead have left", "[wire][link]") {
