@@ -25,7 +25,7 @@ std::string describe_exit(int status) {
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
-// Without its descriptor by its number, which nobody else has before this process has waited for it.
+// Without a descriptor by its number, which is nobody else's until this process has waited for it.
 void kill_child(pid_t pid, int life) noexcept {
   if (life >= 0) {
     syscall(SYS_pidfd_send_signal, life, SIGKILL, nullptr, 0);

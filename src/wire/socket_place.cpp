@@ -36,8 +36,8 @@ bool is_listened_at(const sockaddr_un& at) {
   return is == 0 || why != ECONNREFUSED;
 }
 
-// Of two that find a dead one's socket the second would remove the first one's, which nobody listens
-// at yet. Who can't have its turn goes on without: in a folder of others somebody may keep it.
+// Of two that find a dead one's socket the second would remove the first one's, at which nobody
+// listens yet. Who can't have its turn goes on without: in a folder of others somebody may keep it.
 class turn_to_bind {
  public:
   explicit turn_to_bind(const std::string& path)

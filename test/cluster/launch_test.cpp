@@ -71,9 +71,9 @@ TEST_CASE("a driver that is killed before its nodes have joined leaves none for 
   child job({program, "late"}, here.with({"MANTA_NODES=3"}));
   REQUIRE((job.says("pid rank-1 ") && job.says("pid rank-2 ")));
   kill(job.pid(), SIGKILL);
-  for (const auto& [name, pid] : pids_in(job.so_far().out)) {
-    CAPTURE(name, pid);
-    CHECK(happens([&] { return !is_there(pid); }, 10s));
+  for (const auto& node : pids_in(job.so_far().out)) {
+    CAPTURE(node.first, node.second);
+    CHECK(happens([&] { return !is_there(node.second); }, 10s));
   }
 }
 

@@ -104,6 +104,7 @@ TEST_CASE("a path that resets connections every moment costs no member", "[clust
 // The node hears the end and makes another connection, though the old one would still carry what it
 // says.
 TEST_CASE("a connection that is closed in one direction is made anew", "[cluster][network]") {
+  if (MANTA_HAS_TSAN != 0) return;  // so slow that a member may not be back in closed_grace
   far_head head;
   child node({program, "hello"}, head.of_node());
   REQUIRE(head.driver().says("sees far rank-0\n"));

@@ -38,7 +38,9 @@ class site {
   variables with(const variables& more = {}) const {
     const std::string path = folder_.path().string();
     variables out{"XDG_RUNTIME_DIR=" + path, "XDG_CONFIG_HOME=" + path + "/config", "HOME=" + path,
-                  "MANTA_WORKERS=1"};
+                  "MANTA_WORKERS=1",
+                  // An interrupted program ends beside the threads that end it.
+                  "TSAN_OPTIONS=halt_on_error=1 report_thread_leaks=0"};
     for (const char* const name : {"MANTA_ADDRESS", "MANTA_NODES", "MANTA_RANK", "MANTA_TAKEN",
                                    "MANTA_WORLD_SIZE", "RANK", "WORLD_SIZE", "MANTA_CHECK"}) {
       out.emplace_back(name);
