@@ -119,6 +119,17 @@ TEST_CASE("a rank that comes back too late ends, though its main reads a line", 
   CHECK(job.finish().status == 130);
 }
 
+TEST_CASE("who writes an argument for longer than a member may be silent stays one", "[cluster]") {
+  const site here;
+  const outcome o = here.run({program, "slow-write"},
+                             {"MANTA_NODES=2", "MANTA_SPMD=yes", "MANTA_DEAD_AFTER_MS=1000"});
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 has written slowly, and got 7") &&
+                        Contains("rank 1 has written slowly, and got 7"));
+  CHECK_FALSE(has(o.err, "no member of its cluster"));
+}
+
 TEST_CASE("a head whose rows can't be read says so, and ends", "[cluster]") {
   if (manta_test::is_sanitized) return;  // this process has the database itself
   const site here;

@@ -19,6 +19,28 @@ using namespace std::chrono_literals;
 
 int twice(int x) { return 2 * x; }
 
+// Takes longer to be written than a member may be silent, in the tests that use it.
+struct slow_to_write {
+  template <class Archive>
+  void save(Archive& to) const {
+    std::this_thread::sleep_for(2500ms);
+    to(1);
+  }
+  template <class Archive>
+  void load(Archive& from) {
+    int one = 0;
+    from(one);
+  }
+};
+int take_slow(const slow_to_write& /*unused*/) { return 7; }
+
+void write_slowly(int rank) {
+  const manta::options elsewhere{.isolation = manta::isolation_mode::processes};
+  const int got = manta::remote<take_slow>.with(elsewhere)(slow_to_write()).get();
+  std::printf("rank %d has written slowly, and got %d\n", rank, got);
+  std::fflush(stdout);
+}
+
 std::string show(const manta::runtime& rt) {
   static const char* const standings[] = {"", "?", "~"};
   std::string out;
@@ -121,6 +143,11 @@ int main(int argc, char** argv) {
   std::printf("rank %d of %d, pid %d:%s; task %d\n", rt.rank(), rt.size(), getpid(),
               show(rt).c_str(), manta::remote<twice>(21).get());
   std::fflush(stdout);
+  if (what == "slow-write") {
+    std::thread beside(write_slowly, rt.rank());
+    watch(rt, 4);
+    beside.join();
+  }
   if (what == "first-line") {
     std::string line;
     std::getline(std::cin, line);

@@ -238,6 +238,10 @@ class check {
 
   bool finds_no_place(std::uint64_t process, const story& of) {
     const time_point at = of.over->at;
+    // The head had taken it, and what said so was lost.
+    if (of.over->why.find("no member of its cluster any more") != std::string::npos) {
+      return was_away(of) || was_deaf(of);
+    }
     for (const timeline::span& one : bad_disk_.spans()) {
       if (one.from <= at && is_fresh(of, one.to)) return true;  // it was refused
     }
