@@ -58,6 +58,7 @@ set(manta_sources
   src/exec/slab_pool.cpp
   src/exec/stream_core.cpp
   src/exec/suspension.cpp
+  src/exec/theft.cpp
   src/exec/timer.cpp
   src/exec/wait.cpp
   src/exec/wait_many.cpp
@@ -82,10 +83,12 @@ set(manta_sources
   src/node/desk.cpp
   src/node/early_main.cpp
   src/node/end_signals.cpp
+  src/node/errand.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp
   src/node/guest_actor.cpp
+  src/node/head_facts.cpp
   src/node/history_reads.cpp
   src/node/interrupt.cpp
   src/node/isolated_worker.cpp
@@ -102,6 +105,7 @@ set(manta_sources
   src/node/output_lines.cpp
   src/node/own_program.cpp
   src/node/passed_job.cpp
+  src/node/peers.cpp
   src/node/recorder.cpp
   src/node/rendezvous.cpp
   src/node/rest.cpp
@@ -109,6 +113,7 @@ set(manta_sources
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/shared_names.cpp
+  src/node/trade.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp
   src/node/workbench.cpp
@@ -146,6 +151,7 @@ set(manta_sources
   src/sched/groups.cpp
   src/sched/ledger.cpp
   src/sched/line.cpp
+  src/sched/overflow.cpp
   src/sched/pool.cpp
   src/sched/roster.cpp
   src/sched/worker_limits.cpp

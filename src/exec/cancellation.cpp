@@ -17,6 +17,7 @@
 #include <manta/exec/observer.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/exec/suspension.hpp>
+#include <manta/exec/theft.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -246,6 +247,9 @@ void request_stop(job* j, bool with_children) noexcept {
   queue_interrupted(asked.interrupted);
   if (const call_extra* const with = j->extra(); with != nullptr && with->is_outside) {
     if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->stop(j);
+  }
+  if ((j->word() & job_bits::escaped) != 0) {
+    if (far_thief* const afar = thief_from_afar.load(std::memory_order_acquire)) afar->stop(j);
   }
   asked.tell();
 }

@@ -96,7 +96,8 @@ bool executor::start(const executor_settings& settings, const std::function<void
   state_->wakes = state_->lent = 0;
   for (int i = 0; i < state_->queue_count.load(std::memory_order_relaxed); ++i) {
     work_counters& c = state_->queues[static_cast<std::size_t>(i)].load()->counters;
-    for (auto* n : {&c.submitted, &c.run, &c.run_in_place, &c.stolen, &c.actor_calls}) n->store(0);
+    for (auto* n : {&c.submitted, &c.run, &c.run_in_place, &c.stolen, &c.actor_calls, &c.given})
+      n->store(0);
     c.busy_ns.store(0);
   }
   started_ = base::now();
@@ -438,6 +439,7 @@ executor_counts executor::counts() {
     sum.run_in_place += in_place;
     sum.stolen += c.stolen.load(std::memory_order_relaxed);
     sum.actor_calls += c.actor_calls.load(std::memory_order_relaxed);
+    sum.given += c.given.load(std::memory_order_relaxed);
     if (!q->is_worker || (!q->is_owned && run == 0)) continue;
     sum.workers.push_back(
         {run, 1e-9 * static_cast<double>(c.busy_ns.load(std::memory_order_relaxed))});

@@ -14,6 +14,7 @@
 #include <manta/exec/observer.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/exec/resource_gate.hpp>
+#include <manta/exec/theft.hpp>
 
 #include "executor_state.hpp"
 
@@ -383,7 +384,10 @@ void executor::begin_block() noexcept {
   if (wants_worker(idle_word_.load()) && any_work()) wake_one(false);
 }
 
-void executor::end_block() noexcept { idle_word_.fetch_add(one_active, std::memory_order_seq_cst); }
+void executor::end_block() noexcept {
+  idle_word_.fetch_add(one_active, std::memory_order_seq_cst);
+  if (far_thief* const afar = thief_from_afar.load(std::memory_order_acquire)) afar->woken();
+}
 
 // The worker that finds all others blocked and work waiting watches: every millisecond it adds a
 // thread beyond the soft limit. (Any later blocked worker finds the same and takes over.)

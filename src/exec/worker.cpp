@@ -8,6 +8,7 @@
 #include <manta/exec/block_pool.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/suspension.hpp>
+#include <manta/exec/theft.hpp>
 
 #include "executor_state.hpp"
 
@@ -391,6 +392,7 @@ void executor::wake_one(bool may_exceed) noexcept {
     chosen->sleep.signal();
     this_thread.has_woken = true;
   }
+  if (far_thief* const afar = thief_from_afar.load(std::memory_order_acquire)) afar->woken();
   // Who ends the runtime does it, if he is still there: this thread may hold a lock of what it has
   // woken somebody for.
   if (has_ended && !are_ends_put_off()) cancel_queued();

@@ -17,8 +17,10 @@
 #include <manta/exec/executor.hpp>
 
 #include "node/end_signals.hpp"
+#include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
 #include "node/own_program.hpp"
+#include "node/trade.hpp"
 #include "node/user_folder.hpp"
 #include "wire/socket_place.hpp"
 #include "wire/token.hpp"
@@ -78,9 +80,9 @@ life::membership_settings timing_of(const config& settings, const spec::launch_p
 // What was submitted and has not run waits, or runs.
 spec::node_load load_of_process() {
   const exec::executor_counts counts = exec::executor::global().counts();
+  const std::uint64_t ended = counts.run + counts.given;
   spec::node_load out;
-  out.queued =
-      static_cast<std::uint32_t>(counts.submitted - std::min(counts.submitted, counts.run));
+  out.queued = static_cast<std::uint32_t>(counts.submitted - std::min(counts.submitted, ended));
   double busy = 0;
   for (const auto& one : counts.workers) busy += one.busy_seconds;
   if (counts.run > 0) {
@@ -164,13 +166,18 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
                                        .host = own_host_name(),
                                        .pid = static_cast<std::uint32_t>(getpid()),
                                        .as = role_of(plan_.role),
-                                       .functions = codec::table_hash()};
+                                       .functions = codec::table_hash(),
+                                       .workers = static_cast<std::uint32_t>(settings.workers)};
   }
   with.looks = plan_.role == role_mode::observer;
   with.load = load_of_process;
   if (result<void> is = trust_others(with, settings); !is) return is;
   result<void> has_place = is_host ? place_head(with, settings) : find_head(with, settings);
   if (!has_place) return has_place;
+  if (does_work() && settings.share.value_or(false)) {
+    with.work = &trade::global();
+    if (!is_host) with.places.push_back(place_of_node(with.head));
+  }
   if (is_host) {
     with.cluster = draw_id();
     with.expects = static_cast<std::size_t>(plan_.size);
@@ -193,6 +200,30 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   if (result<void> is = join(); !is) return is;
   if (is_host) return gather();
   return {};
+}
+
+bool cluster::does_work() const noexcept {
+  return plan_.role == role_mode::driver || plan_.role == role_mode::node;
+}
+
+// Where other nodes find this one: beside the head's socket, or at any port.
+wire::endpoint cluster::place_of_node(const std::vector<wire::socket_address>& head) const {
+  if (!head.empty() && head.front().is_unix()) {
+    const std::string at = head.front().text().substr(std::string_view("unix:").size());
+    return {.path = fmt::format("{}/node-{}", at.substr(0, at.rfind('/')), getpid())};
+  }
+  return {};
+}
+
+// Gives what waits here to others, and takes theirs.
+void cluster::share(std::uint32_t workers) {
+  const process_ptr at = process();
+  if (at == nullptr || at->others() == nullptr) return;
+  trade::global().open(*at->others(), workers);
+  // A head of its own runs nothing, and keeps its facts for itself.
+  if (const std::uint64_t head = at->head_member(); head != 0) {
+    head_facts::global().ask_of(*at->others(), head);
+  }
 }
 
 // Ranks that make a second runtime mean that of rank 0 which is its second, too; one of them may be

@@ -46,6 +46,10 @@ class cluster {
   /// others have left, unless it is to end `at_once`.
   void close(bool at_once) noexcept;
 
+  /// Tasks that wait here go to other nodes, while the runtime runs; `workers`: how many this one
+  /// has. Throws std::system_error.
+  void share(std::uint32_t workers);
+
   bool is_open() const;
   /// Copies; empty and the defaults while there is none.
   std::vector<spec::node_member> members() const;
@@ -71,6 +75,8 @@ class cluster {
   int serve_head();
   bool is_serving() const noexcept { return plan_.role == role_mode::node && !is_spmd_; }
   result<void> tell_from_earlier();
+  bool does_work() const noexcept;
+  wire::endpoint place_of_node(const std::vector<wire::socket_address>& head) const;
   std::string name_of_member() const;
   process_ptr process() const;
 

@@ -9,7 +9,7 @@ namespace manta::inline v0::node {
 namespace {
 
 wire::introduction_view view_of(const spec::node_introduction& who) {
-  return {who.name, who.address, who.host, who.pid, who.as, who.functions};
+  return {who.name, who.address, who.host, who.pid, who.as, who.functions, who.workers};
 }
 
 spec::node_introduction who_is(const wire::introduction_view& said) {
@@ -18,7 +18,8 @@ spec::node_introduction who_is(const wire::introduction_view& said) {
           .host = std::string(said.host),
           .pid = said.pid,
           .as = said.as,
-          .functions = said.functions};
+          .functions = said.functions,
+          .workers = said.workers};
 }
 
 }  // namespace

@@ -63,6 +63,10 @@ class cluster_member {
   void drain(duration limit, base::time_point now);
   void idle(base::time_point now);
   const life::seat& seat() const noexcept { return seat_; }
+  /// The cluster, when its head has said that; zero: not yet.
+  const base::id& cluster() const noexcept { return cluster_; }
+  /// The process that has the head, likewise.
+  const base::id& head_process() const noexcept { return head_process_; }
 
  private:
   enum class got : std::uint8_t { nothing, bulletin, ended };
@@ -82,6 +86,8 @@ class cluster_member {
   std::vector<std::unique_ptr<wire::link>> before_;
   wire::frame_buffer frame_;
   life::bulletin answer_;  // the last one
+  base::id cluster_;
+  base::id head_process_;
 };
 
 }  // namespace manta::inline v0::node

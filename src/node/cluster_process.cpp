@@ -25,21 +25,42 @@ result<void> cluster_process::open() {
   if (!started) return started.error();
   loop_ = *std::move(started);
   const wire::greeting self = greeting();
+  if (with_.work != nullptr) {
+    peers_ = std::make_unique<peers>(*loop_,
+                                     peers::settings{.self = with_.process,
+                                                     .sockets = with_.sockets,
+                                                     .cluster = [this] { return known_cluster(); }},
+                                     *with_.work);
+  }
   // First, since who connects asks it; it does nothing before begin().
   job_ = std::make_unique<wire::loop_job>(*loop_, [this] { return turn(); });
   for (const wire::endpoint& place : with_.places) {
     auto opened = wire::socket_listener::open(
         *loop_, place, self,
         [this](std::unique_ptr<wire::link> from, const wire::greeting& peer) {
-          came_.push_back({std::move(from), peer.as == wire::guest_kind::observer});
-          job_->ask();
+          take_in(std::move(from), peer);
         },
         with_.sockets);
     if (!opened) return opened.error();
     addresses_.push_back((*opened)->address());
     listeners_.push_back(*std::move(opened));
   }
+  if (with_.who.has_value()) {
+    self_ = *with_.who;
+    if (with_.work != nullptr) self_.address = text_of_places(addresses_);
+  }
   return {};
+}
+
+// Who is no head has nothing to say to members; and a connection that nobody takes ends.
+void cluster_process::take_in(std::unique_ptr<wire::link> from, const wire::greeting& peer) {
+  if (peer.as == wire::guest_kind::peer) {
+    if (peers_ != nullptr) peers_->accept(std::move(from), peer);
+    return;
+  }
+  if (with_.rows == nullptr) return;
+  came_.push_back({std::move(from), peer.as == wire::guest_kind::observer});
+  job_->ask();
 }
 
 void cluster_process::begin() {
@@ -53,10 +74,16 @@ cluster_process::~cluster_process() {
   listeners_.clear();
   if (job_ != nullptr) job_->stop();
   // Links ask the job until they have ended.
+  peers_.reset();
   came_.clear();
   head_.reset();
   member_.reset();
   job_.reset();
+}
+
+base::id cluster_process::known_cluster() const noexcept {
+  if (with_.cluster != base::id{}) return with_.cluster;
+  return member_ != nullptr ? member_->cluster() : base::id{};
 }
 
 wire::greeting cluster_process::greeting() const noexcept {
@@ -96,8 +123,8 @@ base::deadline cluster_process::turn() {
   }
   if (member_ == nullptr && with_.who.has_value()) {
     member_ = std::make_unique<cluster_member>(
-        with_.how, with_.process, *with_.who, [this] { return dial(); },
-        static_cast<visitor&>(*this), now);
+        with_.how, with_.process, self_, [this] { return dial(); }, static_cast<visitor&>(*this),
+        now);
   }
   obey(now);
   base::time_point due = base::time_point::max();
@@ -124,6 +151,7 @@ void cluster_process::pump_member(base::time_point now) {
   member_->pump(now);
   // Told when it has the view that came with it, too.
   const std::lock_guard lock(mutex_);
+  head_process_ = member_->head_process();
   if (epoch_ == joined_) return;
   epoch_ = joined_;
   changed_.notify_all();
@@ -175,14 +203,16 @@ void cluster_process::gather() {
 // ---- what the seat says
 
 void cluster_process::on_joined(std::uint64_t epoch) {
+  if (peers_ != nullptr) peers_->begin(epoch);
   const std::lock_guard lock(mutex_);
   joined_ = epoch;
   if (with_.looks) return;
-  spec::node_member self{.who = *with_.who, .process = with_.process, .epoch = epoch};
+  spec::node_member self{.who = self_, .process = with_.process, .epoch = epoch};
   view_.insert_or_assign(with_.process, std::move(self));
 }
 
 void cluster_process::on_changed(const spec::node_member& one) {
+  if (peers_ != nullptr) peers_->see(one);
   const std::lock_guard lock(mutex_);
   if (one.is == spec::node_state::ended) {
     view_.erase(one.process);
@@ -235,6 +265,13 @@ void cluster_process::on_over(const std::optional<error>& why) {
 bool cluster_process::wait_joined_for(duration limit) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, limit, [this] { return epoch_ != 0 || is_over_; });
+}
+
+std::uint64_t cluster_process::head_member() const {
+  const std::lock_guard lock(mutex_);
+  const auto found = view_.find(head_process_);
+  const bool is_other = found != view_.end() && head_process_ != with_.process;
+  return is_other ? found->second.epoch : 0;
 }
 
 std::optional<error> cluster_process::last_loss() const {

@@ -19,6 +19,7 @@
 #include "control/store.hpp"
 #include "node/cluster_head.hpp"
 #include "node/cluster_member.hpp"
+#include "node/peers.hpp"
 #include "wire/endpoint.hpp"
 #include "wire/loop.hpp"
 #include "wire/loop_job.hpp"
@@ -53,8 +54,11 @@ class cluster_process final : private cluster_member::visitor {
     std::vector<wire::socket_address> head = {};
     /// The head does not come back when nobody listens there: it was in the driver.
     bool ends_with_head = false;
-    /// Of a head: where others connect to, the nearest first, and where its rows are.
+    /// Where others connect to, the nearest first: members to a head, peers to who does work.
     std::vector<wire::endpoint> places = {};
+    /// Who handles what other nodes say; null: they say nothing.
+    peers::visitor* work = nullptr;
+    /// Of a head: where its rows are.
     std::shared_ptr<control::store> rows = {};
     wire::socket_settings sockets = {};
     /// Of a head: how many members its job begins with.
@@ -103,6 +107,11 @@ class cluster_process final : private cluster_member::visitor {
   /// See life::roll.
   void dissolve(const std::string& why);
 
+  /// The other nodes, for who gives them work; null: settings.work was.
+  peers* others() const noexcept { return peers_.get(); }
+  /// The epoch of the member whose process has the head; 0: no member's, or this one's.
+  std::uint64_t head_member() const;
+
   /// Those that have not ended, by their names.
   std::vector<spec::node_member> members() const;
   std::uint64_t epoch() const;
@@ -117,6 +126,8 @@ class cluster_process final : private cluster_member::visitor {
   void look_at_head();
   void gather();
   void pump_member(base::time_point now);
+  void take_in(std::unique_ptr<wire::link> from, const wire::greeting& peer);
+  base::id known_cluster() const noexcept;
   wire::greeting greeting() const noexcept;
   std::unique_ptr<wire::link> dial();
   std::vector<wire::socket_address> head_addresses() const;
@@ -144,6 +155,8 @@ class cluster_process final : private cluster_member::visitor {
   bool gives_up_ = false;  // there is no use in looking for the head again
   bool is_dissolving_ = false;
   std::vector<guest> came_;
+  spec::node_introduction self_;
+  std::unique_ptr<peers> peers_;
   std::unique_ptr<cluster_head> head_;
   std::unique_ptr<cluster_member> member_;
 
@@ -151,6 +164,7 @@ class cluster_process final : private cluster_member::visitor {
   std::condition_variable changed_;
   std::unordered_map<base::id, spec::node_member, life::id_hash> view_;
   std::uint64_t epoch_ = 0;
+  base::id head_process_;
   bool is_over_ = false;
   bool is_dissolved_ = false;
   bool is_gathered_ = false;

@@ -80,7 +80,7 @@ std::optional<std::vector<wire::endpoint>> rendezvous::find() const {
 
 void rendezvous::remove() const noexcept { unlink(path_.c_str()); }
 
-std::vector<wire::endpoint> own_places(std::uint16_t port) {
+std::vector<wire::endpoint> own_numbers(std::uint16_t port) {
   std::vector<wire::endpoint> out;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) == 0) {
@@ -100,6 +100,11 @@ std::vector<wire::endpoint> own_places(std::uint16_t port) {
     }
     freeifaddrs(list);
   }
+  return out;
+}
+
+std::vector<wire::endpoint> own_places(std::uint16_t port) {
+  std::vector<wire::endpoint> out = own_numbers(port);
   if (const std::string name = own_host_name(); !name.empty()) {
     out.push_back({.host = name, .port = port});
   }

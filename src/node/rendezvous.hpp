@@ -39,5 +39,7 @@ class rendezvous {
 /// Under which this machine may be reached by others, at `port`: its networks' numbers, those of
 /// version 4 first, then its name.
 std::vector<wire::endpoint> own_places(std::uint16_t port);
+/// The numbers alone.
+std::vector<wire::endpoint> own_numbers(std::uint16_t port);
 
 }  // namespace manta::inline v0::node

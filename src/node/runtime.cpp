@@ -21,10 +21,12 @@
 #include "node/check_copy.hpp"
 #include "node/cluster.hpp"
 #include "node/desk.hpp"
+#include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
 #include "node/own_program.hpp"
+#include "node/trade.hpp"
 #include "node/worker_pool.hpp"
 #include "node/zygote.hpp"
 #include "spec/launch.hpp"
@@ -53,6 +55,8 @@ void end_engine(bool asks_to_stop) noexcept {
   node::worker_pool& pool = node::worker_pool::global();
   const bool is_isolated = pool.is_open();
   pool.close(asks_to_stop);
+  node::head_facts::global().close();
+  node::trade::global().close();
   const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();
   node::cluster::global().close(asks_to_stop);
@@ -136,6 +140,9 @@ void runtime::start(const part& with) {
     if (!is) {
       end_engine(false);
       throw no_member{is.error()};
+    }
+    if (with.settings.share.value_or(false)) {
+      node::cluster::global().share(static_cast<std::uint32_t>(with.settings.workers));
     }
   }
   if (serves) {

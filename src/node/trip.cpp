@@ -128,6 +128,64 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   check_written(on.writer.write(envelope_of(request, with.attempt), sent));
 }
 
+bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt) {
+  const carrier& by = *carrier_of(j);
+  on.out.clear();
+  by.write_parameters(j, on.out);
+  on.out.finish();
+  if (!on.out.lent().empty()) return false;
+  wire::task_view sent;
+  sent.id = exec::id_of(*j);
+  sent.parent = j->parent;
+  sent.call_index = j->index;
+  sent.function = codec::id_of(*by.entry);
+  sent.arguments = on.out.view();
+  sent.attempt = attempt;
+  std::optional<asked_options> options;
+  if (const exec::call_extra* const with = j->extra()) {
+    options.emplace(*with);
+    sent.options = options->view();
+  }
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+  return true;
+}
+
+bool write_given_result(workbench& on, exec::job* ended, const base::id& request,
+                        std::uint32_t attempt, duration ran) {
+  exec::job* const end = ended->outcome();
+  wire::result_view sent;
+  sent.task = exec::id_of(*ended);
+  sent.attempt = attempt;
+  sent.ran = ran;
+  on.out.clear();
+  if ((end->word() & exec::job_bits::failed) != 0) {
+    const wire::error_record record(end->failure());
+    sent.outcome = record.view();
+    check_written(on.writer.write(envelope_of(request, 0), sent));
+    return true;
+  }
+  const carrier& by = *carrier_of(ended);
+  if (by.write_value != nullptr) {
+    by.write_value(end, on.out);
+    on.out.finish();
+  }
+  if (!on.out.lent().empty()) return false;
+  sent.outcome = on.out.view();
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+  return true;
+}
+
+void write_refusal(workbench& on, const base::id& task, const base::id& request,
+                   std::uint32_t attempt, const error& why, bool runs_at_home) {
+  const wire::error_record record(why);
+  wire::result_view sent;
+  sent.task = task;
+  sent.attempt = attempt;
+  sent.may_repeat = runs_at_home;
+  sent.outcome = record.view();
+  check_written(on.writer.write(envelope_of(request, 0), sent));
+}
+
 exec::job* make_task(const wire::task_view& arrived, const options* here) {
   const codec::entry& entry = entry_of(arrived.function, codec::entry_kind::task);
   const auto* const by = static_cast<const inbound*>(entry.ops());

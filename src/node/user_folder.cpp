@@ -77,6 +77,12 @@ std::vector<std::string> jobs_here() {
   return out;
 }
 
-void remove_job_folder(const std::string& path) noexcept { rmdir(path.c_str()); }
+void remove_job_folder(const std::string& path) noexcept {
+  std::error_code failed;
+  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    wire::remove_dead_socket(at->path().string());  // of nodes that were killed
+  }
+  rmdir(path.c_str());
+}
 
 }  // namespace manta::inline v0::node

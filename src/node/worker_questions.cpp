@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <manta/codec/errors.hpp>
+#include <manta/exec/executor.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/node/carrier.hpp>
 
@@ -39,6 +40,11 @@ worker_questions::worker_questions(std::uint64_t worker,
                                    std::atomic<std::uint32_t>& is_making) noexcept
     : worker_(worker), send_(sends), to_(to), is_making_(is_making) {
   asks_here.store(this, std::memory_order_release);
+}
+
+worker_questions::~worker_questions() {
+  worker_questions* self = this;
+  asks_here.compare_exchange_strong(self, nullptr);
 }
 
 void worker_questions::write_question(workbench& on, const base::id& request, wire::question what,
@@ -90,7 +96,14 @@ bool worker_questions::answer(std::uint64_t number, const wire::result_view& cam
 
 void worker_questions::wait(exec::parker& until) {
   exec::outside* const away = exec::elsewhere.load(std::memory_order_acquire);
-  while (!until.is_signalled()) away->sleep(until, {}, nullptr);
+  const bool is_worker = away != nullptr && away->asks_elsewhere;
+  while (!until.is_signalled()) {
+    if (is_worker) {
+      away->sleep(until, {}, nullptr);
+    } else {  // a node that asks another one
+      exec::executor::sleep(until, {});
+    }
+  }
 }
 
 // The answer is a handle or nothing. It is made of the message by who hears that, since what it

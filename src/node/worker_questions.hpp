@@ -45,6 +45,11 @@ class worker_questions {
   worker_questions(std::uint64_t worker, void (*sends)(void* to, workbench& on) noexcept, void* to,
                    std::atomic<std::uint32_t>& is_making) noexcept;
 
+  /// What has no answer yet gets none.
+  ~worker_questions();
+  worker_questions(const worker_questions&) = delete;
+  worker_questions& operator=(const worker_questions&) = delete;
+
   /// What takes an answer; it does not throw.
   using taker = std::function<void(const wire::result_view& answer)>;
 

@@ -57,6 +57,7 @@ struct node_introduction {
   std::uint32_t pid = 0;
   node_role as = node_role::node;
   std::uint64_t functions = 0;  ///< hash of those that others can call; 0: it does not say
+  std::uint32_t workers = 0;    ///< how many tasks it runs at a time
 
   friend bool operator==(const node_introduction&, const node_introduction&) = default;
 };

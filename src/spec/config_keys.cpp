@@ -249,6 +249,7 @@ constexpr text_key texts[] = {
     setting_of<&config::insecure_plaintext, parse_yes>("insecure-plaintext",
                                                        "MANTA_INSECURE_PLAINTEXT"),
     setting_of<&config::spmd, parse_yes>("spmd", "MANTA_SPMD"),
+    setting_of<&config::share, parse_yes>("share", "MANTA_SHARE"),
     setting_of<&config::rendezvous, parse_rendezvous>("rendezvous", "MANTA_RENDEZVOUS"),
     setting_of<&config::job, parse_job>("job", "MANTA_JOB"),
     setting_of<&config::member_name, parse_member_name>("member-name", "MANTA_MEMBER_NAME"),

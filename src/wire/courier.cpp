@@ -214,6 +214,11 @@ base::deadline courier::due() const {
   return out_.due();
 }
 
+bool courier::is_linked() const {
+  const std::lock_guard lock(mutex_);
+  return link_ != nullptr && !link_->state().ended.has_value();
+}
+
 std::size_t courier::unanswered() const {
   const std::lock_guard lock(mutex_);
   return out_.unanswered();

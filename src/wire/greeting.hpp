@@ -26,8 +26,9 @@ namespace manta::inline v0::wire {
 
 /// What a connection is for, and so what may be said over it.
 enum class guest_kind : std::uint32_t {
-  member = 1,   ///< a process of the cluster, or one that is to be
-  observer = 2  ///< a tool, which looks and changes nothing
+  member = 1,    ///< a process of the cluster, or one that is to be
+  observer = 2,  ///< a tool, which looks and changes nothing
+  peer = 3       ///< a member, which gives work to another one or takes it
 };
 
 /// Who is at the other end, by its own word.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include <manta/base/id.hpp>
 #include <manta/spec/error.hpp>
 
 #include "wire/frame.hpp"
@@ -44,6 +45,10 @@ struct link_state {
   /// What both ends took to agree on it, by who accepted it: some trips over the path between them,
   /// and the work of the machines. Zero: that is not known.
   std::chrono::nanoseconds greeted_in{};
+  /// Of which the other end is, and who that is, when it has greeted; zero: not yet, or it does not
+  /// know.
+  base::id cluster{};
+  base::id process{};
 };
 
 /// One end of a connection. See above for what it promises.

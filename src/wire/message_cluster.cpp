@@ -19,6 +19,7 @@ void put_who(schema::Introduction::Builder to, const introduction_view& who) {
   to.setPid(who.pid);
   to.setRole(static_cast<schema::Introduction::Role>(who.as));
   to.setFunctions(who.functions);
+  to.setWorkers(who.workers);
 }
 
 template <class Builder>

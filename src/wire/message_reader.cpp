@@ -398,7 +398,8 @@ introduction_view message_reader::state::who(schema::Introduction::Reader from) 
           text(from.getHost(), "process's host", limits::name_bytes),
           from.getPid(),
           role,
-          from.getFunctions()};
+          from.getFunctions(),
+          from.getWorkers()};
 }
 
 namespace {

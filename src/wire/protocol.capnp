@@ -168,6 +168,7 @@ struct Result {
 
   mayRepeat @10 :Bool;
   # It failed with an exception that the task's retry filter matches: the owner may have it run again.
+  # Of a task that was given to another node: it can't end there, and has to be run by who gave it.
 
   union {
     value @5 :Payload;
@@ -321,6 +322,7 @@ struct Ask {
     futureValue @13;
     # The answer is the result of that future's work, when it is there.
     cancelFuture @14;
+    # Also of a task that was given to another node, by who gave it: the value is its id. No answer.
     actorEnd @15;
     # How that actor ended, when it has; its id as src/node/worker_monitors.hpp has it.
     delegation @16;
@@ -391,6 +393,8 @@ struct Introduction {
   functions @5 :UInt64;
   # Hash of the functions that others can call there; 0: it does not say. Drivers and nodes of a
   # cluster have the same.
+  workers @6 :UInt32;
+  # How many tasks it runs at a time.
 
   enum Role {
     driver @0;

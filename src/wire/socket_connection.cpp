@@ -102,6 +102,7 @@ socket_connection::socket_connection(std::shared_ptr<socket_state> state,
       given_messages_(state_->settings().credit_messages),
       given_bytes_(state_->settings().credit_bytes),
       tasks_(*this) {
+  state_->met(peer.cluster, peer.sender);
   // Two parties: whoever is asked for the other one by its side gets it.
   capnp::MallocMessageBuilder scratch(16);
   auto other = scratch.initRoot<capnp::rpc::twoparty::VatId>();

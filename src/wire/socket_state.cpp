@@ -167,7 +167,7 @@ void socket_state::tell() {
 
 link_state socket_state::state() const {
   const std::lock_guard lock(mutex_);
-  return {ended_, waiting_messages_, waiting_bytes_, greeted_in_};
+  return {ended_, waiting_messages_, waiting_bytes_, greeted_in_, cluster_, process_};
 }
 
 bool socket_state::set_end(error why) {

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include <manta/base/id.hpp>
+
 #include "wire/link.hpp"
 #include "wire/loop_core.hpp"
 #include "wire/socket_link.hpp"
@@ -31,6 +33,13 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
   socket_state(std::shared_ptr<loop_core> at, const socket_settings& how,
                std::chrono::nanoseconds greeted_in = {})
       : at_(std::move(at)), how_(how), greeted_in_(greeted_in) {}
+
+  /// The other end has greeted.
+  void met(const base::id& cluster, const base::id& process) {
+    const std::lock_guard lock(mutex_);
+    cluster_ = cluster;
+    process_ = process;
+  }
 
   // For the link.
   result<void> send(pieces_view pieces, std::size_t size);
@@ -71,6 +80,8 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
   const std::chrono::nanoseconds greeted_in_;
 
   mutable std::mutex mutex_;  // guards all below up to tell_mutex_
+  base::id cluster_;
+  base::id process_;
   std::condition_variable arrived_;
   std::deque<frame_buffer> outgoing_;
   std::size_t waiting_messages_ = 0;  // of outgoing_ and of the batch under way

@@ -273,6 +273,7 @@ struct introduction_view {
   std::uint32_t pid = 0;
   spec::node_role as = spec::node_role::node;
   std::uint64_t functions = 0;
+  std::uint32_t workers = 0;
 };
 
 /// A process tells its head that it lives.

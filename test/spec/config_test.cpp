@@ -174,7 +174,7 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
         "memory, resources, check, labels, control, events, isolation, zygote, worker-output, "
         "store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, worker-recycle, "
         "worker-memory, interrupt, role, address, listen, token-file, insecure-plaintext, spmd, "
-        "rendezvous, job, member-name");
+        "share, rendezvous, job, member-name");
 }
 
 // A setting with two words: one by default, the other when `argument` asks for it, and what the
@@ -307,6 +307,7 @@ TEST_CASE("without settings of a cluster a config is without, and has the times"
   CHECK_FALSE(done.member_name);
   CHECK(done.insecure_plaintext == false);
   CHECK(done.spmd == false);
+  CHECK(done.share == false);
   CHECK(done.join_ms == 15'000);
   CHECK(done.dead_after_ms == 3000);
   CHECK(done.drain_ms == 30'000);
@@ -321,12 +322,14 @@ TEST_CASE("the settings of a cluster come from arguments, variables and fields",
                                 {"token-file", "token", "MANTA_TOKEN_FILE"},
                                 {"rendezvous", "/shared", "MANTA_RENDEZVOUS"},
                                 {"job", "night.run", "MANTA_JOB"},
+                                {"share", "yes", "MANTA_SHARE"},
                                 {"member-name", "left hand", "MANTA_MEMBER_NAME"}},
                                1)
                           .value();
   CHECK(done.role == manta::role_mode::observer);
   CHECK(done.address == "a:1");
   CHECK(done.spmd == true);
+  CHECK(done.share == true);
   CHECK(done.listen == ":0");
   CHECK(done.insecure_plaintext == true);
   CHECK(done.token_file == "token");

@@ -174,7 +174,8 @@ class maker {
             text(0, 1024),
             number32(),
             static_cast<manta::spec::node_role>(number(0, 3)),
-            random_()};
+            random_(),
+            number32()};
   }
   manta::spec::node_load load() {
     return {number32(), number32(), manta::duration(number(0, std::uint64_t{1} << 62U))};

@@ -26,7 +26,8 @@
 //           0     8      16        24          40             48                     ...
 //
 // rare, bits 7 to 11: cancel (stop was asked for), extra (call_extra.hpp lies before the job),
-// unclean, settled, late; 13 and 14: named, unasked (named_jobs.hpp).
+// unclean, settled, late; 13 and 14: named, unasked (named_jobs.hpp); 15, 16: escaped, stays
+// (theft.hpp).
 // A call with options is the same job with more in front of it:
 //
 //   block:  | call_extra, 128 bytes | mailbox link of a method call | job ... |
@@ -42,7 +43,7 @@
 //                                         still the runner's, who discards what it makes
 //   aliased   1 0 0 1  target job         resolved: whoever completes the target
 //   resolved  1 1 0 1  target job         (end) frozen; the target is done or failed
-//   escaped   the job runs elsewhere: claimed by the cluster tier (not built yet)
+//   escaped   1 0 0 0  empty              done, failed: another node's answer; pending: it is lost
 //
 // Invariants
 //   1. claimed is set once; who set it, and nobody else, fills the slot and makes the job ready.
@@ -107,6 +108,10 @@ struct job_bits {
   static constexpr std::uint64_t named = 1U << 13U;
   /// Its value is elsewhere, and nobody has asked for it yet.
   static constexpr std::uint64_t unasked = 1U << 14U;
+  /// Another node has it (theft.hpp); claimed, too.
+  static constexpr std::uint64_t escaped = 1U << 15U;
+  /// It can't run on another node, as was found out.
+  static constexpr std::uint64_t stays = 1U << 16U;
   static constexpr std::uint64_t holder = std::uint64_t{1} << 32U;
 };
 
@@ -246,6 +251,11 @@ class MANTA_API job {
   }
   /// A job that ran and failed may be claimed once more. By its claimer; then it is queued again.
   void unclaim() noexcept { word_.fetch_and(~job_bits::claimed, std::memory_order_acq_rel); }
+  /// The same for one that another node had, or was to have. It is not the same attempt.
+  void come_back(bool stays) noexcept {
+    if (stays) set(job_bits::stays);
+    word_.fetch_and(~(job_bits::claimed | job_bits::escaped), std::memory_order_acq_rel);
+  }
   /// A hold for who has none, unless the block is about to go. Requires that it can't be gone.
   bool try_hold() noexcept;
 

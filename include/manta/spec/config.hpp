@@ -162,6 +162,10 @@ struct config {
   /// spmd: yes or no: whether the runtime's constructor returns in every rank, not in rank 0 only.
   /// Default: no.
   std::optional<bool> spmd = std::nullopt;
+  /// share: yes or no: whether tasks that wait in this process may run in other nodes of its
+  /// cluster, where they wait less. So far for tasks whose arguments and results have no handles;
+  /// one whose node is lost runs here again, so one with max_retries = 0 stays. Default: no.
+  std::optional<bool> share = std::nullopt;
   /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
   /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.
   std::optional<std::string> rendezvous = std::nullopt;

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/head_facts.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include <manta/codec/errors.hpp>
+
+#include "node/workbench.hpp"
+#include "wire/error_record.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Until another node has answered some of what it was asked before.
+constexpr auto wait_for_room = 1ms;
+
+bool is_about_names(wire::question asked) noexcept {
+  return asked == wire::question::find_actor || asked == wire::question::actor_end ||
+         asked == wire::question::thing || asked == wire::question::delegation ||
+         asked == wire::question::future_value || asked == wire::question::cancel_future;
+}
+
+void send_answer(peers& by, std::uint64_t to, std::uint64_t question, std::uint64_t number,
+                 const wire::result_view& answer) noexcept {
+  try {
+    const borrowed_workbench on;
+    if (!on->writer.write({{1, question}, 1, 0}, answer)) return;
+    static_cast<void>(
+        by.send(to, {is_answer, number}, on->writer.pieces(), on->writer.size_bytes()));
+  } catch (...) {
+    // No memory: who asked hears of it when one of the two nodes ends.
+  }
+}
+
+}  // namespace
+
+head_facts& head_facts::global() {
+  static auto* const made = new head_facts;
+  return *made;
+}
+
+void head_facts::ask_of(peers& with, std::uint64_t head) {
+  head_ = head;
+  with_.store(&with);
+  asks_ = std::make_unique<worker_questions>(1, &head_facts::send, this, is_making_);
+}
+
+void head_facts::close() noexcept {
+  with_.store(nullptr);
+  asks_.reset();
+  std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    gone.swap(facts_);
+  }
+  for (const auto& [node, one] : gone) one->end();
+  facts_line::global().close();
+}
+
+void head_facts::send(void* self, workbench& on) noexcept {
+  auto* const here = static_cast<head_facts*>(self);
+  const base::id request{is_question, ++here->last_};
+  while (peers* const with = here->with_.load()) {
+    const result<void> is =
+        with->send(here->head_, request, on.writer.pieces(), on.writer.size_bytes());
+    if (is || is.error().code() != errc::store_full) return;
+    std::this_thread::sleep_for(wait_for_room);
+  }
+}
+
+std::shared_ptr<worker_facts> head_facts::facts_of(peers& by, std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<worker_facts>& of = facts_[node];
+  if (of == nullptr) {
+    of = std::make_shared<worker_facts>(
+        [this, &by, node](std::uint64_t number, const wire::result_view& answer) {
+          send_answer(by, node, number, ++last_, answer);
+        });
+  }
+  return of;
+}
+
+void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame) {
+  std::uint64_t number = 0;
+  try {
+    const borrowed_workbench on;
+    const result<const wire::message_view&> read = on->reader.read(frame);
+    const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
+    if (asked == nullptr) return;
+    number = read->head.request.low;
+    if (is_about_names(asked->what)) {
+      raise(errc::unsupported,
+            "names and handles of actors are known in the driver's node only, for now; ask for "
+            "them there, or run the program with share=no");
+    }
+    facts_of(by, from)->ask(number, *asked);
+  } catch (...) {
+    const wire::error_record record(describe_current_exception("a question of another node"));
+    send_answer(by, from, number, ++last_, {.task = {1, 1}, .outcome = record.view()});
+  }
+}
+
+void head_facts::on_gone(std::uint64_t node) {
+  std::shared_ptr<worker_facts> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = facts_.find(node);
+    if (found == facts_.end()) return;
+    gone = std::move(found->second);
+    facts_.erase(found);
+  }
+  gone->end();
+}
+
+void head_facts::on_answer(std::span<const std::byte> frame) noexcept {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(frame);
+  const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
+  if (came == nullptr || asks_ == nullptr) return;
+  asks_->answer(read->head.request.low, *came);
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+
+#include "node/peers.hpp"
+#include "node/worker_facts.hpp"
+#include "node/worker_questions.hpp"
+
+// Keys and values, and the history, of a cluster: they are at the head, and asked for by all nodes.
+//
+// What runs in another node asks as an isolated worker asks its node (worker_questions.hpp), and is
+// answered in the same way (worker_facts.hpp); only the messages go by peers. So what a task reads
+// and writes under a key does not depend on where it runs.
+//
+//   node: kv::put -> ask -> peers ~~~> head: [facts' thread] -> store
+//         future <- answer <- peers <~~~~~~~~~~~~ answer <------'
+//
+// Names of actors are not among it yet: who asks for one in another node than the head's is told.
+//
+// Threads: any, but as said.
+
+namespace manta::inline v0::node {
+
+class head_facts {
+ public:
+  static head_facts& global();
+
+  /// In a node that is not the head's: asks that one, by its epoch, until close.
+  void ask_of(peers& with, std::uint64_t head);
+  /// Nobody asks any more.
+  void close() noexcept;
+
+  // On the loop's thread.
+  void on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame);
+  void on_gone(std::uint64_t node);
+  /// What was asked for is told on the calling thread, which is not the loop's.
+  void on_answer(std::span<const std::byte> frame) noexcept;
+
+ private:
+  head_facts() = default;
+  static void send(void* self, workbench& on) noexcept;
+  std::shared_ptr<worker_facts> facts_of(peers& by, std::uint64_t node);
+
+  std::atomic<peers*> with_{nullptr};
+  std::uint64_t head_ = 0;
+  std::atomic<std::uint64_t> last_{0};
+  std::atomic<std::uint32_t> is_making_{0};
+  std::unique_ptr<worker_questions> asks_;
+
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> facts_;  // by node
+};
+
+/// The high halves of the ids of these requests.
+inline constexpr std::uint64_t is_question = 4;
+inline constexpr std::uint64_t is_answer = 5;
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/peers.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "node/rendezvous.hpp"
+#include "wire/endpoint.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t most_early = 256;
+// Without an answer, of one other node: what it is kept ahead by, and results.
+constexpr std::size_t most_requests = std::size_t{1} << 16U;
+constexpr std::size_t most_bytes = std::size_t{256} << 20U;
+
+bool does_work(const spec::node_member& one) noexcept {
+  return one.who.as == spec::node_role::driver || one.who.as == spec::node_role::node;
+}
+
+std::vector<wire::socket_address> places_of(const std::string& text) {
+  std::vector<wire::socket_address> out;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t to = std::min(text.find(' ', from), text.size());
+    const auto place = wire::endpoint::parse(std::string_view(text).substr(from, to - from));
+    if (place) {
+      const auto at = wire::resolve(*place, 1ms);
+      if (at) out.insert(out.end(), at->begin(), at->end());
+    }
+    from = to + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+struct peers::one final : wire::courier::visitor {
+  peers* of = nullptr;
+  spec::node_member is;  // under the mutex of `of`
+  std::atomic<bool> has_link{false};
+  std::unique_ptr<wire::courier> mail;
+
+  void on_request(const wire::arrival& came) override {
+    of->tell_.on_message(*of, is.epoch, came.head.request.high, came.message);
+    // It is here: what comes of it is a request of its own.
+    mail->answer(came, {});
+  }
+  void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
+};
+
+peers::peers(wire::loop& at, settings with, visitor& tell)
+    : at_(at), with_(std::move(with)), tell_(tell) {
+  job_ = std::make_unique<wire::loop_job>(at_, [this] { return turn(); });
+}
+
+peers::~peers() {
+  job_->stop();
+  std::map<std::uint64_t, one_ptr> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    gone.swap(all_);
+  }
+  gone.clear();
+  job_.reset();
+}
+
+void peers::begin(std::uint64_t epoch) {
+  if (epoch_ != 0) return;
+  epoch_ = epoch;
+  job_->ask();
+}
+
+std::unique_ptr<wire::link> peers::dial(const one& to) {
+  const base::id cluster = with_.cluster();
+  if (cluster == base::id{}) return nullptr;
+  const wire::greeting self{.cluster = cluster,
+                            .sender = with_.self,
+                            .wanted = to.is.process,
+                            .epoch = epoch_,
+                            .as = wire::guest_kind::peer};
+  auto made = wire::connect(at_, places_of(to.is.who.address), self, with_.sockets);
+  return made ? *std::move(made) : nullptr;
+}
+
+// Both sides have one courier; the later member makes the connections.
+void peers::add(const spec::node_member& of) {
+  auto made = std::make_shared<one>();
+  made->of = this;
+  made->is = of;
+  wire::courier::settings how{.self = with_.self,
+                              .epoch = epoch_,
+                              .peer = of.process,
+                              .out = {.requests = most_requests, .bytes = most_bytes},
+                              .in = {.requests = most_requests, .bytes = most_bytes}};
+  how.on_arrival = [this] { job_->ask(); };
+  one* const raw = made.get();
+  if (epoch_ > of.epoch) {
+    how.dial = [this, raw] { return dial(*raw); };
+  }
+  made->mail = std::make_unique<wire::courier>(std::move(how), *made);
+  if (const auto early = early_.extract(of.process)) made->mail->attach(std::move(early.mapped()));
+  const std::lock_guard lock(mutex_);
+  all_.emplace(of.epoch, std::move(made));
+}
+
+void peers::see(const spec::node_member& of) {
+  if (!does_work(of) || of.process == with_.self || of.who.address.empty()) return;
+  one_ptr gone;
+  bool is_new = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = all_.find(of.epoch);
+    is_new = known == all_.end() && of.is != spec::node_state::ended;
+    if (known != all_.end() && of.is == spec::node_state::ended) {
+      gone = std::move(known->second);
+      all_.erase(known);
+    } else if (known != all_.end()) {
+      known->second->is = of;
+    }
+  }
+  if (is_new) add(of);
+  job_->ask();
+  if (gone != nullptr) tell_.on_gone(*this, of.epoch, of.cause);
+  tell_.on_news();
+}
+
+void peers::accept(std::unique_ptr<wire::link> from, const wire::greeting& by) {
+  one_ptr known;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(
+        all_, [&](const auto& other) { return other.second->is.process == by.sender; });
+    if (found != all_.end()) known = found->second;
+  }
+  if (known != nullptr) {
+    known->mail->attach(std::move(from));
+  } else if (early_.size() < most_early) {
+    early_[by.sender] = std::move(from);
+  }
+  job_->ask();
+}
+
+std::vector<peers::one_ptr> peers::living() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<one_ptr> out;
+  out.reserve(all_.size());
+  for (const auto& [epoch, other] : all_) out.push_back(other);
+  return out;
+}
+
+base::deadline peers::turn() {
+  if (epoch_ == 0) return std::nullopt;
+  const base::time_point now = base::now();
+  base::deadline due;
+  bool has_news = false;
+  for (const one_ptr& other : living()) {
+    other->mail->pump(now);
+    const bool is_linked = other->mail->is_linked();
+    has_news = has_news || other->has_link.exchange(is_linked) != is_linked;
+    const base::deadline its = other->mail->due();
+    if (its.has_value() && (!due.has_value() || *its < *due)) due = its;
+  }
+  if (has_news) tell_.on_news();
+  return due;
+}
+
+result<void> peers::send(std::uint64_t to, const base::id& request,
+                         std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+  one_ptr other;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = all_.find(to);
+    if (found != all_.end()) other = found->second;
+  }
+  if (other == nullptr) return error(errc::node_lost, "the node is no member of the cluster");
+  return other->mail->request(request, pieces, size);
+}
+
+std::vector<peers::member> peers::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<member> out;
+  out.reserve(all_.size());
+  for (const auto& [epoch, other] : all_) {
+    const spec::node_member& is = other->is;
+    out.push_back({.epoch = epoch,
+                   .workers = std::max<std::uint32_t>(is.who.workers, 1),
+                   .load = is.load,
+                   .takes_work = is.is == spec::node_state::alive && other->has_link.load()});
+  }
+  return out;
+}
+
+std::string text_of_places(const std::vector<wire::socket_address>& places) {
+  std::string out;
+  const auto add = [&](const std::string& one) {
+    if (out.size() + one.size() + 1 > 1024) return;
+    out += (out.empty() ? "" : " ") + one;
+  };
+  for (const wire::socket_address& one : places) {
+    const std::string text = one.text();
+    const bool is_any = text.starts_with("0.0.0.0:") || text.starts_with("[::]:");
+    if (one.is_unix() || !is_any) {
+      add(text);
+      continue;
+    }
+    const std::vector<wire::endpoint> numbers = own_numbers(one.port());
+    for (const wire::endpoint& place : numbers) add(place.text());
+    if (numbers.empty()) add("127.0.0.1:" + std::to_string(one.port()));
+  }
+  return out;
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
+#include <manta/spec/error.hpp>
+
+#include "life/membership.hpp"
+#include "spec/cluster.hpp"
+#include "wire/courier.hpp"
+#include "wire/greeting.hpp"
+#include "wire/link.hpp"
+#include "wire/loop.hpp"
+#include "wire/loop_job.hpp"
+#include "wire/socket_link.hpp"
+
+// The other members of the cluster that do work, and a courier to each.
+//
+// Who became a member later dials the one that was there before, so that there is one connection
+// between two, whoever has something to say first. What the head says of them decides: a member
+// that has ended takes its courier along, and what was not answered is told as gone; a connection
+// that has ended is made anew.
+//
+//   cluster_process (the view) --see--> peers --courier--> links on the loop
+//
+// Threads: as said at each; the visitor is called on the loop's thread, without a lock.
+
+namespace manta::inline v0::node {
+
+class peers {
+ public:
+  /// Who handles what they say. Neither may throw or block.
+  class visitor {
+   public:
+    /// A message of a member, once. `from` is its epoch; `what` the high half of the request's id.
+    /// `frame` begins at a multiple of 64, and goes with the call.
+    virtual void on_message(peers& by, std::uint64_t from, std::uint64_t what,
+                            std::span<const std::byte> frame) = 0;
+    /// It is no member any more: nothing comes from it, and what it was given is lost.
+    virtual void on_gone(peers& by, std::uint64_t node, const std::string& why) = 0;
+    /// There are others than before, or they have other loads.
+    virtual void on_news() = 0;
+
+   protected:
+    ~visitor() = default;
+  };
+  struct settings {
+    base::id self = {};
+    wire::socket_settings sockets = {};
+    /// Which cluster it is, when that is known; on the loop's thread.
+    std::function<base::id()> cluster = {};
+  };
+  struct member {
+    std::uint64_t epoch = 0;
+    std::uint32_t workers = 1;
+    spec::node_load load = {};
+    bool takes_work = false;  ///< it is alive, not suspected, not draining, and connected
+  };
+
+  peers(wire::loop& at, settings with, visitor& tell);
+  peers(const peers&) = delete;
+  peers& operator=(const peers&) = delete;
+  /// Not on the loop's thread. Nothing is told from then on.
+  ~peers();
+
+  // On the loop's thread.
+  /// This process is a member from now on, under that epoch.
+  void begin(std::uint64_t epoch);
+  void see(const spec::node_member& one);
+  void accept(std::unique_ptr<wire::link> from, const wire::greeting& by);
+
+  // Any thread.
+  /// Sends it a message, once, whatever becomes of connections. node_lost: it is no member; else as
+  /// courier::request.
+  result<void> send(std::uint64_t to, const base::id& request,
+                    std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  std::vector<member> all() const;
+
+ private:
+  struct one;
+  using one_ptr = std::shared_ptr<one>;
+
+  base::deadline turn();
+  void add(const spec::node_member& of);
+  std::unique_ptr<wire::link> dial(const one& to);
+  std::vector<one_ptr> living() const;
+
+  wire::loop& at_;
+  const settings with_;
+  visitor& tell_;
+  std::uint64_t epoch_ = 0;  // the loop's thread only, as the next
+  std::unordered_map<base::id, std::unique_ptr<wire::link>, life::id_hash>
+      early_;  // of whom the head has not told yet
+
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, one_ptr> all_;  // by epoch
+
+  std::unique_ptr<wire::loop_job> job_;  // last: it uses all the others
+};
+
+/// Where others reach who listens there, as an introduction has it: numbers only, so that nobody
+/// has to ask for names. Empty: nowhere.
+std::string text_of_places(const std::vector<wire::socket_address>& places);
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
+#include <manta/exec/job.hpp>
+#include <manta/exec/parker.hpp>
+#include <manta/exec/theft.hpp>
+#include <manta/spec/error.hpp>
+
+#include "life/membership.hpp"
+#include "node/peers.hpp"
+#include "sched/overflow.hpp"
+#include "wire/frame.hpp"
+#include "wire/views.hpp"
+
+// Tasks that go from this node's queues to other nodes, and those of others that are run here.
+//
+// Problem. A task is queued where it is made, by who knows of nobody else; when more wait here than
+// elsewhere some should go, and whatever becomes of the other node each has to end once.
+// Idea. Who submits asks nobody. One thread looks at the queues once a millisecond while workers
+// run, and not at all else. What lies above the level (sched/overflow.hpp) it takes as a worker
+// would, claims it, writes it and sends it; the job stays here, with its arguments, until the other
+// node has answered. When that is lost before, the job is pending once more and runs here, or goes
+// to the next.
+//
+//   here:   queue --take--> [looker] --task--> peers ~~~> there: errand --run--> job
+//           future <--fill-- [looker] <~~~~~~~~ peers <--result--'
+//
+// What users' code reads and writes is done by the looker and by workers, not on the loop's thread.
+// What has handles in it (futures, actors, arrays) stays where it is: that is found out when it is
+// written, and kept in the job.
+//
+// A task that comes from elsewhere is a job like any other here; it has no way out once more, so it
+// moves once at most. It ends early when who gave it ends.
+//
+// Threads: any.
+
+namespace manta::inline v0::node {
+
+class trade final : public exec::far_thief, public peers::visitor {
+ public:
+  static trade& global();
+
+  /// While a runtime runs: gives tasks to others, until close. Without it this node takes only.
+  /// Throws std::system_error.
+  void open(peers& with, std::uint32_t workers);
+  /// What is away ends with `ended_error`, before the executor stops.
+  void close() noexcept;
+
+  struct counts {
+    std::uint64_t given = 0;      ///< tasks of this node that others have answered
+    std::uint64_t taken = 0;      ///< tasks of others that have ended here
+    std::uint64_t come_back = 0;  ///< given, and run here after all
+  };
+  counts done() const noexcept;
+
+  void woken() noexcept override;
+  void stop(exec::job* j) noexcept override;
+  void on_message(peers& by, std::uint64_t from, std::uint64_t what,
+                  std::span<const std::byte> frame) override;
+  void on_gone(peers& by, std::uint64_t node, const std::string& why) override;
+  void on_news() override;
+
+ private:
+  trade() = default;
+
+  /// A task of this node that another one has; it has the queue entry's hold.
+  struct flight {
+    exec::job* job = nullptr;
+    std::uint64_t node = 0;
+    std::uint32_t attempt = 0;
+  };
+  /// A task of another node that runs here.
+  struct visit {
+    std::uint64_t node = 0;
+    std::uint32_t attempt = 0;
+    base::time_point at{};
+    exec::job* job = nullptr;  // with a hold, while it is in here
+  };
+  struct late_answer;
+  /// A result that came, or an answer.
+  struct landed {
+    std::uint64_t from = 0;
+    std::uint64_t what = 0;
+    std::shared_ptr<wire::frame_buffer> frame;
+  };
+
+  // The looker's thread.
+  void run() noexcept;
+  void land() noexcept;
+  void look(base::time_point at) noexcept;
+  std::vector<sched::overflow_peer> others() const;
+  void give(std::uint64_t to, std::uint64_t tasks) noexcept;
+  enum class outcome : std::uint8_t { given, stays, full };
+  outcome give_one(std::uint64_t to, exec::job* j) noexcept;
+  static bool may_go(const exec::job& j) noexcept;
+
+  // Workers.
+  void on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept;
+  void run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept;
+  void answer(peers& by, const base::id& task, const visit& of) noexcept;
+  void answer_when_ready(peers& by, const base::id& task, const visit& of) noexcept;
+  void refuse(peers& by, std::uint64_t to, const base::id& task, std::uint32_t attempt,
+              const error& why, bool runs_at_home) noexcept;
+  void return_all(const std::vector<flight>& lost) noexcept;
+
+  std::optional<flight> take_flight(const base::id& task, std::uint64_t node,
+                                    std::uint32_t attempt) noexcept;
+  void stop_visit(std::uint64_t from, const base::id& task) noexcept;
+
+  std::atomic<peers*> peers_{nullptr};
+  std::uint32_t workers_ = 1;
+  std::thread looker_;
+  exec::parker nap_;
+  std::atomic<bool> is_open_{false};
+  std::atomic<bool> is_asleep_{false};
+  std::atomic<bool> is_closing_{false};
+  sched::service_pace pace_;  // the looker's
+
+  mutable std::mutex mutex_;
+  std::unordered_map<base::id, flight, life::id_hash> away_;
+  std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
+  std::unordered_map<base::id, visit, life::id_hash> visits_;
+  std::vector<landed> landed_;
+  std::unordered_set<base::id, life::id_hash>
+      stopped_;  // visits that have not come to their worker yet
+
+  std::atomic<std::uint64_t> last_request_{0};
+  std::atomic<std::uint64_t> given_{0};
+  std::atomic<std::uint64_t> taken_{0};
+  std::atomic<std::uint64_t> come_back_{0};
+};
+
+}  // namespace manta::inline v0::node

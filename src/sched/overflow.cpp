@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/overflow.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace manta::inline v0::sched {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Shorter looks say more about chance than about tasks.
+constexpr duration least_look = 500us;
+
+// In tasks of here, by which all is measured: what waits there, for each of its workers.
+double height_of(const overflow_queue& here, const overflow_peer& of) {
+  const auto own = static_cast<double>(here.task_time.count());
+  const auto foreign = static_cast<double>(of.waiting > of.sent ? of.waiting - of.sent : 0);
+  const auto its = static_cast<double>(std::max<duration::rep>(of.task_time.count(), 1));
+  const double work = static_cast<double>(of.sent) + foreign * its / own;
+  return work / of.workers;
+}
+
+// Up to where all queues are filled when what is above it goes to those below.
+double level_of(const overflow_queue& here, std::span<const overflow_peer> others,
+                std::span<const double> heights) {
+  double level = static_cast<double>(here.queued) / here.workers;
+  // Each round leaves out who is above the level of the one before; it only sinks.
+  for (std::size_t round = 0; round <= others.size(); ++round) {
+    auto work = static_cast<double>(here.queued);
+    double workers = here.workers;
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      if (heights[i] >= level) continue;
+      work += heights[i] * others[i].workers;
+      workers += others[i].workers;
+    }
+    const double next = work / workers;
+    if (next >= level) return level;
+    level = next;
+  }
+  return level;
+}
+
+std::uint64_t window_of(const overflow_settings& with, const overflow_queue& here,
+                        const overflow_peer& of) {
+  const auto ahead = static_cast<std::uint64_t>(with.ahead / here.task_time) + 1;
+  const auto each = std::clamp<std::uint64_t>(ahead, with.least_ahead, with.most_ahead);
+  return each * of.workers;
+}
+
+}  // namespace
+
+void service_pace::look(base::time_point now, std::uint64_t ran, std::uint64_t queued,
+                        std::uint32_t workers) noexcept {
+  const duration took = now - since_;
+  if (was_busy_ && took < least_look) return;
+  if (was_busy_) {
+    const auto ended = static_cast<duration::rep>(ran - ran_);
+    const duration all = took * workers;
+    if (ended == 0) {
+      // None has ended: they take that long at least, and the look goes on.
+      task_time_ = std::max(task_time_, all);
+      if (queued > 0) return;
+    } else {
+      const duration each = all / ended;
+      task_time_ = task_time_ == duration::zero() ? each : (task_time_ + each) / 2;
+    }
+  }
+  since_ = now;
+  ran_ = ran;
+  was_busy_ = queued > 0;
+}
+
+std::vector<overflow_share> spread_overflow(const overflow_settings& with,
+                                            const overflow_queue& here,
+                                            std::span<const overflow_peer> others) {
+  std::vector<overflow_share> out;
+  const bool is_known = here.task_time > duration::zero() && here.workers > 0;
+  if (!is_known || here.task_time < with.least_task) return out;
+  const double wait =
+      static_cast<double>(here.task_time.count()) * static_cast<double>(here.queued) / here.workers;
+  if (wait < static_cast<double>(with.threshold.count())) return out;
+  std::vector<double> heights;
+  heights.reserve(others.size());
+  for (const overflow_peer& one : others) heights.push_back(height_of(here, one));
+  const double level = level_of(here, others, heights);
+  std::uint64_t left = here.queued;
+  for (std::size_t i = 0; i < others.size() && left > 0; ++i) {
+    if (heights[i] >= level) continue;
+    const std::uint64_t window = window_of(with, here, others[i]);
+    if (others[i].sent >= window) continue;
+    // A part of a task is one where the queue would wait for longer than it takes.
+    const double room = (level - heights[i]) * others[i].workers;
+    const auto wanted = static_cast<std::uint64_t>(std::ceil(room - 1e-9));
+    const std::uint64_t tasks = std::min({wanted, window - others[i].sent, left});
+    if (tasks == 0) continue;
+    left -= tasks;
+    out.push_back({others[i].node, tasks});
+  }
+  return out;
+}
+
+}  // namespace manta::inline v0::sched

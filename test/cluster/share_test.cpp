@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks that run in other nodes than the one that made them: right values, from all of them,
+// whatever becomes of the nodes meanwhile.
+#include <chrono>
+#include <string>
+
+#include "cluster/network.hpp"
+
+namespace cluster_share_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace cluster_test;  // NOLINT: the words of this folder
+using Catch::Matchers::Contains;
+
+const std::string sharer = MANTA_SHARER_PROGRAM;
+const variables four{"MANTA_NODES=4", "MANTA_SHARE=yes"};
+
+}  // namespace
+
+TEST_CASE("what waits in the driver is run by all nodes", "[cluster][share]") {
+  const site here;
+  const outcome o = here.run({sharer, "spread", "400", "5"}, four);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("spread: right, 4 processes"));
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("without the setting, and with little to do, tasks stay", "[cluster][share]") {
+  const site here;
+  const outcome alone = here.run({sharer, "spread", "100", "2"}, {"MANTA_NODES=4"});
+  CHECK_THAT(alone.out, Contains("spread: right, 1 processes"));
+  const outcome few = here.run({sharer, "spread", "1", "2"}, four);
+  CHECK_THAT(few.out, Contains("spread: right, 1 processes"));
+}
+
+TEST_CASE("every kind of task gives what it gives at home", "[cluster][share]") {
+  const site here;
+  for (const char* const what :
+       {"nested", "delegating", "suspending", "arrays", "handles", "failures"}) {
+    const outcome o = here.run({sharer, what, "300"}, four);
+    CAPTURE(what, o.out, o.err);
+    CHECK(o.status == 0);
+    CHECK_THAT(o.out, Contains(std::string(what) + ": right"));
+  }
+}
+
+TEST_CASE("keys and values are the same in all nodes", "[cluster][share]") {
+  const site here;
+  const outcome o = here.run({sharer, "keys", "300"}, four);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out,
+             Contains("keys: right, 4 processes") && Contains("keys written by 4 processes"));
+}
+
+TEST_CASE("a task in another node hears that it is cancelled", "[cluster][share]") {
+  const site here;
+  const outcome o = here.run({sharer, "cancels"}, four);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("cancels: right"));
+}
+
+TEST_CASE("what a killed or stopped node had runs again", "[cluster][share]") {
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+    CAPTURE(signal);
+    const site here;
+    variables more = four;
+    more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+    child job({sharer, "spread", "600", "5"}, here.with(more));
+    REQUIRE(job.says("pid rank-3"));
+    const auto pids = pids_in(job.so_far().out);
+    std::this_thread::sleep_for(150ms);  // until it has some
+    kill(pids.at("rank-2"), signal);
+    const outcome o = job.finish();
+    CAPTURE(o.out, o.err);
+    CHECK(o.status == 0);
+    CHECK_THAT(o.out, Contains("spread: right"));
+    kill(pids.at("rank-2"), SIGKILL);
+  }
+}
+
+TEST_CASE("a driver that is killed leaves nothing of its tasks", "[cluster][share]") {
+  const site here;
+  child job({sharer, "spread", "2000", "5"}, here.with(four));
+  REQUIRE(job.says("pid rank-3"));
+  const auto pids = pids_in(job.so_far().out);
+  std::this_thread::sleep_for(150ms);
+  kill(job.pid(), SIGKILL);
+  for (const auto& node : pids) {
+    CAPTURE(node.first);
+    CHECK(happens([&] { return node.first == "rank-0" || !is_there(node.second); }, 15s));
+  }
+}
+
+TEST_CASE("tasks go between machines, encrypted", "[cluster][share][network]") {
+  const site here;
+  const network lan(3);
+  const auto ranked = [&](int rank) {
+    return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
+                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_SHARE=yes"});
+  };
+  child second(lan.in(1, {sharer, "spread", "400", "5"}), ranked(1));
+  child third(lan.in(2, {sharer, "spread", "400", "5"}), ranked(2));
+  const outcome o = child(lan.in(0, {sharer, "spread", "400", "5"}), ranked(0)).finish();
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("spread: right, 3 processes"));
+  CHECK(second.finish().status == 0);
+  CHECK(third.finish().status == 0);
+}
+
+}  // namespace cluster_share_test

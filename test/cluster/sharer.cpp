@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program whose tasks may run in other nodes of its cluster, for the tests of this folder. What
+// it does is its first argument; each prints one line that begins with it, and "right"
+// when all came out as it has to.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include <manta/manta.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct done {
+  int pid = 0;
+  long value = 0;
+};
+
+done square(long x, int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  return {getpid(), x * x};
+}
+
+std::vector<double> scaled(const std::vector<double>& all, double by) {
+  std::this_thread::sleep_for(2ms);
+  std::vector<double> out = all;
+  for (double& one : out) one *= by;
+  return out;
+}
+
+done nested(long x) {
+  const auto one = manta::remote<square>(x, 1);
+  const auto two = manta::remote<square>(x + 1, 1);
+  return {getpid(), one.get().value + two.get().value};
+}
+
+manta::future<done> delegating(long x) { return manta::remote<square>(x, 2); }
+
+manta::coroutine<done> suspending(long x) {
+  const done one = co_await manta::remote<square>(x, 1);
+  co_return done{getpid(), one.value};
+}
+
+struct with_future {
+  manta::future<int> inside;
+};
+int seven() { return 7; }
+with_future giving() {
+  std::this_thread::sleep_for(2ms);
+  return {manta::remote<seven>()};
+}
+int taking(const with_future& one) {
+  std::this_thread::sleep_for(2ms);
+  return one.inside.get();
+}
+
+done throwing(long x) {
+  std::this_thread::sleep_for(2ms);
+  if (x % 2 == 1) throw std::out_of_range("odd: " + std::to_string(x));
+  return {getpid(), x};
+}
+
+// Until it is asked to stop.
+int waiting() {
+  while (!manta::this_task::is_cancelled()) std::this_thread::sleep_for(1ms);
+  return getpid();
+}
+
+// Each notes that it ran, and finds what the driver has said.
+done noting(long x) {
+  std::this_thread::sleep_for(3ms);
+  manta::kv::put("ran/" + std::to_string(x), getpid()).get();
+  const auto base = manta::kv::get<long>("base").get();
+  return {getpid(), base.has_value() ? base->value + x : -1};
+}
+
+int say(const char* what, bool is_right, const std::map<int, int>& by_process, double seconds) {
+  std::string shares;
+  for (const auto& [pid, count] : by_process) {
+    shares += (shares.empty() ? "" : " ") + std::to_string(count);
+  }
+  std::printf("%s: %s, %zu processes (%s), %.3f s\n", what, is_right ? "right" : "WRONG",
+              by_process.size(), shares.c_str(), seconds);
+  std::fflush(stdout);
+  return is_right ? 0 : 1;
+}
+
+// Calls `call` so often, and sees whether each gives what it has to.
+template <class Call, class Expect>
+int spread(const char* what, long count, Call call, Expect expect) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<manta::future<done>> all;
+  for (long i = 0; i < count; ++i) all.push_back(call(i));
+  std::map<int, int> by_process;
+  bool is_right = true;
+  for (long i = 0; i < count; ++i) {
+    const done& one = all[static_cast<std::size_t>(i)].get();
+    ++by_process[one.pid];
+    is_right = is_right && one.value == expect(i);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return say(what, is_right, by_process, took.count());
+}
+
+int arrays() {
+  std::vector<double> all(20000);
+  std::iota(all.begin(), all.end(), 0.0);
+  const auto source = manta::put(all);
+  std::vector<manta::future<std::vector<double>>> out;
+  for (int i = 0; i < 200; ++i) out.push_back(manta::remote<scaled>(source, i));
+  bool is_right = true;
+  for (int i = 0; i < 200; ++i) {
+    const std::vector<double>& one = out[static_cast<std::size_t>(i)].get();
+    is_right = is_right && one.size() == all.size() && one[19999] == 19999.0 * i;
+  }
+  return say("arrays", is_right, {}, 0);
+}
+
+int handles() {
+  std::vector<manta::future<with_future>> given;
+  std::vector<manta::future<int>> taken;
+  for (int i = 0; i < 100; ++i) {
+    given.push_back(manta::remote<giving>());
+    taken.push_back(manta::remote<taking>(with_future{manta::remote<seven>()}));
+  }
+  bool is_right = true;
+  for (auto& one : given) is_right = is_right && one.get().inside.get() == 7;
+  for (auto& one : taken) is_right = is_right && one.get() == 7;
+  return say("handles", is_right, {}, 0);
+}
+
+int failures() {
+  std::vector<manta::future<done>> all;
+  for (long i = 0; i < 400; ++i) all.push_back(manta::remote<throwing>(i));
+  int right = 0;
+  std::map<int, int> by_process;
+  for (long i = 0; i < 400; ++i) {
+    try {
+      ++by_process[all[static_cast<std::size_t>(i)].get().pid];
+      right += i % 2 == 0 ? 1 : 0;
+    } catch (const manta::task_error& thrown) {
+      const bool tells =
+          std::string(thrown.what()).find("odd: " + std::to_string(i)) != std::string::npos;
+      right += i % 2 == 1 && tells ? 1 : 0;
+    }
+  }
+  return say("failures", right == 400, by_process, 0);
+}
+
+int cancels() {
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 40; ++i) all.push_back(manta::remote<waiting>());
+  std::this_thread::sleep_for(300ms);  // until some run elsewhere
+  int ended = 0;
+  for (auto& one : all) manta::cancel(one);
+  for (auto& one : all) {
+    try {
+      static_cast<void>(one.get(20s));
+      ++ended;
+    } catch (const manta::cancelled&) {
+      ++ended;
+    }
+  }
+  return say("cancels", ended == 40, {}, 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "spread";
+  const long count = argc > 2 ? std::atol(argv[2]) : 400;
+  const int ms = argc > 3 ? std::atoi(argv[3]) : 5;
+  manta::runtime rt(argc, argv);
+  const auto squared = [](long i) { return i * i; };
+  if (what == "nested") {
+    return spread(
+        "nested", count, [](long i) { return manta::remote<nested>(i); },
+        [](long i) { return i * i + (i + 1) * (i + 1); });
+  }
+  if (what == "delegating") {
+    return spread(
+        "delegating", count, [](long i) { return manta::remote<delegating>(i); }, squared);
+  }
+  if (what == "suspending") {
+    return spread(
+        "suspending", count, [](long i) { return manta::remote<suspending>(i); }, squared);
+  }
+  if (what == "keys") {
+    manta::kv::put("base", 1000L).get();
+    const int code = spread(
+        "keys", count, [](long i) { return manta::remote<noting>(i); },
+        [](long i) { return 1000 + i; });
+    std::set<int> by;
+    for (long i = 0; i < count; ++i) {
+      const auto ran = manta::kv::get<int>("ran/" + std::to_string(i)).get();
+      by.insert(ran.has_value() ? ran->value : 0);
+    }
+    std::printf("keys written by %zu processes\n", by.count(0) == 0 ? by.size() : 0);
+    return code;
+  }
+  if (what == "arrays") return arrays();
+  if (what == "handles") return handles();
+  if (what == "failures") return failures();
+  if (what == "cancels") return cancels();
+  for (const manta::node_info& one : rt.nodes()) {
+    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
+  }
+  std::fflush(stdout);
+  return spread(
+      "spread", count, [ms](long i) { return manta::remote<square>(i, ms); }, squared);
+}
