@@ -174,6 +174,7 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   /// and whether a thread does that. Under up_mutex.
   std::deque<wire::frame_buffer> in_order;
   bool is_ordering = false;
+  bool has_order = false;                // none is handled that was taken before there was an order
   std::atomic<bool> has_orphans{false};  // whether there are some, and no thread; written there
   std::atomic<bool> has_handles{false};  // it knows actors
   const std::uint64_t unique;            // the zygote's

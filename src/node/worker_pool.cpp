@@ -2,7 +2,9 @@
 #include "node/worker_pool.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -373,8 +375,31 @@ struct worker_pool::ordering {
   }
 };
 
+namespace {
+
+// A message that was taken before its worker asked for an order may be another thread's still: it
+// comes first. For as long as such a thread may have to be given a core; none of them waits. Once
+// is enough: from then on all are taken in order.
+template <class Hand>
+void wait_for_unordered(Hand& of) noexcept {
+  constexpr auto most = 100ms;
+  const auto is_done = [&of] {
+    const std::lock_guard lock(of.up_mutex);
+    of.has_order = of.has_order || of.being_handled.load() <= static_cast<int>(of.in_order.size());
+    return of.has_order;
+  };
+  if (is_done()) return;
+  const base::time_point until = base::after(most);
+  while (!is_done() && base::now() < until) std::this_thread::yield();
+  const std::lock_guard lock(of.up_mutex);
+  of.has_order = true;
+}
+
+}  // namespace
+
 // By the thread that set is_ordering, until there is nothing more, or it has begun to wait.
 void worker_pool::handle_in_order(const std::shared_ptr<hand>& from, workbench& on) noexcept {
+  wait_for_unordered(*from);
   ordering mine{from.get(), ordering::mine()};
   ordering::mine() = &mine;
   while (mine.of != nullptr) {

@@ -196,7 +196,7 @@ result<void> put_token(const std::string& path) {
   }
   // On a shared file system a link that was made may be answered with an error, when the answer was
   // lost and the request came twice. What counts is what lies there, which is read next.
-  if (is_made && link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+  if (is_made && ::link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
     is_made = false;
     why = errno;
   }

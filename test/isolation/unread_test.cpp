@@ -150,6 +150,11 @@ TEST_CASE("a message that could not be sent holds nothing of what it names",
   const manta::runtime rt(c);
   const auto holes = taken_holes();
   int refused = 0;
+  // The pool's own thread has taken a result, too, so that it has what it makes for the first one.
+  for (int i = 0; i < 3; ++i) {
+    const auto unasked = manta::remote<square>(2);
+    CHECK(comes_true([&] { return unasked.is_ready(); }));
+  }
   for (int more = 4; more <= 160; more += 4) {
     auto made = manta::make_array<double>(mib / sizeof(double));
     made.fill(1);
