@@ -7,6 +7,7 @@
 #include <variant>
 
 #include <manta/codec/errors.hpp>
+#include <manta/exec/executor.hpp>
 
 #include "node/workbench.hpp"
 #include "wire/error_record.hpp"
@@ -46,18 +47,26 @@ head_facts& head_facts::global() {
 }
 
 void head_facts::ask_of(peers& with, std::uint64_t head) {
-  head_ = head;
+  head_.store(head);
   with_.store(&with);
-  asks_ = std::make_unique<worker_questions>(1, &head_facts::send, this, is_making_);
+  auto made = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_);
+  const std::lock_guard lock(mutex_);
+  asks_ = std::move(made);
+}
+
+std::shared_ptr<worker_questions> head_facts::asks() noexcept {
+  const std::lock_guard lock(mutex_);
+  return asks_;
 }
 
 void head_facts::close() noexcept {
   with_.store(nullptr);
-  asks_.reset();
+  if (const auto asked = asks()) asked->end(exec::ended_error());
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> gone;
   {
     const std::lock_guard lock(mutex_);
     gone.swap(facts_);
+    asks_ = nullptr;
   }
   for (const auto& [node, one] : gone) one->end();
   facts_line::global().close();
@@ -68,7 +77,7 @@ void head_facts::send(void* self, workbench& on) noexcept {
   const base::id request{is_question, ++here->last_};
   while (peers* const with = here->with_.load()) {
     const result<void> is =
-        with->send(here->head_, request, on.writer.pieces(), on.writer.size_bytes());
+        with->send(here->head_.load(), request, on.writer.pieces(), on.writer.size_bytes());
     if (is || is.error().code() != errc::store_full) return;
     std::this_thread::sleep_for(wait_for_room);
   }
@@ -107,6 +116,9 @@ void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std:
 }
 
 void head_facts::on_gone(std::uint64_t node) {
+  if (const auto asked = node == head_.load() ? asks() : nullptr) {
+    asked->end(error(errc::node_lost, "the node with the cluster's keys and values is lost"));
+  }
   std::shared_ptr<worker_facts> gone;
   {
     const std::lock_guard lock(mutex_);
@@ -122,8 +134,8 @@ void head_facts::on_answer(std::span<const std::byte> frame) noexcept {
   const borrowed_workbench on;
   const result<const wire::message_view&> read = on->reader.read(frame);
   const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
-  if (came == nullptr || asks_ == nullptr) return;
-  asks_->answer(read->head.request.low, *came);
+  const auto asked = asks();
+  if (came != nullptr && asked != nullptr) asked->answer(read->head.request.low, *came);
 }
 
 }  // namespace manta::inline v0::node

@@ -33,7 +33,7 @@ class head_facts {
 
   /// In a node that is not the head's: asks that one, by its epoch, until close.
   void ask_of(peers& with, std::uint64_t head);
-  /// Nobody asks any more.
+  /// Nobody asks any more: what was asked ends with `ended_error`.
   void close() noexcept;
 
   // On the loop's thread.
@@ -46,14 +46,15 @@ class head_facts {
   head_facts() = default;
   static void send(void* self, workbench& on) noexcept;
   std::shared_ptr<worker_facts> facts_of(peers& by, std::uint64_t node);
+  std::shared_ptr<worker_questions> asks() noexcept;
 
   std::atomic<peers*> with_{nullptr};
-  std::uint64_t head_ = 0;
+  std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> last_{0};
   std::atomic<std::uint32_t> is_making_{0};
-  std::unique_ptr<worker_questions> asks_;
 
   std::mutex mutex_;
+  std::shared_ptr<worker_questions> asks_;
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> facts_;  // by node
 };
 

@@ -63,6 +63,7 @@ void worker_questions::begin(const writer& write, taker then, std::uint64_t* tol
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
+    if (over_.has_value()) over_->raise();
     number = ++last_ | question_mark;
     asked_.emplace(number, std::move(then));
   }
@@ -77,6 +78,22 @@ void worker_questions::begin(const writer& write, taker then, std::uint64_t* tol
     const std::lock_guard lock(mutex_);
     asked_.erase(number);
     throw;
+  }
+}
+
+void worker_questions::end(const error& why) noexcept {
+  std::unordered_map<std::uint64_t, taker> left;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = why;
+    left.swap(asked_);
+  }
+  try {
+    const wire::error_record record(why);
+    const wire::result_view said{.task = {1, 1}, .outcome = record.view()};
+    for (const auto& [number, then] : left) then(said);
+  } catch (const std::bad_alloc&) {
+    std::abort();  // who asked would wait for ever
   }
 }
 

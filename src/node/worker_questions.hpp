@@ -73,6 +73,9 @@ class worker_questions {
   exec::actor_core* reserve(exec::actor_core* made, const spawn_asked& asked,
                             const exec::actor_ops* kind);
 
+  /// Nobody answers any more: what was asked, and will be, ends with `why`.
+  void end(const error& why) noexcept;
+
   /// Gives an answer to who asked. False: it is a call's.
   bool answer(std::uint64_t number, const wire::result_view& came) noexcept;
 
@@ -108,6 +111,7 @@ class worker_questions {
   std::mutex mutex_;
   std::uint64_t last_ = 0;
   std::unordered_map<std::uint64_t, taker> asked_;
+  std::optional<error> over_;
 };
 
 template <class Answer>
