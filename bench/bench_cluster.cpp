@@ -2,6 +2,8 @@
 //
 // A job of several processes on one machine: how long it takes to be there and to be gone, and
 // until a death is seen.
+#include <string>
+
 #include "rivals/rows.hpp"
 
 namespace bench {
@@ -22,6 +24,17 @@ void add_rows(suite& s) {
   r.passes = 2;
   r.warm_rounds = 1;
   s.add(r);
+  const auto spread = [&](const char* key, int nodes) {
+    r = row{key, "", unit::per_second};
+    r.title =
+        "Tasks that sleep 1 ms, all of one driver: nodes of 4 workers: " + std::to_string(nodes);
+    r.passes = 2;
+    s.add(r);
+  };
+  spread(cluster_spread_1, 1);
+  spread(cluster_spread_2, 2);
+  spread(cluster_spread_4, 4);
+  spread(cluster_spread_8, 8);
 }
 
 void add_bars(suite& s) {
@@ -29,6 +42,8 @@ void add_bars(suite& s) {
   s.add(bar{"8 nodes are up and gone within 2 s", cluster_life, "manta", 2000});
   s.add(bar{"a node has joined within 150 ms", cluster_join, "manta", 150});
   s.add(bar{"a death is seen within 20 ms", cluster_death, "manta", 20});
+  s.add(bar{"8 nodes run 0.9 of 8 times what one does", cluster_spread_8, "manta", 0.9 * 8, "manta",
+            cluster_spread_1});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // manta's side of bench_cluster. The nodes are this program once more, which main notices.
 #include <manta/manta.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -63,12 +64,44 @@ contestant deaths() {
   return c;
 }
 
+void sleeps() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+// All tasks are the driver's; who runs them is found out by the nodes.
+contestant spreads(const char* row, int nodes) {
+  contestant c{row, "manta", side::ours};
+  c.start = [=](const plan& p) -> body {
+    const std::size_t each = p.quick ? 100 : 4000;
+    const std::size_t count = each * static_cast<std::size_t>(nodes);
+    setenv("BENCH_SHARES", "4", 1);  // for the nodes, see below
+    manta::config with = job_of(nodes);
+    with.workers = 4;
+    with.share = true;
+    const auto rt = std::make_shared<manta::runtime>(with);
+    return [=](const turn&) {
+      const double before = now_s();
+      std::vector<manta::future<void>> all;
+      all.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) all.push_back(manta::remote<sleeps>());
+      // Not by get of each, which would run some on this thread, too.
+      static_cast<void>(manta::wait(all, {.count = count}));
+      check(rt->nodes().size() == static_cast<std::size_t>(nodes), "all nodes");
+      const auto n = static_cast<double>(count);
+      return reading{.value = n / (now_s() - before), .operations = n};
+    };
+  };
+  return c;
+}
+
 }  // namespace
 
 void be_a_node() {
   if (std::getenv("MANTA_RANK") == nullptr) return;
   manta::config with;
   with.workers = 1;
+  if (const char* const shares = std::getenv("BENCH_SHARES"); shares != nullptr) {
+    with.workers = std::atoi(shares);
+    with.share = true;
+  }
   const manta::runtime rt(with);  // does not return
 }
 
@@ -77,6 +110,10 @@ void add_our_clusters(suite& s) {
   s.add(starts(cluster_up, 8, until::up));
   s.add(starts(cluster_join, 2, until::up));
   s.add(deaths());
+  s.add(spreads(cluster_spread_1, 1));
+  s.add(spreads(cluster_spread_2, 2));
+  s.add(spreads(cluster_spread_4, 4));
+  s.add(spreads(cluster_spread_8, 8));
 }
 
 }  // namespace bench

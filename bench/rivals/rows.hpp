@@ -48,6 +48,10 @@ inline constexpr const char* cluster_life = "cluster_life";
 inline constexpr const char* cluster_up = "cluster_up";
 inline constexpr const char* cluster_join = "cluster_join";
 inline constexpr const char* cluster_death = "cluster_death";
+inline constexpr const char* cluster_spread_1 = "cluster_spread_1";
+inline constexpr const char* cluster_spread_2 = "cluster_spread_2";
+inline constexpr const char* cluster_spread_4 = "cluster_spread_4";
+inline constexpr const char* cluster_spread_8 = "cluster_spread_8";
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
 // bench_actors

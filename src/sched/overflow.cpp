@@ -12,6 +12,10 @@ using namespace std::chrono_literals;
 
 // Shorter looks say more about chance than about tasks.
 constexpr duration least_look = 500us;
+// Before that nothing is concluded from it that no task has ended.
+constexpr duration least_wait = 3ms;
+// So many that have ended say more than those before them.
+constexpr duration::rep enough = 8;
 
 // In tasks of here, by which all is measured: what waits there, for each of its workers.
 double height_of(const overflow_queue& here, const overflow_peer& of) {
@@ -59,12 +63,14 @@ void service_pace::look(base::time_point now, std::uint64_t ran, std::uint64_t q
     const auto ended = static_cast<duration::rep>(ran - ran_);
     const duration all = took * workers;
     if (ended == 0) {
-      // None has ended: they take that long at least, and the look goes on.
-      task_time_ = std::max(task_time_, all);
+      // None has ended: they take that long at least, and the look goes on. But workers may have
+      // been asleep when the first came.
+      if (took >= least_wait) task_time_ = std::max(task_time_, all);
       if (queued > 0) return;
     } else {
       const duration each = all / ended;
-      task_time_ = task_time_ == duration::zero() ? each : (task_time_ + each) / 2;
+      const bool is_sure = ended >= enough || task_time_ == duration::zero();
+      task_time_ = is_sure ? each : (task_time_ + each) / 2;
     }
   }
   since_ = now;
