@@ -36,6 +36,8 @@ constexpr std::uint64_t is_stop = 3;
 constexpr duration between_looks = 1ms;
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
+// One message; what is larger stays.
+constexpr std::size_t most_bytes = wire::default_frame_limit / 2;
 
 }  // namespace
 
@@ -62,12 +64,16 @@ void trade::close() noexcept {
   looker_.join();
   nap_.reset();
   std::unordered_map<base::id, flight, life::id_hash> left;
+  std::vector<flight> lost;
   {
     const std::lock_guard lock(mutex_);
     left.swap(away_);
+    lost.swap(lost_);
     sent_.clear();
+    landed_.clear();
   }
   for (auto& [task, one] : left) one.job->fail(exec::ended_error(), 1);
+  for (const flight& one : lost) one.job->fail(exec::ended_error(), 1);
   peers_.store(nullptr);
 }
 
@@ -115,10 +121,13 @@ void trade::run() noexcept {
 // Results are not left to workers, who may all be at tasks that take long.
 void trade::land() noexcept {
   std::vector<landed> came;
+  std::vector<flight> lost;
   {
     const std::lock_guard lock(mutex_);
     came.swap(landed_);
+    lost.swap(lost_);
   }
+  return_all(lost);
   for (const landed& one : came) {
     if (one.what == is_answer) {
       head_facts::global().on_answer(one.frame->bytes());
@@ -214,11 +223,12 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
     const base::id request{is_task, ++last_request_};
     const exec::call_extra* const with = j->extra();
     const std::uint32_t attempt = with != nullptr ? with->attempt : 0;
-    if (can_run && write_given(*on, j, request, attempt)) {
+    if (can_run && write_given(*on, j, request, attempt) && on->writer.size_bytes() < most_bytes) {
       {
         const std::lock_guard lock(mutex_);
+        std::uint32_t& sent = sent_[to];
         stays = !away_.emplace(id, flight{j, to, attempt}).second;
-        if (!stays) ++sent_[to];
+        if (!stays) ++sent;
       }
       if (!stays) {
         j->hold();  // it may end as soon as it is sent
@@ -390,7 +400,8 @@ void trade::answer(peers& by, const base::id& task, const visit& of) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{is_result, ++last_request_};
-    is_written = write_given_result(*on, of.job, request, of.attempt, base::now() - of.at);
+    is_written = write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
+                 on->writer.size_bytes() < most_bytes;
     if (is_written) {
       static_cast<void>(by.send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
     }
@@ -400,7 +411,8 @@ void trade::answer(peers& by, const base::id& task, const visit& of) noexcept {
   }
   if (!is_written) {
     refuse(by, of.node, task, of.attempt,
-           error(errc::unsupported, "a value with handles can't leave its node yet"), true);
+           error(errc::unsupported, "a value that has handles, or is too large, stays in its node"),
+           true);
   }
   of.job->drop();  // that of the list
   of.job->drop();  // the future's, which nobody has
@@ -452,7 +464,8 @@ void trade::stop_visit(std::uint64_t from, const base::id& task) noexcept {
     const auto found = visits_.find(task);
     if (found == visits_.end()) {
       constexpr std::size_t most_stopped = 65536;
-      if (stopped_.size() < most_stopped) stopped_.insert(task);
+      if (stopped_.size() >= most_stopped) stopped_.clear();  // of tasks that had ended, mostly
+      stopped_.insert(task);
       return;
     }
     if (found->second.node != from) return;
@@ -465,7 +478,6 @@ void trade::stop_visit(std::uint64_t from, const base::id& task) noexcept {
 
 void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*/) {
   head_facts::global().on_gone(node);
-  std::vector<flight> lost;
   std::vector<base::id> unwanted;
   {
     const std::lock_guard lock(mutex_);
@@ -474,7 +486,7 @@ void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*
         ++at;
         continue;
       }
-      lost.push_back(at->second);
+      lost_.push_back(at->second);
       at = away_.erase(at);
     }
     sent_.erase(node);
@@ -482,15 +494,13 @@ void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*
       if (one.node == node) unwanted.push_back(task);
     }
   }
+  nap_.signal();
   try {
-    if (!lost.empty()) {
-      run_errand([this, lost] { return_all(lost); });
-    }
     for (const base::id& task : unwanted) {
       facts_line::global().add([this, node, task] { stop_visit(node, task); });
     }
   } catch (...) {
-    return_all(lost);
+    // They go on to their ends, which nobody hears of.
   }
 }
 

@@ -135,6 +135,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
   std::unordered_map<base::id, visit, life::id_hash> visits_;
   std::vector<landed> landed_;
+  std::vector<flight> lost_;  // of a node that is gone; they are ended, or run again, by the looker
   std::unordered_set<base::id, life::id_hash>
       stopped_;  // visits that have not come to their worker yet
 

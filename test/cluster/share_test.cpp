@@ -39,7 +39,7 @@ TEST_CASE("without the setting, and with little to do, tasks stay", "[cluster][s
 TEST_CASE("every kind of task gives what it gives at home", "[cluster][share]") {
   const site here;
   for (const char* const what :
-       {"nested", "delegating", "suspending", "arrays", "handles", "failures"}) {
+       {"nested", "delegating", "suspending", "arrays", "too-large", "handles", "failures"}) {
     const outcome o = here.run({sharer, what, "300"}, four);
     CAPTURE(what, o.out, o.err);
     CHECK(o.status == 0);

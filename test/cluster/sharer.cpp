@@ -128,6 +128,31 @@ int arrays() {
   return say("arrays", is_right, {}, 0);
 }
 
+std::size_t measured(const std::vector<double>& all) {
+  std::this_thread::sleep_for(30ms);
+  return all.size();
+}
+std::vector<double> made(std::size_t n) {
+  std::this_thread::sleep_for(30ms);
+  return std::vector<double>(n, 1.0);
+}
+
+// More than one message has, there and back.
+int too_large() {
+  constexpr std::size_t n = std::size_t{5} << 20U;
+  const auto source = manta::put(std::vector<double>(n));
+  std::vector<manta::future<std::size_t>> there;
+  std::vector<manta::future<std::vector<double>>> back;
+  for (int i = 0; i < 4; ++i) {
+    there.push_back(manta::remote<measured>(source));
+    back.push_back(manta::remote<made>(n));
+  }
+  bool is_right = true;
+  for (auto& one : there) is_right = is_right && one.get() == n;
+  for (auto& one : back) is_right = is_right && one.get().size() == n;
+  return say("too-large", is_right, {}, 0);
+}
+
 int handles() {
   std::vector<manta::future<with_future>> given;
   std::vector<manta::future<int>> taken;
@@ -211,6 +236,7 @@ int main(int argc, char** argv) {
     return code;
   }
   if (what == "arrays") return arrays();
+  if (what == "too-large") return too_large();
   if (what == "handles") return handles();
   if (what == "failures") return failures();
   if (what == "cancels") return cancels();
