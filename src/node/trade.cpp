@@ -390,12 +390,28 @@ void trade::answer_when_ready(peers& by, const base::id& task, const visit& of) 
   answer(by, task, of);
 }
 
+namespace {
+
+// Whether it failed as this node's runtime ends, which cancels all that is here: not what its first
+// node has asked for, which runs it again as soon as this one is gone.
+bool is_overtaken(exec::job& ended) noexcept {
+  const bool is_ending = exec::is_all_cancelled() || !exec::executor::is_running();
+  return is_ending && (ended.outcome()->word() & exec::job_bits::failed) != 0;
+}
+
+}  // namespace
+
 void trade::answer(peers& by, const base::id& task, const visit& of) noexcept {
   {
     const std::lock_guard lock(mutex_);
     visits_.erase(task);
   }
   ++taken_;
+  if (is_overtaken(*of.job)) {
+    of.job->drop();
+    of.job->drop();
+    return;
+  }
   bool is_written = false;
   try {
     const borrowed_workbench on;
