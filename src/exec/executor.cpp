@@ -2,6 +2,8 @@
 #include <manta/exec/executor.hpp>
 
 #include <pthread.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -96,8 +98,7 @@ bool executor::start(const executor_settings& settings, const std::function<void
   state_->wakes = state_->lent = 0;
   for (int i = 0; i < state_->queue_count.load(std::memory_order_relaxed); ++i) {
     work_counters& c = state_->queues[static_cast<std::size_t>(i)].load()->counters;
-    for (auto* n : {&c.submitted, &c.run, &c.run_in_place, &c.stolen, &c.actor_calls, &c.given})
-      n->store(0);
+    for (auto* n : {&c.submitted, &c.run, &c.run_in_place, &c.stolen, &c.actor_calls}) n->store(0);
     c.busy_ns.store(0);
   }
   started_ = base::now();
@@ -204,6 +205,20 @@ void executor::join_thread() {
   e.make_known(generation);
 }
 
+namespace {
+
+// Callers of several processes have ids of their own, since what they call may meet in one.
+std::uint64_t drawn() noexcept {
+  std::uint64_t out = 0;
+  if (getrandom(&out, sizeof out, 0) != sizeof out) {
+    out = static_cast<std::uint64_t>(base::now().time_since_epoch().count()) ^
+          static_cast<std::uint64_t>(getpid()) << 32U;
+  }
+  return out;
+}
+
+}  // namespace
+
 // Under the mutex.
 void executor::make_known(std::uint64_t generation) {
   this_thread.queue = adopt_queue(false);
@@ -212,7 +227,7 @@ void executor::make_known(std::uint64_t generation) {
   if (this_thread.current == nullptr) this_thread.current = &root_context;
   root_context.calls = 0;
   root_context.deadline = without_deadline();
-  root_context.self = base::derive({generation, 0x6d616e7461}, caller_serial(), 0);
+  root_context.self = base::derive({generation, drawn()}, caller_serial(), 0);
   note_stack();
   leaver.leave = []() noexcept { global().leave_thread(this_thread.queue); };
 }
@@ -439,7 +454,6 @@ executor_counts executor::counts() {
     sum.run_in_place += in_place;
     sum.stolen += c.stolen.load(std::memory_order_relaxed);
     sum.actor_calls += c.actor_calls.load(std::memory_order_relaxed);
-    sum.given += c.given.load(std::memory_order_relaxed);
     if (!q->is_worker || (!q->is_owned && run == 0)) continue;
     sum.workers.push_back(
         {run, 1e-9 * static_cast<double>(c.busy_ns.load(std::memory_order_relaxed))});

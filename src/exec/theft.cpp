@@ -30,7 +30,8 @@ std::size_t take_queued(deque::loot& into) noexcept {
     most = size;
     longest = &one;
   });
-  if (longest == nullptr) return 0;
+  // What was put back may be all that there is.
+  if (longest == nullptr) longest = this_thread.queue;
   bool lost = false;
   return longest->jobs.steal(into, lost);
 }

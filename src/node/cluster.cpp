@@ -15,6 +15,7 @@
 
 #include <manta/codec/identity.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/theft.hpp>
 
 #include "node/end_signals.hpp"
 #include "node/head_facts.hpp"
@@ -77,12 +78,12 @@ life::membership_settings timing_of(const config& settings, const spec::launch_p
   return out;
 }
 
-// What was submitted and has not run waits, or runs.
+// By what is in the queues, not by counts of what came and went: a coroutine comes often.
 spec::node_load load_of_process() {
   const exec::executor_counts counts = exec::executor::global().counts();
-  const std::uint64_t ended = counts.run + counts.given;
   spec::node_load out;
-  out.queued = static_cast<std::uint32_t>(counts.submitted - std::min(counts.submitted, ended));
+  out.queued = static_cast<std::uint32_t>(exec::measure_queues().queued);
+  out.running = static_cast<std::uint32_t>(exec::executor::active_workers());
   double busy = 0;
   for (const auto& one : counts.workers) busy += one.busy_seconds;
   if (counts.run > 0) {
@@ -221,7 +222,8 @@ void cluster::share(std::uint32_t workers) {
   if (at == nullptr || at->others() == nullptr) return;
   trade::global().open(*at->others(), workers);
   // A head of its own runs nothing, and keeps its facts for itself.
-  if (const std::uint64_t head = at->head_member(); head != 0) {
+  const std::uint64_t head = at->head_member();
+  if (at->others()->has(head)) {  // else it does not share
     head_facts::global().ask_of(*at->others(), head);
   }
 }
@@ -446,6 +448,10 @@ int cluster::serve() {
     number = signals.wait();
     if (number == 0) continue;
     at->drain(number == SIGTERM ? drain_limit_ : duration(0));
+    // What others have given it ends first.
+    trade::global().close_door();
+    while (number == SIGTERM && trade::global().has_guests() && !at->wait_over_for(look_again)) {
+    }
     at->idle();
     break;
   }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/head_facts.hpp"
+
 namespace manta::inline v0::node {
 
 namespace {
@@ -29,7 +31,8 @@ result<void> cluster_process::open() {
     peers_ = std::make_unique<peers>(*loop_,
                                      peers::settings{.self = with_.process,
                                                      .sockets = with_.sockets,
-                                                     .cluster = [this] { return known_cluster(); }},
+                                                     .cluster = [this] { return known_cluster(); },
+                                                     .dead_after = with_.how.dead_after},
                                      *with_.work);
   }
   // First, since who connects asks it; it does nothing before begin().
@@ -74,6 +77,7 @@ cluster_process::~cluster_process() {
   listeners_.clear();
   if (job_ != nullptr) job_->stop();
   // Links ask the job until they have ended.
+  if (peers_ != nullptr) head_facts::global().stop_answering();
   peers_.reset();
   came_.clear();
   head_.reset();

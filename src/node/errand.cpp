@@ -17,12 +17,16 @@ constexpr const char* shown = "a message of another node";
 
 // A job that nobody waits for: its queue entry is its only holder.
 struct errand : exec::job {
-  explicit errand(std::function<void()> todo) noexcept : job(&ops, 1), what(std::move(todo)) {}
+  errand(std::function<void()> todo, std::function<void()> instead) noexcept
+      : job(&ops, 1), what(std::move(todo)), otherwise(std::move(instead)) {}
 
   std::function<void()> what;
+  std::function<void()> otherwise;
 
+  static errand* self(exec::job* j) noexcept { return static_cast<errand*>(j); }
   static void end(exec::job* j) noexcept {
-    std::destroy_at(&static_cast<errand*>(j)->what);
+    std::destroy_at(&self(j)->what);
+    std::destroy_at(&self(j)->otherwise);
     j->drop();
   }
   static const exec::job_ops ops;
@@ -31,12 +35,16 @@ struct errand : exec::job {
 const exec::job_ops errand::ops = {
     .execute =
         [](exec::job* j) noexcept {
-          static_cast<errand*>(j)->what();
+          self(j)->what();
           end(j);
         },
     .run = [](exec::job* /*j*/) noexcept { return exec::job_bits::ready; },
     .ready = [](exec::job* /*j*/) noexcept {},
-    .cancel = [](exec::job* j, const error& /*reason*/) noexcept { end(j); },
+    .cancel =
+        [](exec::job* j, const error& /*reason*/) noexcept {
+          self(j)->otherwise();
+          end(j);
+        },
     .drop_arguments = [](exec::job* /*j*/) noexcept {},
     .drop_value = nullptr,
     .alias = nullptr,
@@ -51,9 +59,9 @@ const exec::job_ops errand::ops = {
 
 }  // namespace
 
-void run_errand(std::function<void()> what) {
+void run_errand(std::function<void()> what, std::function<void()> otherwise) {
   void* const block = exec::allocate_block(sizeof(errand));
-  exec::executor::resume(new (block) errand(std::move(what)));
+  exec::executor::resume(new (block) errand(std::move(what), std::move(otherwise)));
 }
 
 }  // namespace manta::inline v0::node

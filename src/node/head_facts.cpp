@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/head_facts.hpp"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -16,11 +14,6 @@ namespace manta::inline v0::node {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-// Until another node has answered some of what it was asked before.
-constexpr auto wait_for_room = 1ms;
-
 bool is_about_names(wire::question asked) noexcept {
   return asked == wire::question::find_actor || asked == wire::question::actor_end ||
          asked == wire::question::thing || asked == wire::question::delegation ||
@@ -33,7 +26,7 @@ void send_answer(peers& by, std::uint64_t to, std::uint64_t question, std::uint6
     const borrowed_workbench on;
     if (!on->writer.write({{1, question}, 1, 0}, answer)) return;
     static_cast<void>(
-        by.send(to, {is_answer, number}, on->writer.pieces(), on->writer.size_bytes()));
+        by.send(to, {peers::answer, number}, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {
     // No memory: who asked hears of it when one of the two nodes ends.
   }
@@ -62,11 +55,25 @@ std::shared_ptr<worker_questions> head_facts::asks() noexcept {
 void head_facts::close() noexcept {
   with_.store(nullptr);
   if (const auto asked = asks()) asked->end(exec::ended_error());
+}
+
+// A store may answer later: it finds no way then.
+void head_facts::stop_answering() noexcept {
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> gone;
+  std::shared_ptr<way> back;
   {
     const std::lock_guard lock(mutex_);
     gone.swap(facts_);
-    asks_ = nullptr;
+    back = std::exchange(back_, nullptr);
+    if (asks_ != nullptr) {
+      asks_->leave();
+      ended_.push_back(std::move(asks_));
+      asks_ = nullptr;
+    }
+  }
+  if (back != nullptr) {
+    const std::lock_guard lock(back->mutex);
+    back->by = nullptr;
   }
   for (const auto& [node, one] : gone) one->end();
   facts_line::global().close();
@@ -74,22 +81,27 @@ void head_facts::close() noexcept {
 
 void head_facts::send(void* self, workbench& on) noexcept {
   auto* const here = static_cast<head_facts*>(self);
-  const base::id request{is_question, ++here->last_};
-  while (peers* const with = here->with_.load()) {
-    const result<void> is =
-        with->send(here->head_.load(), request, on.writer.pieces(), on.writer.size_bytes());
-    if (is || is.error().code() != errc::store_full) return;
-    std::this_thread::sleep_for(wait_for_room);
-  }
+  const base::id request{peers::question, ++here->last_};
+  peers* const with = here->with_.load();
+  if (with == nullptr) return;  // and what was asked has ended
+  const result<void> is =
+      with->send_when_room(here->head_.load(), request, on.writer.pieces(), on.writer.size_bytes());
+  if (is) return;
+  if (const auto asked = here->asks()) asked->end(is.error());
 }
 
 std::shared_ptr<worker_facts> head_facts::facts_of(peers& by, std::uint64_t node) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<worker_facts>& of = facts_[node];
+  if (back_ == nullptr) {
+    back_ = std::make_shared<way>();
+    back_->by = &by;
+  }
   if (of == nullptr) {
     of = std::make_shared<worker_facts>(
-        [this, &by, node](std::uint64_t number, const wire::result_view& answer) {
-          send_answer(by, node, number, ++last_, answer);
+        [this, back = back_, node](std::uint64_t number, const wire::result_view& answer) {
+          const std::lock_guard held(back->mutex);
+          if (back->by != nullptr) send_answer(*back->by, node, number, ++last_, answer);
         });
   }
   return of;
@@ -100,10 +112,11 @@ void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std:
   try {
     const borrowed_workbench on;
     const result<const wire::message_view&> read = on->reader.read(frame);
-    const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
-    if (asked == nullptr) return;
+    if (!read) return;
     number = read->head.request.low;
-    if (is_about_names(asked->what)) {
+    // What is no question is an actor that wants a name.
+    const auto* const asked = std::get_if<wire::ask_view>(&read->body);
+    if (asked == nullptr || is_about_names(asked->what)) {
       raise(errc::unsupported,
             "names and handles of actors are known in the driver's node only, for now; ask for "
             "them there, or run the program with share=no");

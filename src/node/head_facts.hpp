@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "node/peers.hpp"
 #include "node/worker_facts.hpp"
@@ -33,8 +34,11 @@ class head_facts {
 
   /// In a node that is not the head's: asks that one, by its epoch, until close.
   void ask_of(peers& with, std::uint64_t head);
-  /// Nobody asks any more: what was asked ends with `ended_error`.
+  /// Nobody asks any more: what was asked, and is from now on, ends with `ended_error`.
   void close() noexcept;
+  /// Others are not answered any more, since their peers are about to go. Nothing comes from there
+  /// meanwhile.
+  void stop_answering() noexcept;
 
   // On the loop's thread.
   void on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame);
@@ -45,6 +49,11 @@ class head_facts {
  private:
   head_facts() = default;
   static void send(void* self, workbench& on) noexcept;
+  /// How answers find their way, as long as there is one.
+  struct way {
+    std::mutex mutex;
+    peers* by = nullptr;
+  };
   std::shared_ptr<worker_facts> facts_of(peers& by, std::uint64_t node);
   std::shared_ptr<worker_questions> asks() noexcept;
 
@@ -55,11 +64,9 @@ class head_facts {
 
   std::mutex mutex_;
   std::shared_ptr<worker_questions> asks_;
+  std::vector<std::shared_ptr<worker_questions>> ended_;  // watches may know them still
+  std::shared_ptr<way> back_;
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> facts_;  // by node
 };
-
-/// The high halves of the ids of these requests.
-inline constexpr std::uint64_t is_question = 4;
-inline constexpr std::uint64_t is_answer = 5;
 
 }  // namespace manta::inline v0::node

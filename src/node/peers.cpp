@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 #include <utility>
 
 #include "node/rendezvous.hpp"
 #include "wire/endpoint.hpp"
+#include "wire/views.hpp"
 
 namespace manta::inline v0::node {
 
@@ -43,6 +45,8 @@ struct peers::one final : wire::courier::visitor {
   peers* of = nullptr;
   spec::node_member is;  // under the mutex of `of`
   std::atomic<bool> has_link{false};
+  base::time_point away_since{};  // the loop's thread only
+  bool is_given_up = false;       // likewise
   std::unique_ptr<wire::courier> mail;
 
   void on_request(const wire::arrival& came) override {
@@ -92,6 +96,7 @@ void peers::add(const spec::node_member& of) {
   auto made = std::make_shared<one>();
   made->of = this;
   made->is = of;
+  made->away_since = base::now();
   wire::courier::settings how{.self = with_.self,
                               .epoch = epoch_,
                               .peer = of.process,
@@ -161,12 +166,47 @@ base::deadline peers::turn() {
   for (const one_ptr& other : living()) {
     other->mail->pump(now);
     const bool is_linked = other->mail->is_linked();
-    has_news = has_news || other->has_link.exchange(is_linked) != is_linked;
-    const base::deadline its = other->mail->due();
+    if (other->has_link.exchange(is_linked) != is_linked) {
+      has_news = true;
+      other->away_since = now;
+      other->is_given_up = false;
+    }
+    base::deadline its = other->mail->due();
+    if (!is_linked && !other->is_given_up) {
+      const base::time_point limit = other->away_since + with_.dead_after;
+      its = its.has_value() ? std::min(*its, limit) : limit;
+      if (now >= limit) give_up(*other);
+    }
     if (its.has_value() && (!due.has_value() || *its < *due)) due = its;
   }
   if (has_news) tell_.on_news();
   return due;
+}
+
+// The head hears it, and this process does not: what it was given would wait for ever.
+void peers::give_up(one& on) {
+  on.is_given_up = true;
+  tell_.on_gone(*this, on.is.epoch, "it can't be reached from here");
+}
+
+result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
+                                   std::span<const std::span<const std::byte>> pieces,
+                                   std::size_t size) {
+  for (;;) {
+    result<void> is = send(to, request, pieces, size);
+    if (is || is.error().code() != errc::store_full) return is;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+bool peers::has(std::uint64_t member) const {
+  const std::lock_guard lock(mutex_);
+  return all_.contains(member);
+}
+
+bool peers::is_quiet() const {
+  return std::ranges::all_of(living(),
+                             [](const one_ptr& other) { return other->mail->unanswered() == 0; });
 }
 
 result<void> peers::send(std::uint64_t to, const base::id& request,
@@ -198,14 +238,12 @@ std::vector<peers::member> peers::all() const {
 std::string text_of_places(const std::vector<wire::socket_address>& places) {
   std::string out;
   const auto add = [&](const std::string& one) {
-    if (out.size() + one.size() + 1 > 1024) return;
+    if (out.size() + one.size() + 1 > wire::limits::name_bytes) return;
     out += (out.empty() ? "" : " ") + one;
   };
   for (const wire::socket_address& one : places) {
-    const std::string text = one.text();
-    const bool is_any = text.starts_with("0.0.0.0:") || text.starts_with("[::]:");
-    if (one.is_unix() || !is_any) {
-      add(text);
+    if (!one.is_any()) {
+      add(one.text());
       continue;
     }
     const std::vector<wire::endpoint> numbers = own_numbers(one.port());

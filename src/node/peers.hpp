@@ -46,7 +46,8 @@ class peers {
     /// `frame` begins at a multiple of 64, and goes with the call.
     virtual void on_message(peers& by, std::uint64_t from, std::uint64_t what,
                             std::span<const std::byte> frame) = 0;
-    /// It is no member any more: nothing comes from it, and what it was given is lost.
+    /// It is no member any more, or could not be reached for as long as a member may be silent:
+    /// what it was given is lost.
     virtual void on_gone(peers& by, std::uint64_t node, const std::string& why) = 0;
     /// There are others than before, or they have other loads.
     virtual void on_news() = 0;
@@ -59,7 +60,10 @@ class peers {
     wire::socket_settings sockets = {};
     /// Which cluster it is, when that is known; on the loop's thread.
     std::function<base::id()> cluster = {};
+    duration dead_after = std::chrono::seconds(3);
   };
+  /// What a message is about: the high half of its request's id.
+  enum topic : std::uint64_t { task = 1, result_of_task, stop, question, answer };
   struct member {
     std::uint64_t epoch = 0;
     std::uint32_t workers = 1;
@@ -84,7 +88,13 @@ class peers {
   /// courier::request.
   result<void> send(std::uint64_t to, const base::id& request,
                     std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  /// The same for who can wait until there is room, not on the loop's thread.
+  result<void> send_when_room(std::uint64_t to, const base::id& request,
+                              std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
+  bool has(std::uint64_t member) const;
+  /// Whether all that was sent has come there.
+  bool is_quiet() const;
 
  private:
   struct one;
@@ -94,6 +104,7 @@ class peers {
   void add(const spec::node_member& of);
   std::unique_ptr<wire::link> dial(const one& to);
   std::vector<one_ptr> living() const;
+  void give_up(one& on);
 
   wire::loop& at_;
   const settings with_;

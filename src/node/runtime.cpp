@@ -52,10 +52,10 @@ void end_engine(bool asks_to_stop) noexcept {
   exec::executor& e = exec::executor::global();
   if (asks_to_stop) exec::cancel_all();
   node::kv_watches::global().close();  // a worker may wait for one
+  node::head_facts::global().close();  // likewise, for an answer
   node::worker_pool& pool = node::worker_pool::global();
   const bool is_isolated = pool.is_open();
   pool.close(asks_to_stop);
-  node::head_facts::global().close();
   node::trade::global().close();
   const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();

@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include <fmt/format.h>
 #include <pthread.h>
 
 #include <manta/codec/errors.hpp>
@@ -28,11 +27,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a message is about, in the high half of its request's id.
-constexpr std::uint64_t is_task = 1;
-constexpr std::uint64_t is_result = 2;
-constexpr std::uint64_t is_stop = 3;
-
 constexpr duration between_looks = 1ms;
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
@@ -49,6 +43,7 @@ trade& trade::global() {
 void trade::open(peers& with, std::uint32_t workers) {
   workers_ = std::max<std::uint32_t>(workers, 1);
   is_closing_.store(false);
+  is_door_open_.store(true);
   peers_.store(&with);
   pace_ = {};
   looker_ = std::thread([this] { run(); });
@@ -77,8 +72,9 @@ void trade::close() noexcept {
   peers_.store(nullptr);
 }
 
-trade::counts trade::done() const noexcept {
-  return {given_.load(), taken_.load(), come_back_.load()};
+bool trade::has_guests() const noexcept {
+  const peers* const others = peers_.load();
+  return guests_.load() > 0 || (others != nullptr && !others->is_quiet());
 }
 
 // ---- what is to go
@@ -103,7 +99,7 @@ void trade::run() noexcept {
   base::time_point looked{};
   while (!is_closing_.load()) {
     is_asleep_.store(true);
-    if (exec::executor::has_active_workers() && is_asleep_.exchange(false)) {
+    if (exec::executor::active_workers() > 0 && is_asleep_.exchange(false)) {
       nap_.park_until(looked + between_looks);
     } else {
       nap_.park();
@@ -129,7 +125,7 @@ void trade::land() noexcept {
   }
   return_all(lost);
   for (const landed& one : came) {
-    if (one.what == is_answer) {
+    if (one.what == peers::answer) {
       head_facts::global().on_answer(one.frame->bytes());
     } else {
       on_result(one.from, *one.frame);
@@ -216,22 +212,24 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   }
   const base::id id = exec::id_of(*j);
   bool stays = true;
+  bool is_noted = false;  // with a hold more: it may end as soon as it is sent
+  const exec::call_extra* const with = j->extra();
+  const std::uint32_t attempt = with != nullptr ? with->attempt : 0;
   try {
     const borrowed_workbench on;
     const neutral_caller nobody;
     const bool can_run = carrier_of(j)->failure(j) == nullptr;
-    const base::id request{is_task, ++last_request_};
-    const exec::call_extra* const with = j->extra();
-    const std::uint32_t attempt = with != nullptr ? with->attempt : 0;
+    const base::id request{peers::task, ++last_request_};
     if (can_run && write_given(*on, j, request, attempt) && on->writer.size_bytes() < most_bytes) {
       {
         const std::lock_guard lock(mutex_);
         std::uint32_t& sent = sent_[to];
-        stays = !away_.emplace(id, flight{j, to, attempt}).second;
+        stays = !away_.emplace(id, flight{j, to, attempt, request.low}).second;
         if (!stays) ++sent;
+        if (!stays) j->hold();
+        is_noted = !stays;
       }
       if (!stays) {
-        j->hold();  // it may end as soon as it is sent
         j->set(exec::job_bits::escaped);
         const result<void> sent =
             peers_.load()->send(to, request, on->writer.pieces(), on->writer.size_bytes());
@@ -249,7 +247,15 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
       }
     }
   } catch (...) {
-    // It could not be written: here it need not be.
+    // It could not be written: here it need not be. Or memory has ended on its way out.
+    if (is_noted) {
+      if (take_flight(id, to, attempt).has_value()) {
+        j->come_back(false);
+        exec::submit_again(j);
+      }
+      j->drop();
+      return outcome::full;
+    }
   }
   j->come_back(stays);
   exec::submit_again(j);
@@ -281,32 +287,44 @@ void trade::on_message(peers& by, std::uint64_t from, std::uint64_t what,
     const auto kept = std::make_shared<wire::frame_buffer>();
     std::memcpy(kept->reset(frame.size()).data(), frame.data(), frame.size());
     switch (what) {
-      case is_task:
-        return run_errand([this, &by, from, kept] { run_visit(by, from, *kept); });
-      case is_question:
+      case peers::task:
+        return take_in(by, from, kept);
+      case peers::question:
         return head_facts::global().on_question(by, from, kept->bytes());
-      case is_result:
-      case is_answer: {
+      case peers::result_of_task:
+      case peers::answer: {
         {
           const std::lock_guard lock(mutex_);
-          landed_.push_back({from, what, kept});
+          if (is_open_.load()) landed_.push_back({from, what, kept});
         }
         return nap_.signal();
       }
-      case is_stop: {
+      case peers::stop: {
         // Workers may all be at what is to be stopped.
         const borrowed_workbench on;
         const result<const wire::message_view&> read = on->reader.read(kept->bytes());
         const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
         if (asked == nullptr || asked->what != wire::question::cancel_future) return;
-        const auto task = codec::decode<base::id>(asked->with);
-        return facts_line::global().add([this, from, task] { stop_visit(from, task); });
+        const auto number = codec::decode<std::uint64_t>(asked->with);
+        return facts_line::global().add([this, from, number] { stop_visit(from, number); });
       }
       default:
         return;
     }
   } catch (...) {
     // No memory, or nonsense: who waits for it hears of it when this node ends, and not before.
+  }
+}
+
+void trade::take_in(peers& by, std::uint64_t from, const frame_ptr& frame) {
+  ++guests_;
+  if (!is_door_open_.load()) return send_home(by, from, *frame);
+  try {
+    run_errand([this, &by, from, frame] { run_visit(by, from, *frame); },
+               [this, &by, from, frame] { send_home(by, from, *frame); });
+  } catch (...) {
+    --guests_;
+    throw;
   }
 }
 
@@ -319,12 +337,9 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
   if (!of.has_value()) return;  // it is late
   exec::job* const j = of->job;
   if (came->may_repeat) {
-    ++come_back_;
     j->come_back(true);
     return exec::executor::resume(j);
   }
-  ++given_;
-  exec::work_counters::add<std::uint64_t>(exec::this_thread.queue->counters.given, 1);
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
   j->finish(bits | exec::job_bits::claimed, 1);
@@ -332,68 +347,84 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
 
 void trade::run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept {
   visit of{.node = from, .at = base::now()};
-  base::id id;
   bool is_stopped = false;
   {
     const borrowed_workbench on;
     const result<const wire::message_view&> read = on->reader.read(frame.bytes());
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
-    if (task == nullptr) return;
-    id = task->id;
+    if (task == nullptr) {  // who gave it does not speak as this one does
+      --guests_;
+      return;
+    }
+    of.number = read->head.request.low;
+    of.task = task->id;
     of.attempt = task->attempt;
     try {
       const neutral_caller nobody;
       of.job = make_task(*task);
       const std::lock_guard lock(mutex_);
-      visits_.insert_or_assign(id, of);
+      visits_.insert_or_assign({from, of.number}, of);
       of.job->hold();
-      is_stopped = stopped_.erase(id) > 0;
+      is_stopped = stopped_.erase({from, of.number}) > 0;
     } catch (...) {
       const error why = describe_current_exception("the message of a task");
       if (of.job != nullptr) {
         of.job->fail(why, 1);
         of.job->drop();
       }
-      return refuse(by, from, id, of.attempt, why, false);
+      return refuse(by, of, why, false);
     }
   }
   if (is_stopped) exec::cancel_job(of.job, true);
   of.job->ops->execute(of.job);
   if (of.job->is_ready()) {
-    answer(by, id, of);
+    answer(by, of);
   } else {
-    answer_when_ready(by, id, of);
+    answer_when_ready(by, of);
   }
+}
+
+// The runtime has ended here: nobody runs it.
+void trade::send_home(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept {
+  visit of{.node = from};
+  {
+    const borrowed_workbench on;
+    const result<const wire::message_view&> read = on->reader.read(frame.bytes());
+    const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
+    if (task != nullptr) {
+      of.task = task->id;
+      of.attempt = task->attempt;
+    }
+  }
+  refuse(by, of, exec::ended_error(), true);
 }
 
 // The result of a task that has suspended, or stands for another one's.
 struct trade::late_answer : exec::waiter {
   trade* to = nullptr;
   peers* by = nullptr;
-  base::id task;
   visit of;
 };
 
-void trade::answer_when_ready(peers& by, const base::id& task, const visit& of) noexcept {
+void trade::answer_when_ready(peers& by, const visit& of) noexcept {
   auto* const late = new (std::nothrow) late_answer;
-  if (late == nullptr) return refuse(by, of.node, task, of.attempt, error::out_of_memory(), false);
+  if (late == nullptr) return refuse(by, of, error::out_of_memory(), true);
   late->to = this;
   late->by = &by;
-  late->task = task;
   late->of = of;
   late->fire = [](exec::waiter* w) noexcept {
     const std::unique_ptr<late_answer> self(static_cast<late_answer*>(w));
-    self->to->answer(*self->by, self->task, self->of);
+    self->to->answer(*self->by, self->of);
   };
   if (of.job->add_waiter(late)) return;
   delete late;
-  answer(by, task, of);
+  answer(by, of);
 }
 
 namespace {
 
 // Whether it failed as this node's runtime ends, which cancels all that is here: not what its first
-// node has asked for, which runs it again as soon as this one is gone.
+// node has asked for, which can run it.
 bool is_overtaken(exec::job& ended) noexcept {
   const bool is_ending = exec::is_all_cancelled() || !exec::executor::is_running();
   return is_ending && (ended.outcome()->word() & exec::job_bits::failed) != 0;
@@ -401,90 +432,88 @@ bool is_overtaken(exec::job& ended) noexcept {
 
 }  // namespace
 
-void trade::answer(peers& by, const base::id& task, const visit& of) noexcept {
+void trade::answer(peers& by, const visit& of) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    visits_.erase(task);
+    visits_.erase({of.node, of.number});
   }
-  ++taken_;
-  if (is_overtaken(*of.job)) {
-    of.job->drop();
-    of.job->drop();
-    return;
-  }
-  bool is_written = false;
+  error why(errc::unsupported, "a value that has handles, or is too large, stays in its node");
+  bool is_sent = false;
   try {
     const borrowed_workbench on;
-    const base::id request{is_result, ++last_request_};
-    is_written = write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
-                 on->writer.size_bytes() < most_bytes;
-    if (is_written) {
-      static_cast<void>(by.send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
+    const base::id request{peers::result_of_task, ++last_request_};
+    const bool can_go = !is_overtaken(*of.job) &&
+                        write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
+                        on->writer.size_bytes() < most_bytes;
+    if (can_go) {
+      // False is of one that is gone.
+      static_cast<void>(
+          by.send_when_room(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
+      is_sent = true;
     }
   } catch (...) {
-    is_written = true;
-    refuse(by, of.node, task, of.attempt, describe_current_exception(of.job->ops->function), false);
+    why = describe_current_exception(of.job->ops->function);
   }
-  if (!is_written) {
-    refuse(by, of.node, task, of.attempt,
-           error(errc::unsupported, "a value that has handles, or is too large, stays in its node"),
-           true);
+  if (is_sent) {
+    --guests_;
+  } else {
+    refuse(by, of, why, true);  // at home its value needs no bytes
   }
   of.job->drop();  // that of the list
   of.job->drop();  // the future's, which nobody has
 }
 
-void trade::refuse(peers& by, std::uint64_t to, const base::id& task, std::uint32_t attempt,
-                   const error& why, bool runs_at_home) noexcept {
+// The last that is said of a visit.
+void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept {
   try {
     const borrowed_workbench on;
-    const base::id request{is_result, ++last_request_};
-    write_refusal(*on, task, request, attempt, why, runs_at_home);
-    static_cast<void>(by.send(to, request, on->writer.pieces(), on->writer.size_bytes()));
+    const base::id request{peers::result_of_task, ++last_request_};
+    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home);
+    // Of the loop's thread, too, which must not wait; it is small.
+    static_cast<void>(by.send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {
     // No memory: the task stays with this node until one of the two ends.
   }
+  --guests_;
 }
 
 // ---- ends
 
 void trade::stop(exec::job* j) noexcept {
-  const base::id task = exec::id_of(*j);
-  std::uint64_t node = 0;
+  flight of;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = away_.find(task);
+    const auto found = away_.find(exec::id_of(*j));
     if (found == away_.end()) return;
-    node = found->second.node;
+    of = found->second;
   }
   try {
     const borrowed_workbench on;
-    const base::id request{is_stop, ++last_request_};
+    const base::id request{peers::stop, ++last_request_};
     on->out.clear();
     const result<void> written = on->writer.write(
         {request, 1, 0},
-        wire::ask_view{wire::question::cancel_future, codec::encode(on->out, task)});
+        wire::ask_view{wire::question::cancel_future, codec::encode(on->out, of.number)});
     peers* const to = peers_.load();
     if (written && to != nullptr) {
-      static_cast<void>(to->send(node, request, on->writer.pieces(), on->writer.size_bytes()));
+      static_cast<void>(to->send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
     }
   } catch (...) {
     // It goes on to its end, which is what asking to stop is.
   }
 }
 
-void trade::stop_visit(std::uint64_t from, const base::id& task) noexcept {
+void trade::stop_visit(std::uint64_t from, std::uint64_t number) noexcept {
   exec::job* j = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = visits_.find(task);
+    const auto found = visits_.find({from, number});
     if (found == visits_.end()) {
       constexpr std::size_t most_stopped = 65536;
       if (stopped_.size() >= most_stopped) stopped_.clear();  // of tasks that had ended, mostly
-      stopped_.insert(task);
+      stopped_.insert({from, number});
       return;
     }
-    if (found->second.node != from) return;
     j = found->second.job;
     j->hold();
   }
@@ -494,7 +523,7 @@ void trade::stop_visit(std::uint64_t from, const base::id& task) noexcept {
 
 void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*/) {
   head_facts::global().on_gone(node);
-  std::vector<base::id> unwanted;
+  std::vector<std::uint64_t> unwanted;
   {
     const std::lock_guard lock(mutex_);
     for (auto at = away_.begin(); at != away_.end();) {
@@ -506,14 +535,14 @@ void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*
       at = away_.erase(at);
     }
     sent_.erase(node);
-    for (const auto& [task, one] : visits_) {
-      if (one.node == node) unwanted.push_back(task);
+    for (const auto& [key, one] : visits_) {
+      if (one.node == node) unwanted.push_back(one.number);
     }
   }
   nap_.signal();
   try {
-    for (const base::id& task : unwanted) {
-      facts_line::global().add([this, node, task] { stop_visit(node, task); });
+    for (const std::uint64_t number : unwanted) {
+      facts_line::global().add([this, node, number] { stop_visit(node, number); });
     }
   } catch (...) {
     // They go on to their ends, which nobody hears of.
@@ -528,7 +557,6 @@ void trade::return_all(const std::vector<flight>& lost) noexcept {
       j->fail(exec::cancelled_error(), 1);
       continue;
     }
-    ++come_back_;
     j->come_back(true);
     exec::executor::resume(j);
   }

@@ -3,14 +3,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <manta/base/clock.hpp>
@@ -60,12 +62,10 @@ class trade final : public exec::far_thief, public peers::visitor {
   /// What is away ends with `ended_error`, before the executor stops.
   void close() noexcept;
 
-  struct counts {
-    std::uint64_t given = 0;      ///< tasks of this node that others have answered
-    std::uint64_t taken = 0;      ///< tasks of others that have ended here
-    std::uint64_t come_back = 0;  ///< given, and run here after all
-  };
-  counts done() const noexcept;
+  /// What others give from now on goes back to them: this node is about to leave.
+  void close_door() noexcept { is_door_open_.store(false); }
+  /// Whether there are tasks of others here, or what came of them has not arrived there.
+  bool has_guests() const noexcept;
 
   void woken() noexcept override;
   void stop(exec::job* j) noexcept override;
@@ -82,20 +82,24 @@ class trade final : public exec::far_thief, public peers::visitor {
     exec::job* job = nullptr;
     std::uint64_t node = 0;
     std::uint32_t attempt = 0;
+    std::uint64_t number = 0;  // of the request that gave it
   };
   /// A task of another node that runs here.
   struct visit {
     std::uint64_t node = 0;
+    std::uint64_t number = 0;  // that node's, of the request: others' tasks may have the same id
+    base::id task = {};
     std::uint32_t attempt = 0;
     base::time_point at{};
     exec::job* job = nullptr;  // with a hold, while it is in here
   };
   struct late_answer;
+  using frame_ptr = std::shared_ptr<wire::frame_buffer>;
   /// A result that came, or an answer.
   struct landed {
     std::uint64_t from = 0;
     std::uint64_t what = 0;
-    std::shared_ptr<wire::frame_buffer> frame;
+    frame_ptr frame;
   };
 
   // The looker's thread.
@@ -110,16 +114,17 @@ class trade final : public exec::far_thief, public peers::visitor {
 
   // Workers.
   void on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept;
+  void take_in(peers& by, std::uint64_t from, const frame_ptr& frame);
   void run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept;
-  void answer(peers& by, const base::id& task, const visit& of) noexcept;
-  void answer_when_ready(peers& by, const base::id& task, const visit& of) noexcept;
-  void refuse(peers& by, std::uint64_t to, const base::id& task, std::uint32_t attempt,
-              const error& why, bool runs_at_home) noexcept;
+  void send_home(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept;
+  void answer(peers& by, const visit& of) noexcept;
+  void answer_when_ready(peers& by, const visit& of) noexcept;
+  void refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept;
   void return_all(const std::vector<flight>& lost) noexcept;
 
   std::optional<flight> take_flight(const base::id& task, std::uint64_t node,
                                     std::uint32_t attempt) noexcept;
-  void stop_visit(std::uint64_t from, const base::id& task) noexcept;
+  void stop_visit(std::uint64_t from, std::uint64_t number) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
   std::uint32_t workers_ = 1;
@@ -128,21 +133,20 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<bool> is_open_{false};
   std::atomic<bool> is_asleep_{false};
   std::atomic<bool> is_closing_{false};
+  std::atomic<bool> is_door_open_{true};
   sched::service_pace pace_;  // the looker's
 
   mutable std::mutex mutex_;
   std::unordered_map<base::id, flight, life::id_hash> away_;
-  std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
-  std::unordered_map<base::id, visit, life::id_hash> visits_;
+  std::unordered_map<std::uint64_t, std::uint32_t> sent_;       // how many of away_, by node
+  using visitor_key = std::pair<std::uint64_t, std::uint64_t>;  // node, number
+  std::map<visitor_key, visit> visits_;
   std::vector<landed> landed_;
   std::vector<flight> lost_;  // of a node that is gone; they are ended, or run again, by the looker
-  std::unordered_set<base::id, life::id_hash>
-      stopped_;  // visits that have not come to their worker yet
+  std::set<visitor_key> stopped_;  // visits that have not come to their worker yet
 
   std::atomic<std::uint64_t> last_request_{0};
-  std::atomic<std::uint64_t> given_{0};
-  std::atomic<std::uint64_t> taken_{0};
-  std::atomic<std::uint64_t> come_back_{0};
+  std::atomic<std::uint64_t> guests_{0};  // tasks of others that have come, and are not answered
 };
 
 }  // namespace manta::inline v0::node

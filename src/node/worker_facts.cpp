@@ -88,6 +88,7 @@ void facts_line::add(std::function<void()> what) {
   waiting_facts& w = waiting_facts::global();
   {
     const std::lock_guard lock(w.mutex);
+    if (w.is_ending) return;  // and `what` is dropped with the rest
     if (!w.runner.joinable()) w.runner = std::thread([&w] { w.run(); });
     w.line.push_back(std::move(what));
   }
@@ -104,6 +105,7 @@ void facts_line::close() noexcept {
   }
   w.changed.notify_one();
   if (w.runner.joinable()) w.runner.join();
+  const std::lock_guard lock(w.mutex);
   w.is_ending = false;
 }
 

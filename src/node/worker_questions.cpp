@@ -42,7 +42,7 @@ worker_questions::worker_questions(std::uint64_t worker,
   asks_here.store(this, std::memory_order_release);
 }
 
-worker_questions::~worker_questions() {
+void worker_questions::leave() noexcept {
   worker_questions* self = this;
   asks_here.compare_exchange_strong(self, nullptr);
 }
@@ -85,7 +85,7 @@ void worker_questions::end(const error& why) noexcept {
   std::unordered_map<std::uint64_t, taker> left;
   {
     const std::lock_guard lock(mutex_);
-    over_ = why;
+    if (!over_.has_value()) over_ = why;
     left.swap(asked_);
   }
   try {

@@ -45,8 +45,7 @@ class worker_questions {
   worker_questions(std::uint64_t worker, void (*sends)(void* to, workbench& on) noexcept, void* to,
                    std::atomic<std::uint32_t>& is_making) noexcept;
 
-  /// What has no answer yet gets none.
-  ~worker_questions();
+  ~worker_questions() { leave(); }
   worker_questions(const worker_questions&) = delete;
   worker_questions& operator=(const worker_questions&) = delete;
 
@@ -75,6 +74,8 @@ class worker_questions {
 
   /// Nobody answers any more: what was asked, and will be, ends with `why`.
   void end(const error& why) noexcept;
+  /// It is not that of this process any more.
+  void leave() noexcept;
 
   /// Gives an answer to who asked. False: it is a call's.
   bool answer(std::uint64_t number, const wire::result_view& came) noexcept;

@@ -216,7 +216,9 @@ base::deadline courier::due() const {
 
 bool courier::is_linked() const {
   const std::lock_guard lock(mutex_);
-  return link_ != nullptr && !link_->state().ended.has_value();
+  if (link_ == nullptr) return false;
+  const link_state is = link_->state();
+  return !is.ended.has_value() && is.process != base::id{};
 }
 
 std::size_t courier::unanswered() const {

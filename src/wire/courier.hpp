@@ -97,7 +97,7 @@ class courier {
   /// When pump has something to do without a message; nothing: not before something else happens.
   base::deadline due() const;
   std::size_t unanswered() const;
-  /// Whether there is a link that has not ended; it may be on its way still.
+  /// Whether there is a link whose other end has greeted, and that has not ended.
   bool is_linked() const;
   /// Messages that were not what a courier sends; each has ended its link.
   std::uint64_t nonsense() const;

@@ -107,6 +107,18 @@ bool socket_address::is_loopback() const noexcept {
   return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
 }
 
+bool socket_address::is_any() const noexcept {
+  if (family() == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &at_, sizeof v4);
+    return v4.sin_addr.s_addr == htonl(INADDR_ANY);
+  }
+  if (family() != AF_INET6) return false;
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &at_, sizeof v6);
+  return IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr);
+}
+
 std::uint16_t socket_address::port() const noexcept {
   // At the same place in both families.
   sockaddr_in any{};

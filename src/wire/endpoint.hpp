@@ -46,6 +46,8 @@ class socket_address {
   bool is_unix() const noexcept { return family() == AF_UNIX; }
   /// Whether what is sent there stays on this machine whatever happens.
   bool is_loopback() const noexcept;
+  /// Whether it is every address of this machine.
+  bool is_any() const noexcept;
   /// Of TCP.
   std::uint16_t port() const noexcept;
   std::string text() const;

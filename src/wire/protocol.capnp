@@ -322,7 +322,8 @@ struct Ask {
     futureValue @13;
     # The answer is the result of that future's work, when it is there.
     cancelFuture @14;
-    # Also of a task that was given to another node, by who gave it: the value is its id. No answer.
+    # Also of a task that was given to another node, by who gave it: the value is the low half of that
+    # request's id. No answer.
     actorEnd @15;
     # How that actor ended, when it has; its id as src/node/worker_monitors.hpp has it.
     delegation @16;

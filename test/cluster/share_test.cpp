@@ -2,6 +2,8 @@
 // Tasks that run in other nodes than the one that made them: right values, from all of them,
 // whatever becomes of the nodes meanwhile.
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "cluster/network.hpp"
@@ -38,8 +40,8 @@ TEST_CASE("without the setting, and with little to do, tasks stay", "[cluster][s
 
 TEST_CASE("every kind of task gives what it gives at home", "[cluster][share]") {
   const site here;
-  for (const char* const what :
-       {"nested", "delegating", "suspending", "arrays", "too-large", "handles", "failures"}) {
+  for (const char* const what : {"nested", "delegating", "suspending", "arrays", "too-large",
+                                 "handles", "failures", "names"}) {
     const outcome o = here.run({sharer, what, "300"}, four);
     CAPTURE(what, o.out, o.err);
     CHECK(o.status == 0);
@@ -73,7 +75,7 @@ TEST_CASE("what a killed or stopped node had runs again", "[cluster][share]") {
     child job({sharer, "spread", "600", "5"}, here.with(more));
     REQUIRE(job.says("pid rank-3"));
     const auto pids = pids_in(job.so_far().out);
-    std::this_thread::sleep_for(150ms);  // until it has some
+    std::this_thread::sleep_for(150ms);  // the fault's time: it has some
     kill(pids.at("rank-2"), signal);
     const outcome o = job.finish();
     CAPTURE(o.out, o.err);
@@ -83,12 +85,41 @@ TEST_CASE("what a killed or stopped node had runs again", "[cluster][share]") {
   }
 }
 
+TEST_CASE("a node that is asked to leave ends what it has for others first", "[cluster][share]") {
+  const site here;
+  const std::string log = here.path() + "/runs";
+  variables more = four;
+  more.push_back("SHARER_LOG=" + log);
+  child job({sharer, "spread", "60", "100"}, here.with(more));
+  REQUIRE(job.says("pid rank-3"));
+  const auto pids = pids_in(job.so_far().out);
+  std::this_thread::sleep_for(250ms);  // the fault's time: it has some, and more wait
+  kill(pids.at("rank-2"), SIGTERM);
+  const outcome o = job.finish();
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("spread: right, 4 processes"));
+  std::ifstream file(log);
+  const std::string runs{std::istreambuf_iterator<char>(file), {}};
+  CHECK(count_of(runs, "\n") == 60);  // none a second time
+}
+
+TEST_CASE("with spmd what is given to a rank that has ended comes back", "[cluster][share]") {
+  const site here;
+  variables more = four;
+  more.emplace_back("MANTA_SPMD=yes");
+  const outcome o = here.run({sharer, "early", "300", "5"}, more);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK(count_of(o.out, "spread: right") == 3);
+}
+
 TEST_CASE("a driver that is killed leaves nothing of its tasks", "[cluster][share]") {
   const site here;
   child job({sharer, "spread", "2000", "5"}, here.with(four));
   REQUIRE(job.says("pid rank-3"));
   const auto pids = pids_in(job.so_far().out);
-  std::this_thread::sleep_for(150ms);
+  std::this_thread::sleep_for(150ms);  // the fault's time
   kill(job.pid(), SIGKILL);
   for (const auto& node : pids) {
     CAPTURE(node.first);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <manta/manta.hpp>
@@ -28,7 +29,19 @@ struct done {
   long value = 0;
 };
 
+// Each run of a task is a line of a file, if there is one.
+void note_run(long x) {
+  const char* const path = std::getenv("SHARER_LOG");
+  if (path == nullptr) return;
+  const std::string line = std::to_string(x) + "\n";
+  const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || write(file, line.data(), line.size()) < 0) std::abort();
+  close(file);
+}
+
+// The sleeps of this file are the tasks' work.
 done square(long x, int ms) {
+  note_run(x);
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   return {getpid(), x * x};
 }
@@ -84,6 +97,18 @@ done noting(long x) {
   manta::kv::put("ran/" + std::to_string(x), getpid()).get();
   const auto base = manta::kv::get<long>("base").get();
   return {getpid(), base.has_value() ? base->value + x : -1};
+}
+
+struct named {};
+// 1: it was made, where the driver is; 2: it was refused, typed, elsewhere.
+done naming(long x) {
+  std::this_thread::sleep_for(3ms);
+  try {
+    static_cast<void>(manta::spawn<named>.with({.name = "n" + std::to_string(x)})());
+    return {getpid(), 0};
+  } catch (const manta::unsupported&) {
+    return {getpid(), 0};
+  }
 }
 
 int say(const char* what, bool is_right, const std::map<int, int>& by_process, double seconds) {
@@ -235,6 +260,11 @@ int main(int argc, char** argv) {
     std::printf("keys written by %zu processes\n", by.count(0) == 0 ? by.size() : 0);
     return code;
   }
+  if (what == "names") {
+    return spread(
+        "names", count, [](long i) { return manta::remote<naming>(i); }, [](long) { return 0; });
+  }
+  if (what == "early" && rt.rank() == 0) return 0;  // while others have work
   if (what == "arrays") return arrays();
   if (what == "too-large") return too_large();
   if (what == "handles") return handles();

@@ -84,7 +84,6 @@ struct work_counters {
   std::atomic<std::uint64_t> run_in_place{0};  ///< by who waited for them
   std::atomic<std::uint64_t> stolen{0};
   std::atomic<std::uint64_t> actor_calls{0};
-  std::atomic<std::uint64_t> given{0};  ///< that another node has run
   std::atomic<std::int64_t> busy_ns{0};
 
   /// Adds without a locked instruction. Owner thread only.
@@ -106,7 +105,7 @@ struct work_queue {
 
 /// What happened so far, for runtime::stats().
 struct executor_counts {
-  std::uint64_t submitted = 0, run = 0, run_in_place = 0, stolen = 0, actor_calls = 0, given = 0;
+  std::uint64_t submitted = 0, run = 0, run_in_place = 0, stolen = 0, actor_calls = 0;
   std::uint64_t wakes = 0, threads_lent = 0;
   struct worker {
     std::uint64_t run = 0;
@@ -202,8 +201,8 @@ class MANTA_API executor {
   /// Aims at another number of workers from now on; threads come when there is work for them. While
   /// it runs, by one thread at a time.
   void aim_at(int workers) noexcept;
-  /// Whether any worker runs or looks for work now.
-  static bool has_active_workers() noexcept { return active(idle_word_.load()) != 0; }
+  /// Workers that run or look for work now.
+  static int active_workers() noexcept { return active(idle_word_.load()); }
   /// Number of workers it aims at; 0 when none runs.
   int target() const noexcept;
   base::time_point started() const noexcept { return started_; }

@@ -46,9 +46,9 @@ struct queued_work {
 /// Any thread. Cost: a few loads for each thread that ever submitted.
 MANTA_API queued_work measure_queues() noexcept;
 
-/// Takes entries of the longest queue that is not the calling thread's, the oldest first, at most
-/// deque::batch; answers how many. Each is the caller's to execute, to put back (submit_again) or
-/// to drop. A thread that executor::require() made known.
+/// Takes entries of the longest queue, of the calling thread's own where all others are empty, the
+/// oldest first, at most deque::batch; answers how many. Each is the caller's to execute, to put
+/// back (submit_again) or to drop. A thread that executor::require() made known.
 MANTA_API std::size_t take_queued(deque::loot& into) noexcept;
 
 /// Puts an entry that was taken into the calling thread's queue. The same threads. When there is no
