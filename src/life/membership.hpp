@@ -75,6 +75,12 @@ struct bulletin {
   std::vector<spec::node_share> loads = {};
 };
 
+/// How a connection has ended.
+struct closing {
+  duration made_in{};      ///< what it took to make it, which the next one will take, too
+  bool was_reset = false;  ///< and not ended
+};
+
 struct membership_settings {
   duration heartbeat = std::chrono::milliseconds(250);  ///< how often a member speaks
   duration suspect_after = std::chrono::milliseconds(1000);
@@ -82,6 +88,9 @@ struct membership_settings {
   /// How long a member whose connection was closed may take to make another one; and some times
   /// what its last one took to be made, so that neither a long way nor a busy machine is a death.
   duration closed_grace = std::chrono::milliseconds(10);
+  /// The same where a reset has closed it: more often a path's doing than a death, which ends the
+  /// stream but where it leaves something unread.
+  duration reset_grace = std::chrono::milliseconds(500);
   /// At most how long it has for that when the head itself was stopped meanwhile: as long as that.
   duration stop_grace = std::chrono::milliseconds(1000);
   /// The head tells of changes at most this often: of the first at once. For each news_members that

@@ -257,13 +257,13 @@ void roll::take_load(entry& of, const spec::node_load& load, base::time_point no
   by_load_.emplace(of.load_revision, of.is.epoch);
 }
 
-void roll::on_closed(const base::id& process, base::time_point now, duration made_in) {
+void roll::on_closed(const base::id& process, base::time_point now, closing how) {
   if (!is_open_) return;  // nobody is heard, so nobody could come back
   entry* const of = find(process);
   if (of == nullptr || of->at > entry::stage::in || of->closed != base::time_point{}) return;
-  const duration grace =
-      std::min<duration>(with_.closed_grace + trips_back * made_in, with_.dead_after);
-  of->closed = std::max(now + grace, lenient_until_);
+  const duration grace = (how.was_reset ? with_.reset_grace : with_.closed_grace) +
+                         trips_back * std::min<duration>(how.made_in, with_.dead_after);
+  of->closed = std::max(now + std::min<duration>(grace, with_.dead_after), lenient_until_);
   // One whose row is being written ends after that.
   if (of->at == entry::stage::in) closed_.emplace(of->closed, of->is.epoch);
 }

@@ -65,8 +65,7 @@ class roll {
   /// just lost its connection ends when it is back.
   void dissolve(const std::string& why);
   /// The connection over which a process spoke has been closed, and there is no newer one.
-  /// `made_in`: what it took to make it, which the next one will take, too.
-  void on_closed(const base::id& process, base::time_point now, duration made_in = {});
+  void on_closed(const base::id& process, base::time_point now, closing how = {});
   void on_written(std::uint64_t ticket, base::time_point now);
   /// Its row could not be written.
   void on_not_written(std::uint64_t ticket, const std::string& why, base::time_point now);

@@ -165,7 +165,8 @@ void cluster_head::forget(std::uint64_t number, const guest& gone, base::time_po
     return;
   }
   by_process_.erase(newest);
-  roll_->on_closed(process, now, gone.link->state().greeted_in);
+  const wire::link_state was = gone.link->state();
+  roll_->on_closed(process, now, {was.greeted_in, was.was_reset});
 }
 
 // False: the connection has ended.

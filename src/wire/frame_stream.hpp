@@ -37,6 +37,7 @@ class frame_stream final : private capnp::MessageStream, private flushed {
   capnp::MessageStream& messages() noexcept { return *this; }
   /// Why it ended, when that was a peer's doing that is worth a word.
   const std::optional<error>& fault() const noexcept { return fault_; }
+  bool was_reset() const noexcept { return socket_->was_reset(); }
 
  private:
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(

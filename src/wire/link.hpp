@@ -45,6 +45,8 @@ struct link_state {
   /// What both ends took to agree on it, by who accepted it: some trips over the path between them,
   /// and the work of the machines. Zero: that is not known.
   std::chrono::nanoseconds greeted_in{};
+  /// Its end was a reset: of the path, or of a machine whose process died with something unread.
+  bool was_reset = false;
   /// Of which the other end is, and who that is, when it has greeted; zero: not yet, or it does not
   /// know.
   base::id cluster{};

@@ -167,26 +167,27 @@ void socket_state::tell() {
 
 link_state socket_state::state() const {
   const std::lock_guard lock(mutex_);
-  return {ended_, waiting_messages_, waiting_bytes_, greeted_in_, cluster_, process_};
+  return {ended_, waiting_messages_, waiting_bytes_, greeted_in_, was_reset_, cluster_, process_};
 }
 
-bool socket_state::set_end(error why) {
+bool socket_state::set_end(error why, bool was_reset) {
   const std::lock_guard lock(mutex_);
   if (ended_.has_value()) return false;
+  was_reset_ = was_reset;
   ended_.emplace(std::move(why));
   outgoing_.clear();
   arrived_.notify_all();
   return true;
 }
 
-void socket_state::end(error why) {
-  if (set_end(std::move(why))) tell();
+void socket_state::end(error why, bool was_reset) {
+  if (set_end(std::move(why), was_reset)) tell();
 }
 
 // By the loop: who closes may hold what is needed by whoever is told.
 void socket_state::close() {
   const bool is_new =
-      set_end(error(errc::cancelled, "wire: the connection was closed by this process"));
+      set_end(error(errc::cancelled, "wire: the connection was closed by this process"), false);
   at_->post([self = shared_from_this(), is_new] {
     if (self->connection != nullptr) self->connection->stop();
     if (is_new) self->tell();

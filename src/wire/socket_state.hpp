@@ -65,7 +65,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
   };
   room ask_room();
   /// Once; later ones change nothing. `tell` is called for what came and for the end.
-  void end(error why);
+  void end(error why, bool was_reset = false);
   void tell();
 
   /// The loop's thread alone: where it lives, null before and after.
@@ -73,7 +73,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
 
  private:
   room room_now() const;  // with mutex_
-  bool set_end(error why);
+  bool set_end(error why, bool was_reset);
 
   const std::shared_ptr<loop_core> at_;
   const socket_settings how_;
@@ -91,6 +91,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
   std::size_t incoming_bytes_ = 0;
   bool wants_room_ = false;  // the connection holds an answer back
   std::optional<error> ended_;
+  bool was_reset_ = false;
 
   // Held while `tell_` runs; recursive, for a call that replaces itself.
   std::recursive_mutex tell_mutex_;

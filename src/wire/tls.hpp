@@ -114,6 +114,8 @@ class tls_session {
   /// what was sent. unsupported: who is at the other end has another token, another clock, another
   /// version, or speaks no TLS.
   const error& failure() const noexcept;
+  /// The errno of what the kernel has refused last; 0: nothing.
+  int lost_by() const noexcept { return socket_.why; }
 
  private:
   friend struct tls_hooks;

@@ -69,8 +69,9 @@ watched_socket::step watched_socket::receive(std::span<std::byte> to, std::size_
       return step::done;
     }
     if (now < 0 && errno == EINTR) continue;
-    const bool is_empty = now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-    return is_empty ? step::later : step::closed;
+    if (now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return step::later;
+    if (now < 0 && errno == ECONNRESET) was_reset_ = true;
+    return step::closed;
   }
 }
 
@@ -88,6 +89,7 @@ watched_socket::step watched_socket::send(std::span<std::span<const std::byte>>&
     const ssize_t sent = sendmsg(file_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return step::later;
+    if (sent < 0 && errno == ECONNRESET) was_reset_ = true;
     if (sent < 0) return step::closed;
     take_off(left, static_cast<std::size_t>(sent));
   }
@@ -140,6 +142,10 @@ kj::Promise<void> watched_socket::has_room() {
 
 const error* watched_socket::failure() const noexcept {
   return has_failed_ ? &tls_->failure() : nullptr;
+}
+
+bool watched_socket::was_reset() const noexcept {
+  return was_reset_ || (tls_ != nullptr && tls_->lost_by() == ECONNRESET);
 }
 
 }  // namespace manta::inline v0::wire

@@ -51,6 +51,8 @@ class watched_socket {
   int file() const noexcept { return file_; }
   /// What TLS says of its end; null without it, and when all is well.
   const error* failure() const noexcept;
+  /// It was closed by a reset, and not by an end of the stream.
+  bool was_reset() const noexcept;
 
  private:
   step step_of(tls_session::step is);
@@ -62,6 +64,7 @@ class watched_socket {
   std::unique_ptr<tls_session> tls_;
   bool wants_room_ = false;  // to read, TLS has something to write first
   bool has_failed_ = false;
+  bool was_reset_ = false;
 };
 
 }  // namespace manta::inline v0::wire

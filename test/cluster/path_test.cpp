@@ -101,6 +101,26 @@ TEST_CASE("a path that resets connections every moment costs no member", "[clust
   CHECK_FALSE(head.has_lost_it());
 }
 
+// A machine that is busy may leave a process without a core for longer than its connections take.
+TEST_CASE("a process that is not on a core as its connection is reset is no dead one",
+          "[cluster][network]") {
+  far_head head;
+  child node({program, "hello"}, head.of_node());
+  REQUIRE(head.driver().says("sees far rank-0\n"));
+  const auto before = head.epochs();
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t made = head.path().connections();
+    kill(node.pid(), SIGSTOP);
+    head.path().reset_all();
+    std::this_thread::sleep_for(150ms);  // many times what who is there takes to be back
+    kill(node.pid(), SIGCONT);
+    CHECK(happens([&] { return head.path().connections() > made; }));
+    CHECK(head.epochs() == before);
+  }
+  head.end(node);
+  CHECK_FALSE(head.has_lost_it());
+}
+
 // The node hears the end and makes another connection, though the old one would still carry what it
 // says.
 TEST_CASE("a connection that is closed in one direction is made anew", "[cluster][network]") {

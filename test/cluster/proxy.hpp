@@ -60,6 +60,11 @@ class proxy {
   std::uint64_t connections() const { return connections_; }
   /// Of all connections that are: who has connected hears that nothing more comes, and may speak.
   void half_close() { half_closes_ = true; }
+  /// Both ends of all connections that are get a reset; returns when they have.
+  void reset_all() {
+    resets_ = true;
+    while (resets_) std::this_thread::yield();
+  }
 
  private:
   using clock = std::chrono::steady_clock;
@@ -164,14 +169,17 @@ class proxy {
       if (half_closes_.exchange(false)) {
         for (way& one : ways_) one.is_half = shutdown(one.ends[0], SHUT_WR) == 0;
       }
+      const bool all_go = resets_;
       for (auto at = ways_.begin(); at != ways_.end();) {
-        if (serve(*at)) {
+        if (all_go) reset(*at);
+        if (!all_go && serve(*at)) {
           ++at;
         } else {
           end(*at);
           at = ways_.erase(at);
         }
       }
+      if (all_go) resets_ = false;
     }
   }
 
@@ -180,6 +188,7 @@ class proxy {
   faults faults_;
   std::atomic<bool> is_over_{false};
   std::atomic<bool> half_closes_{false};
+  std::atomic<bool> resets_{false};
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::uint64_t> connections_{0};
   std::list<way> ways_;  // the thread's

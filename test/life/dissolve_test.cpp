@@ -99,8 +99,8 @@ TEST_CASE("who has just lost its connection hears of the end when it is back", "
   REQUIRE(h.hears(2));
   REQUIRE(h.hears(3));
   REQUIRE(h.hears(4));
-  h.decider().on_closed({1, 2}, head::now, 5ms);
-  h.decider().on_closed({1, 3}, head::now, 5ms);
+  h.decider().on_closed({1, 2}, head::now, {.made_in = 5ms});
+  h.decider().on_closed({1, 3}, head::now, {.made_in = 5ms});
   h.decider().dissolve("the work is done");
   const auto told = h.last_to(4);
   REQUIRE(told);
@@ -205,9 +205,9 @@ TEST_CASE("who was long on its way may be long on its way back", "[life]") {
   head h;
   for (std::uint64_t process = 2; process < 5; ++process) REQUIRE(h.hears(process));
   roll& is = h.decider();
-  is.on_closed({1, 2}, head::now, 20ms);
-  is.on_closed({1, 3}, head::now, 20ms);
-  is.on_closed({1, 4}, head::now, 250us);
+  is.on_closed({1, 2}, head::now, {.made_in = 20ms});
+  is.on_closed({1, 3}, head::now, {.made_in = 20ms});
+  is.on_closed({1, 4}, head::now, {.made_in = 250us});
   base::time_point at = head::now;
   const auto left_at = [&](base::time_point until) {
     for (; at <= until; at += 1ms) is.on_time(at);
@@ -222,9 +222,31 @@ TEST_CASE("who was long on its way may be long on its way back", "[life]") {
   CHECK(left_at(head::now + 90ms) == 1);
   CHECK(is.members().front().who.name == "n2");
   // But not longer than who is silent.
-  is.on_closed({1, 2}, head::now + 91ms, 60s);
+  is.on_closed({1, 2}, head::now + 91ms, {.made_in = 60s});
   CHECK(left_at(head::now + 3000ms) == 1);
   CHECK(left_at(head::now + 3091ms) == 0);
+}
+
+// A process that dies ends its connection; a reset is a path's doing more often.
+TEST_CASE("who was reset has longer to come back than who has ended", "[life]") {
+  head h;
+  for (std::uint64_t process = 2; process < 5; ++process) REQUIRE(h.hears(process));
+  roll& is = h.decider();
+  is.on_closed({1, 2}, head::now, {.was_reset = true});
+  is.on_closed({1, 3}, head::now, {.was_reset = true});
+  is.on_closed({1, 4}, head::now, {});
+  base::time_point at = head::now;
+  const auto left_at = [&](base::time_point until) {
+    for (; at <= until; at += 1ms) is.on_time(at);
+    h.last_to(2);
+    return is.members().size();
+  };
+  CHECK(left_at(head::now + 11ms) == 2);
+  CHECK(left_at(head::now + 400ms) == 2);
+  is.on_heartbeat(head::heartbeat_of(3, 3), head::now + 400ms);
+  CHECK(left_at(head::now + 499ms) == 2);
+  CHECK(left_at(head::now + 501ms) == 1);
+  CHECK(is.members().front().who.name == "n3");
 }
 
 }  // namespace dissolve_test

@@ -225,8 +225,13 @@ class check {
     });
   }
 
+  // A stream that has ended may cost a member. A reset alone does not, but for one that could not
+  // be back soon, or was back and not heard.
   bool was_reset(const story& of) const {
-    return std::ranges::any_of(of.resets, [&](time_point at) { return is_fresh(of, at); });
+    return std::ranges::any_of(of.resets, [&](time_point at) {
+      return is_fresh(of, at) && (!with_.has_resets || with_.has_bad_network ||
+                                  of.impaired.touches(at, at + how_.reset_grace));
+    });
   }
 
   bool has_no_head(const story& of) const {

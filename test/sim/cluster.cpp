@@ -27,6 +27,7 @@ class cluster final : public scene {
  public:
   explicit cluster(const run_settings& s) : scene(s, s.seed * 2 + 1), disk_(time) {
     net.faults.most_latency = s.most_latency;
+    net.faults.resets = s.has_resets;
     if (s.has_bad_network) {
       net.faults.lose = 60;
       net.faults.repeat = 40;
@@ -75,6 +76,7 @@ class cluster final : public scene {
     if (with.broken == plant::too_patient) out.closed_grace = 1h;
     if (with.broken == plant::closed_not_at_once) out.closed_grace = 1s;
     if (with.broken == plant::silent_too_long) out.dead_after = 5s;
+    if (with.broken == plant::resets_kill) out.reset_grace = out.closed_grace;
     if (with.broken == plant::stop_not_noticed) out.stop_grace = 0ms;
     return out;
   }

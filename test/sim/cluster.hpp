@@ -39,7 +39,8 @@ enum class plant {
   loads_not_told,      ///< no load gets to the others
   failure_not_told,    ///< the disk says "written" to what it has lost
   no_limits,           ///< a process waits for a head for ever
-  stop_not_noticed     ///< a head that was stopped ends who lost its connection meanwhile at once
+  stop_not_noticed,    ///< a head that was stopped ends who lost its connection meanwhile at once
+  resets_kill          ///< a connection that is reset ends a member as one that ends does
 };
 constexpr int plants = static_cast<int>(plant::no_limits);  // that storms show
 
@@ -106,6 +107,8 @@ struct run_settings {
   std::size_t faults = 14;
   bool has_bad_network = true;  ///< messages are lost, repeated, late
   duration most_latency = std::chrono::milliseconds(2);
+  /// A connection that its path ends is reset; else it ends as if its process had died.
+  bool has_resets = true;
   bool works = true;  ///< members send each other requests
   plant broken = plant::none;
 };

@@ -83,6 +83,7 @@ TEST_CASE("members agree on who is one, whatever happens to them", "[sim][repeat
   for (std::uint64_t seed = first_seed(); seed < first_seed() + n; ++seed) {
     run_settings with{.seed = seed};
     with.has_bad_network = seed % 3 != 0;
+    with.has_resets = seed % 4 != 0;
     const outcome one = run(with, faults_of(with));
     const std::vector<std::string> found = breaches(one, with, &all.asked);
     if (!found.empty()) FAIL(told(with, found));
@@ -135,6 +136,7 @@ TEST_CASE("a head that was stopped ends nobody whose connection ended meanwhile"
     run_settings with{.seed = seed};
     with.has_bad_network = false;
     with.most_latency = 8ms;
+    with.has_resets = false;
     with.storm = 10s;
     with.calm = 4s;
     with.broken = broken;
@@ -153,6 +155,31 @@ TEST_CASE("a head that was stopped ends nobody whose connection ended meanwhile"
       CHECK(ends(seed, lasts, plant::none) == 0);
       of_broken += ends(seed, lasts, plant::stop_not_noticed);
     }
+  }
+  CHECK(of_broken > 10);
+}
+
+// A message takes longer than closed_grace here, too.
+TEST_CASE("a connection that is reset costs no member", "[sim]") {
+  const auto ends = [](std::uint64_t seed, plant broken) {
+    run_settings with{.seed = seed};
+    with.has_bad_network = false;
+    with.most_latency = 8ms;
+    with.storm = 6s;
+    with.calm = 2s;
+    with.broken = broken;
+    std::vector<fault> faults;
+    for (std::size_t i = 0; i < with.nodes; ++i) {
+      const duration at = 2s + 100ms * static_cast<int>(i);
+      faults.push_back({.at = at, .is = fault::what::reset, .whom = i});
+    }
+    return std::ranges::count(run(with, faults).log, what::ended, &entry::is);
+  };
+  std::ptrdiff_t of_broken = 0;
+  for (std::uint64_t seed = 1; seed < 11; ++seed) {
+    CAPTURE(seed);
+    CHECK(ends(seed, plant::none) == 0);
+    of_broken += ends(seed, plant::resets_kill);
   }
   CHECK(of_broken > 10);
 }

@@ -21,6 +21,7 @@ struct network::end {
   std::deque<std::vector<std::byte>> came;
   bool is_closed = false;  // here
   bool has_ended = false;  // nothing more comes
+  bool was_reset = false;
   std::function<void()> tell;
   time_point last_arrival{};
 
@@ -78,6 +79,7 @@ class sim_link final : public link {
       out.ended = error(errc::cancelled, "closed here");
     } else if (here.has_ended && here.came.empty()) {
       out.ended = error(errc::node_lost, "closed there");
+      out.was_reset = here.was_reset;
     }
     return out;
   }
@@ -230,6 +232,7 @@ void network::reset(const std::string& a, const std::string& b) {
     const auto one = weak.lock();
     if (one == nullptr || way(one->hosts[0], one->hosts[1]) != way(a, b)) continue;
     ++has.resets;
+    for (end& side : one->ends) side.was_reset = faults.resets && !side.has_ended;
     end_both(*one);
   }
 }

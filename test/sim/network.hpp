@@ -36,6 +36,7 @@ struct network_faults {
   duration most_latency = std::chrono::milliseconds(2);
   duration most_delay = std::chrono::milliseconds(300);
   duration greeting_limit = std::chrono::seconds(3);
+  bool resets = true;  ///< what reset() does looks so, and not like the end of a process
 };
 
 /// Who dialled whom, as a greeting says it. An address may be another process's by now.

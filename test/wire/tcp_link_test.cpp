@@ -37,7 +37,44 @@ std::string refusal_of(wire::link& of) {
   return of.state().ended->message();
 }
 
+// What a path does that forgets its connections. Of this process's sockets the one that has dialled
+// is meant.
+void reset_dialler_of(const wire::socket_address& listener) {
+  for (int file = 3; file < 1024; ++file) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (getpeername(file, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (size != listener.size() || std::memcmp(&peer, listener.get(), size) != 0) continue;
+    const sockaddr nowhere{AF_UNSPEC, {}};
+    if (connect(file, &nowhere, sizeof nowhere) != 0) FAIL("not reset");
+    return;
+  }
+  FAIL("nobody has dialled");
+}
+
 }  // namespace
+
+TEST_CASE("a link says whether a reset has ended it", "[wire][tcp]") {
+  for (const guard by : guards) {
+    CAPTURE(static_cast<int>(by));
+    tcp_house house(by);
+    auto [a, b] = house.both();
+    REQUIRE(b != nullptr);
+    REQUIRE(send(*a, message(1, 100)));
+    REQUIRE(receive(*b));
+    CHECK_FALSE(b->state().was_reset);
+    a.reset();
+    CHECK(end_of(*b) == errc::node_lost);
+    CHECK_FALSE(b->state().was_reset);
+    auto [c, d] = house.both();
+    REQUIRE(d != nullptr);
+    REQUIRE(send(*c, message(1, 100)));
+    REQUIRE(receive(*d));
+    reset_dialler_of(house.address());
+    CHECK(end_of(*d) == errc::node_lost);
+    CHECK(d->state().was_reset);
+  }
+}
 
 TEST_CASE("messages of all sizes go both ways over TCP and TLS", "[wire][tcp]") {
   for (const guard by : guards) {
