@@ -114,6 +114,7 @@ set(manta_sources
   src/node/runtime.cpp
   src/node/shared_names.cpp
   src/node/trade.cpp
+  src/node/trade_visits.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp
   src/node/workbench.cpp

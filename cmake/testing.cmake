@@ -7,6 +7,7 @@
 #                                                      ALONE those that are compiled one by one
 #   manta_in_copy_mode(e2e)                            the suite's cases once more, MANTA_CHECK=copy
 #   manta_in_processes_mode(e2e)                       those tagged [anywhere], in isolated workers
+#   manta_in_nodes_mode(e2e)                           most of these, in two nodes
 #   manta_compile_fail(name file.cpp "regex")          see there
 #   manta_script_test(name label script argument...)   passes when the POSIX shell script exits with 0
 
@@ -89,6 +90,17 @@ function(manta_in_processes_mode label)
     TEST_PREFIX "processes.${label}."
     PROPERTIES LABELS processes ENVIRONMENT MANTA_ISOLATION=processes TIMEOUT ${MANTA_TEST_TIMEOUT}
       ${suite_needs})
+endfunction()
+
+# Those of them that do not count on one node alone ([one_node]: actors' names are known in the
+# driver's only, for now; what waits for one busy worker is run by others), as nodes.LABEL.CASE with
+# the label nodes: every task that may run in another node does so.
+function(manta_in_nodes_mode label)
+  catch_discover_tests(test_${label}
+    TEST_SPEC "[anywhere]~[one_node]"
+    TEST_PREFIX "nodes.${label}."
+    PROPERTIES LABELS nodes TIMEOUT ${MANTA_TEST_TIMEOUT}
+      ENVIRONMENT "MANTA_NODES=2;MANTA_SHARE=yes;MANTA_CHECK=far" ${suite_needs})
 endfunction()
 
 # The code between `#ifdef MANTA_BREACH` and `#endif` in the file must be refused with an error line

@@ -9,9 +9,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "node/trade.hpp"
 #include "node/worker_pool.hpp"
 
 namespace {
+
+bool has_nodes() { return std::getenv("MANTA_NODES") != nullptr; }
 
 bool is_isolated() {
   const char* const mode = std::getenv("MANTA_ISOLATION");
@@ -51,7 +54,25 @@ struct shows_processes : Catch::TestEventListenerBase {
 
 }  // namespace
 
+// Among several nodes each case says how many tasks the others had. None is no failure: what has
+// handles, and actors, stay in their node.
+struct shows_nodes : Catch::TestEventListenerBase {
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testCaseEnded(const Catch::TestCaseStats& ended) override {
+    if (!has_nodes()) return;
+    const std::uint64_t now = manta::node::trade::global().given();
+    std::printf("manta: %s: other nodes had %llu tasks\n", ended.testInfo.name.c_str(),
+                static_cast<unsigned long long>(now - before_));
+    before_ = now;
+  }
+
+ private:
+  std::uint64_t before_ = 0;
+};
+
 CATCH_REGISTER_LISTENER(shows_processes)
+CATCH_REGISTER_LISTENER(shows_nodes)
 
 int main(int argc, char** argv) {
   const int failed = Catch::Session().run(argc, argv);

@@ -11,7 +11,8 @@
 #include <manta/node/carrier.hpp>
 #include <manta/node/rest.hpp>
 
-// Which types of values have arrays, and where; see node/rest.hpp for what that is needed for.
+// Which types of values have arrays, and where; see node/rest.hpp for what that is needed for. And
+// which have any handle, since such a value stays in its node.
 //
 // Found by the type alone, in arrays, std containers but sets and keys, pairs, tuples, optionals,
 // variants, std::unique_ptr and aggregates, each inside of the others. A class with functions of
@@ -25,76 +26,86 @@ inline constexpr bool is_array_handle = false;
 template <class E>
 inline constexpr bool is_array_handle<array<E>> = true;
 
+/// What a type may have: bits.
+namespace holding {
+inline constexpr unsigned arrays = 1;
+inline constexpr unsigned handles = 2;  ///< futures, actors, channels and the like; arrays, too
+}  // namespace holding
+
 template <class T, class... Outer>
-constexpr bool finds_arrays();
+constexpr unsigned finds();
 
 /// Of pairs, tuples and variants.
 template <class T, class... Outer>
-struct parts_find_arrays;
+struct parts_find;
 template <template <class...> class Of, class... P, class... Outer>
-struct parts_find_arrays<Of<P...>, Outer...> {
-  static constexpr bool value = (finds_arrays<P, Of<P...>, Outer...>() || ... || false);
+struct parts_find<Of<P...>, Outer...> {
+  static constexpr unsigned value = (finds<P, Of<P...>, Outer...>() | ... | 0U);
 };
 
 template <class T, class... Outer>
-constexpr bool fields_find_arrays() {
+constexpr unsigned fields_find() {
   if constexpr (codec::count_fields<T>() > codec::most_fields || codec::has_full_base<T>()) {
-    return false;
+    return 0;
   } else {
     using answer = decltype(codec::visit_fields(std::declval<T&>(), [](auto&... field) {
-      constexpr bool any =
-          (finds_arrays<std::remove_reference_t<decltype(field)>, T, Outer...>() || ... || false);
-      return std::bool_constant<any>{};
+      constexpr unsigned all =
+          (finds<std::remove_reference_t<decltype(field)>, T, Outer...>() | ... | 0U);
+      return std::integral_constant<unsigned, all>{};
     }));
     return answer::value;
   }
 }
 
-/// Whether a T has arrays that can be found. A type inside of itself does not decide.
+/// What can be found in a T. A type inside of itself does not decide.
 template <class T, class... Outer>
-constexpr bool finds_arrays() {
+constexpr unsigned finds() {
   using codec::shape;
   if constexpr (std::is_const_v<T> || std::is_reference_v<T> ||
                 (std::is_same_v<T, Outer> || ... || false)) {
-    return false;
+    return 0;
   } else if constexpr (is_array_handle<T>) {
-    return true;
+    return holding::arrays | holding::handles;
   } else {
     constexpr shape s = codec::shape_of<T>();
-    if constexpr (s == shape::optional || s == shape::range || s == shape::sequence ||
-                  s == shape::forward) {
-      return finds_arrays<typename T::value_type, T, Outer...>();
+    if constexpr (s == shape::engine) {
+      return std::is_same_v<T, error> || std::is_same_v<T, exception_filter> ? 0 : holding::handles;
+    } else if constexpr (s == shape::optional || s == shape::range || s == shape::sequence ||
+                         s == shape::forward) {
+      return finds<typename T::value_type, T, Outer...>();
     } else if constexpr (s == shape::unique) {
-      return finds_arrays<typename T::element_type, T, Outer...>();
+      return finds<typename T::element_type, T, Outer...>();
     } else if constexpr (s == shape::map) {
-      return finds_arrays<typename T::mapped_type, T, Outer...>();
+      return finds<typename T::mapped_type, T, Outer...>();
     } else if constexpr (s == shape::array) {
-      return finds_arrays<std::remove_reference_t<decltype(std::declval<T&>()[0])>, T, Outer...>();
+      return finds<std::remove_reference_t<decltype(std::declval<T&>()[0])>, T, Outer...>();
     } else if constexpr (s == shape::tuple || s == shape::variant) {
-      return parts_find_arrays<T, Outer...>::value;
+      return parts_find<T, Outer...>::value;
     } else if constexpr (s == shape::aggregate) {
-      return fields_find_arrays<T, Outer...>();
+      return fields_find<T, Outer...>();
     } else {
-      return false;
+      return 0;
     }
   }
 }
 
 template <class T>
-constexpr bool has_arrays() {
+constexpr unsigned holds() {
   if constexpr (!std::is_void_v<T> && !std::is_scalar_v<T>) {
-    if constexpr (node::can_travel<T>) return finds_arrays<T>();
+    if constexpr (node::can_travel<T>) return finds<T>();
   }
-  return false;
+  return 0;
 }
 template <class T>
-inline constexpr bool holds_arrays = has_arrays<T>();
+inline constexpr bool holds_arrays = (holds<T>() & holding::arrays) != 0;
+template <class T>
+inline constexpr bool holds_handles = (holds<T>() & holding::handles) != 0;
 
 /// Calls each(handle) for the arrays that a value has.
 template <class T, class Each>
 void visit_arrays([[maybe_unused]] T& value, [[maybe_unused]] const Each& each) {
   using codec::shape;
-  if constexpr (!finds_arrays<T>()) {
+  if constexpr ((finds<T>() & holding::arrays) == 0) {
     return;
   } else if constexpr (is_array_handle<T>) {
     if (array_access::block(value) != nullptr) each(array_access::handle(value));

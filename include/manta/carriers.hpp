@@ -72,6 +72,7 @@ const node::carrier carrier_for<Job, T, Described>::value =
                       .write_value = value_carrier<T>::write,
                       .renew_value = value_carrier<T>::renew,
                       .read_value = value_carrier<T>::read,
+                      .has_handles = holds_handles<T>,
                       .write_parameters = write_parameters,
                       .failure = failure,
                       .wake_arguments = waker()});

@@ -11,6 +11,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/observer.hpp>
 #include <manta/exec/outside.hpp>
+#include <manta/exec/theft.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -128,6 +129,8 @@ void ready_task(job* j) noexcept {
     }
     if (away != nullptr && executor::is_running()) return away->take(j);
     if (with->is_outside) return j->ops->cancel(j, ended_error());  // nobody is there to run it
+    far_thief* const thief = thief_of_all.load(std::memory_order_acquire);
+    if (thief != nullptr && thief->take_all(j)) return;
   }
   executor::resume(j);
 }

@@ -248,8 +248,9 @@ void request_stop(job* j, bool with_children) noexcept {
   if (const call_extra* const with = j->extra(); with != nullptr && with->is_outside) {
     if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->stop(j);
   }
-  if ((j->word() & job_bits::escaped) != 0) {
-    if (far_thief* const afar = thief_from_afar.load(std::memory_order_acquire)) afar->stop(j);
+  if (far_thief* const afar = thief_from_afar.load(std::memory_order_acquire)) {
+    if ((j->word() & job_bits::escaped) != 0) afar->stop(j);
+    if (with_children) afar->stop_children();
   }
   asked.tell();
 }

@@ -10,6 +10,7 @@
 namespace manta::inline v0::exec {
 
 constinit std::atomic<far_thief*> thief_from_afar{nullptr};
+constinit std::atomic<far_thief*> thief_of_all{nullptr};
 
 queued_work measure_queues() noexcept {
   queued_work out;

@@ -217,15 +217,17 @@ wire::endpoint cluster::place_of_node(const std::vector<wire::socket_address>& h
 }
 
 // Gives what waits here to others, and takes theirs.
-void cluster::share(std::uint32_t workers) {
+void cluster::share(std::uint32_t workers, bool all) {
   const process_ptr at = process();
   if (at == nullptr || at->others() == nullptr) return;
-  trade::global().open(*at->others(), workers);
-  // A head of its own runs nothing, and keeps its facts for itself.
+  // A head of its own runs nothing, and keeps its facts for itself. Before the first task comes.
   const std::uint64_t head = at->head_member();
   if (at->others()->has(head)) {  // else it does not share
     head_facts::global().ask_of(*at->others(), head);
   }
+  const bool waits = all && !is_serving() && plan_.size > 1;
+  trade::global().open(*at->others(), workers,
+                       {all, waits ? static_cast<std::size_t>(plan_.size) - 1 : 0});
 }
 
 // Ranks that make a second runtime mean that of rank 0 which is its second, too; one of them may be

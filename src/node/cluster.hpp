@@ -48,7 +48,7 @@ class cluster {
 
   /// Tasks that wait here go to other nodes, while the runtime runs; `workers`: how many this one
   /// has. Throws std::system_error.
-  void share(std::uint32_t workers);
+  void share(std::uint32_t workers, bool all);
 
   bool is_open() const;
   /// Copies; empty and the defaults while there is none.

@@ -56,9 +56,10 @@ void end_engine(bool asks_to_stop) noexcept {
   node::worker_pool& pool = node::worker_pool::global();
   const bool is_isolated = pool.is_open();
   pool.close(asks_to_stop);
-  node::trade::global().close();
+  node::trade::global().call_back(asks_to_stop);
   const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();
+  node::trade::global().close();
   node::cluster::global().close(asks_to_stop);
   node::array_home::global().close();
   node::journal::global().close(e.counts().run + isolated);
@@ -142,7 +143,8 @@ void runtime::start(const part& with) {
       throw no_member{is.error()};
     }
     if (with.settings.share.value_or(false)) {
-      node::cluster::global().share(static_cast<std::uint32_t>(with.settings.workers));
+      node::cluster::global().share(static_cast<std::uint32_t>(with.settings.workers),
+                                    with.settings.check == check_mode::far);
     }
   }
   if (serves) {
@@ -168,6 +170,7 @@ void runtime::start_engine(const part& of) {
   with.extra_threads = settings.extra_threads;
   if (settings.check == check_mode::copy) with.check_outcome = node::check_outcome;
   if (settings.check == check_mode::slow) with.check_outcome = node::check_outcome_slowly;
+  if (settings.check == check_mode::far) with.check_outcome = node::pass_outcome;
   const bool is_isolated = settings.isolation == isolation_mode::processes;
   // First, since it forks: nothing of this runtime has begun, and no lock is held.
   const bool is_early = is_isolated || settings.zygote == zygote_mode::early;

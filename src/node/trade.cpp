@@ -28,10 +28,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr duration between_looks = 1ms;
+constexpr duration links_within = 5s;
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
-// One message; what is larger stays.
-constexpr std::size_t most_bytes = wire::default_frame_limit / 2;
 
 }  // namespace
 
@@ -40,24 +39,66 @@ trade& trade::global() {
   return *made;
 }
 
-void trade::open(peers& with, std::uint32_t workers) {
+void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   workers_ = std::max<std::uint32_t>(workers, 1);
   is_closing_.store(false);
-  is_door_open_.store(true);
   peers_.store(&with);
   pace_ = {};
+  is_ending_.store(false);
+  {
+    const std::lock_guard lock(mutex_);
+    has_looker_ = true;
+  }
   looker_ = std::thread([this] { run(); });
   is_open_.store(true);
+  is_door_open_.store(true);
   exec::thief_from_afar.store(this, std::memory_order_release);
+  if (!for_tests.gives_all) return;
+  const base::time_point limit = base::now() + links_within;
+  while (others().size() < for_tests.awaits && base::now() < limit) {
+    std::this_thread::sleep_for(1ms);
+  }
+  exec::thief_of_all.store(this, std::memory_order_release);
+}
+
+void trade::call_back(bool at_once) noexcept {
+  if (!is_open_.exchange(false)) return;
+  close_door();
+  exec::thief_from_afar.store(nullptr, std::memory_order_release);
+  exec::thief_of_all.store(nullptr);
+  while (givers_.load() > 0) std::this_thread::yield();  // check mode only
+  is_ending_.store(true);
+  std::vector<flight> away;
+  try {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [task, one] : away_) away.push_back(one);
+  } catch (const std::bad_alloc&) {
+    // They go on to their ends.
+  }
+  for (const flight& one : away) ask_to_stop(one);
+  if (at_once) end_flights();
 }
 
 void trade::close() noexcept {
-  if (!is_open_.exchange(false)) return;
-  exec::thief_from_afar.store(nullptr, std::memory_order_release);
+  if (!looker_.joinable()) return;
+  {
+    std::unique_lock lock(mutex_);
+    is_home_.wait(lock, [this] {
+      return !has_looker_ || (away_.empty() && lost_.empty() && landed_.empty());
+    });
+  }
   is_closing_.store(true);
   nap_.signal();
   looker_.join();
   nap_.reset();
+  end_flights();
+  const std::lock_guard lock(mutex_);
+  has_looker_ = false;
+  landed_.clear();
+  peers_.store(nullptr);
+}
+
+void trade::end_flights() noexcept {
   std::unordered_map<base::id, flight, life::id_hash> left;
   std::vector<flight> lost;
   {
@@ -65,11 +106,9 @@ void trade::close() noexcept {
     left.swap(away_);
     lost.swap(lost_);
     sent_.clear();
-    landed_.clear();
   }
   for (auto& [task, one] : left) one.job->fail(exec::ended_error(), 1);
   for (const flight& one : lost) one.job->fail(exec::ended_error(), 1);
-  peers_.store(nullptr);
 }
 
 bool trade::has_guests() const noexcept {
@@ -94,6 +133,9 @@ void trade::run() noexcept {
   try {
     exec::executor::require();
   } catch (...) {
+    const std::lock_guard lock(mutex_);
+    has_looker_ = false;
+    is_home_.notify_all();
     return;  // the runtime is about to end
   }
   base::time_point looked{};
@@ -108,7 +150,7 @@ void trade::run() noexcept {
     nap_.reset();
     land();
     const base::time_point now = base::now();
-    if (is_closing_.load() || now - looked < between_looks) continue;
+    if (is_closing_.load() || is_ending_.load() || now - looked < between_looks) continue;
     looked = now;
     look(now);
   }
@@ -130,6 +172,10 @@ void trade::land() noexcept {
     } else {
       on_result(one.from, *one.frame);
     }
+  }
+  if (is_ending_.load()) {
+    const std::lock_guard lock(mutex_);
+    is_home_.notify_all();
   }
 }
 
@@ -163,6 +209,11 @@ void trade::look(base::time_point at) noexcept {
   }
 }
 
+std::uint32_t trade::attempt_of(const exec::job& j) noexcept {
+  const exec::call_extra* const with = j.extra();
+  return with != nullptr ? with->attempt : 0;
+}
+
 bool trade::may_go(const exec::job& j) noexcept {
   constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
   const carrier* const by = carrier_of(&j);
@@ -170,6 +221,7 @@ bool trade::may_go(const exec::job& j) noexcept {
   // Actors are queued as jobs, too; and an array may lie on the disk.
   if (j.ops->execute != exec::execute_task || by->wake_arguments != nullptr) return false;
   if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
+  if (by->has_handles) return false;  // it would only find there that it can't come back
   if (exec::may_be_cancelled(j.parent)) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
@@ -187,79 +239,83 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
     for (std::size_t i = 0; i < n; ++i) {
       auto* const j = static_cast<exec::job*>(loot[i]);
       tries -= tries > 0 ? 1 : 0;
-      if (tasks == 0 || !may_go(*j)) {
-        exec::submit_again(j);
-        continue;
-      }
-      switch (give_one(to, j)) {
-        case outcome::given:
-          --tasks;
-          break;
-        case outcome::stays:
-          break;
-        case outcome::full:
-          tasks = 0;
-          break;
-      }
+      const outcome is = tasks > 0 && may_go(*j) ? give_one(to, j) : outcome::stays;
+      if (is == outcome::given) --tasks;
+      if (is == outcome::full) tasks = 0;
+      if (is == outcome::stays || is == outcome::full) exec::submit_again(j);
     }
   }
 }
 
+bool trade::take_all(exec::job* j) noexcept {
+  ++givers_;
+  outcome is = outcome::stays;
+  try {
+    if (is_open_.load() && may_go(*j)) {
+      const std::vector<sched::overflow_peer> all = others();
+      if (!all.empty()) is = give_one(all[turn_++ % all.size()].node, j);
+    }
+  } catch (const std::bad_alloc&) {
+    // It stays.
+  }
+  --givers_;
+  return is == outcome::given || is == outcome::gone;
+}
+
+// stays, full: it is the caller's again, as if nothing had been.
 trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   if (!j->try_claim()) {
     j->drop_entry();
-    return outcome::stays;
+    return outcome::gone;
   }
-  const base::id id = exec::id_of(*j);
-  bool stays = true;
   bool is_noted = false;  // with a hold more: it may end as soon as it is sent
-  const exec::call_extra* const with = j->extra();
-  const std::uint32_t attempt = with != nullptr ? with->attempt : 0;
+  outcome is = outcome::stays;
   try {
-    const borrowed_workbench on;
-    const neutral_caller nobody;
-    const bool can_run = carrier_of(j)->failure(j) == nullptr;
-    const base::id request{peers::task, ++last_request_};
-    if (can_run && write_given(*on, j, request, attempt) && on->writer.size_bytes() < most_bytes) {
-      {
-        const std::lock_guard lock(mutex_);
-        std::uint32_t& sent = sent_[to];
-        stays = !away_.emplace(id, flight{j, to, attempt, request.low}).second;
-        if (!stays) ++sent;
-        if (!stays) j->hold();
-        is_noted = !stays;
-      }
-      if (!stays) {
-        j->set(exec::job_bits::escaped);
-        const result<void> sent =
-            peers_.load()->send(to, request, on->writer.pieces(), on->writer.size_bytes());
-        if (sent) {
-          if ((j->word() & exec::job_bits::cancel) != 0) stop(j);  // meanwhile
-          j->drop();
-          return outcome::given;
-        }
-        if (take_flight(id, to, attempt).has_value()) {
-          j->come_back(false);
-          exec::submit_again(j);
-        }
-        j->drop();
-        return outcome::full;
-      }
-    }
+    is = send_away(to, j, is_noted);
   } catch (...) {
     // It could not be written: here it need not be. Or memory has ended on its way out.
-    if (is_noted) {
-      if (take_flight(id, to, attempt).has_value()) {
-        j->come_back(false);
-        exec::submit_again(j);
-      }
-      j->drop();
-      return outcome::full;
-    }
+    is = is_noted ? outcome::full : outcome::stays;
   }
-  j->come_back(stays);
-  exec::submit_again(j);
-  return outcome::stays;
+  if (is == outcome::given) {
+    // Meanwhile.
+    if ((j->word() & exec::job_bits::cancel) != 0) stop(j);
+    if (exec::may_be_cancelled(j->parent)) stop_children();
+    ++given_;
+    j->drop();
+    return is;
+  }
+  if (is_noted) {
+    const bool is_here = take_flight(exec::id_of(*j), to, attempt_of(*j)).has_value();
+    j->drop();
+    if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
+  }
+  j->come_back(is == outcome::stays);
+  return is;
+}
+
+trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) {
+  const borrowed_workbench on;
+  const neutral_caller nobody;
+  if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
+  const base::id request{peers::task, ++last_request_};
+  const std::uint32_t attempt = attempt_of(*j);
+  if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() >= most_bytes) {
+    return outcome::stays;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    std::uint32_t& sent = sent_[to];
+    if (!away_.emplace(exec::id_of(*j), flight{j, to, attempt, request.low}).second) {
+      return outcome::stays;
+    }
+    ++sent;
+    j->hold();
+    is_noted = true;
+  }
+  j->set(exec::job_bits::escaped);
+  const result<void> sent =
+      peers_.load()->send(to, request, on->writer.pieces(), on->writer.size_bytes());
+  return sent ? outcome::given : outcome::full;
 }
 
 // Whoever takes it out of the list ends it.
@@ -295,18 +351,16 @@ void trade::on_message(peers& by, std::uint64_t from, std::uint64_t what,
       case peers::answer: {
         {
           const std::lock_guard lock(mutex_);
-          if (is_open_.load()) landed_.push_back({from, what, kept});
+          if (has_looker_) landed_.push_back({from, what, kept});
         }
         return nap_.signal();
       }
       case peers::stop: {
-        // Workers may all be at what is to be stopped.
         const borrowed_workbench on;
         const result<const wire::message_view&> read = on->reader.read(kept->bytes());
         const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
         if (asked == nullptr || asked->what != wire::question::cancel_future) return;
-        const auto number = codec::decode<std::uint64_t>(asked->with);
-        return facts_line::global().add([this, from, number] { stop_visit(from, number); });
+        return stop_visit(from, codec::decode<std::uint64_t>(asked->with));
       }
       default:
         return;
@@ -316,26 +370,27 @@ void trade::on_message(peers& by, std::uint64_t from, std::uint64_t what,
   }
 }
 
-void trade::take_in(peers& by, std::uint64_t from, const frame_ptr& frame) {
-  ++guests_;
-  if (!is_door_open_.load()) return send_home(by, from, *frame);
-  try {
-    run_errand([this, &by, from, frame] { run_visit(by, from, *frame); },
-               [this, &by, from, frame] { send_home(by, from, *frame); });
-  } catch (...) {
-    --guests_;
-    throw;
-  }
+namespace {
+
+bool is_cancelled(const wire::result_view& came) noexcept {
+  const auto* const why = std::get_if<wire::error_view>(&came.outcome);
+  return why != nullptr && why->chain.size() == 1 && why->chain.front().code == errc::cancelled;
 }
+
+}  // namespace
 
 void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept {
   const borrowed_workbench on;
   const result<const wire::message_view&> read = on->reader.read(frame.bytes());
   const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
-  if (came == nullptr) return;
+  // Nobody knows whose it is: all that it has runs here.
+  if (came == nullptr) return forget_node(from);
   const std::optional<flight> of = take_flight(came->task, from, came->attempt);
   if (!of.has_value()) return;  // it is late
   exec::job* const j = of->job;
+  if (is_ending_.load() && (came->may_repeat || is_cancelled(*came))) {
+    return j->fail(exec::ended_error(), 1);  // as what is queued here
+  }
   if (came->may_repeat) {
     j->come_back(true);
     return exec::executor::resume(j);
@@ -343,138 +398,6 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
   j->finish(bits | exec::job_bits::claimed, 1);
-}
-
-void trade::run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept {
-  visit of{.node = from, .at = base::now()};
-  bool is_stopped = false;
-  {
-    const borrowed_workbench on;
-    const result<const wire::message_view&> read = on->reader.read(frame.bytes());
-    const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
-    if (task == nullptr) {  // who gave it does not speak as this one does
-      --guests_;
-      return;
-    }
-    of.number = read->head.request.low;
-    of.task = task->id;
-    of.attempt = task->attempt;
-    try {
-      const neutral_caller nobody;
-      of.job = make_task(*task);
-      const std::lock_guard lock(mutex_);
-      visits_.insert_or_assign({from, of.number}, of);
-      of.job->hold();
-      is_stopped = stopped_.erase({from, of.number}) > 0;
-    } catch (...) {
-      const error why = describe_current_exception("the message of a task");
-      if (of.job != nullptr) {
-        of.job->fail(why, 1);
-        of.job->drop();
-      }
-      return refuse(by, of, why, false);
-    }
-  }
-  if (is_stopped) exec::cancel_job(of.job, true);
-  of.job->ops->execute(of.job);
-  if (of.job->is_ready()) {
-    answer(by, of);
-  } else {
-    answer_when_ready(by, of);
-  }
-}
-
-// The runtime has ended here: nobody runs it.
-void trade::send_home(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept {
-  visit of{.node = from};
-  {
-    const borrowed_workbench on;
-    const result<const wire::message_view&> read = on->reader.read(frame.bytes());
-    const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
-    if (task != nullptr) {
-      of.task = task->id;
-      of.attempt = task->attempt;
-    }
-  }
-  refuse(by, of, exec::ended_error(), true);
-}
-
-// The result of a task that has suspended, or stands for another one's.
-struct trade::late_answer : exec::waiter {
-  trade* to = nullptr;
-  peers* by = nullptr;
-  visit of;
-};
-
-void trade::answer_when_ready(peers& by, const visit& of) noexcept {
-  auto* const late = new (std::nothrow) late_answer;
-  if (late == nullptr) return refuse(by, of, error::out_of_memory(), true);
-  late->to = this;
-  late->by = &by;
-  late->of = of;
-  late->fire = [](exec::waiter* w) noexcept {
-    const std::unique_ptr<late_answer> self(static_cast<late_answer*>(w));
-    self->to->answer(*self->by, self->of);
-  };
-  if (of.job->add_waiter(late)) return;
-  delete late;
-  answer(by, of);
-}
-
-namespace {
-
-// Whether it failed as this node's runtime ends, which cancels all that is here: not what its first
-// node has asked for, which can run it.
-bool is_overtaken(exec::job& ended) noexcept {
-  const bool is_ending = exec::is_all_cancelled() || !exec::executor::is_running();
-  return is_ending && (ended.outcome()->word() & exec::job_bits::failed) != 0;
-}
-
-}  // namespace
-
-void trade::answer(peers& by, const visit& of) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    visits_.erase({of.node, of.number});
-  }
-  error why(errc::unsupported, "a value that has handles, or is too large, stays in its node");
-  bool is_sent = false;
-  try {
-    const borrowed_workbench on;
-    const base::id request{peers::result_of_task, ++last_request_};
-    const bool can_go = !is_overtaken(*of.job) &&
-                        write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
-                        on->writer.size_bytes() < most_bytes;
-    if (can_go) {
-      // False is of one that is gone.
-      static_cast<void>(
-          by.send_when_room(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
-      is_sent = true;
-    }
-  } catch (...) {
-    why = describe_current_exception(of.job->ops->function);
-  }
-  if (is_sent) {
-    --guests_;
-  } else {
-    refuse(by, of, why, true);  // at home its value needs no bytes
-  }
-  of.job->drop();  // that of the list
-  of.job->drop();  // the future's, which nobody has
-}
-
-// The last that is said of a visit.
-void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept {
-  try {
-    const borrowed_workbench on;
-    const base::id request{peers::result_of_task, ++last_request_};
-    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home);
-    // Of the loop's thread, too, which must not wait; it is small.
-    static_cast<void>(by.send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
-  } catch (...) {
-    // No memory: the task stays with this node until one of the two ends.
-  }
-  --guests_;
 }
 
 // ---- ends
@@ -487,6 +410,27 @@ void trade::stop(exec::job* j) noexcept {
     if (found == away_.end()) return;
     of = found->second;
   }
+  ask_to_stop(of);
+}
+
+void trade::stop_children() noexcept {
+  std::vector<flight> asked;
+  try {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [task, one] : away_) {
+      const bool is_told = (one.job->word() & exec::job_bits::cancel) != 0;
+      if (is_told || !exec::is_cancelled_caller(one.job->parent)) continue;
+      asked.push_back(one);
+      one.job->ask_to_stop();
+    }
+  } catch (const std::bad_alloc&) {
+    // Those that are not told go on to their ends.
+  }
+  for (const flight& one : asked) ask_to_stop(one);
+}
+
+// It goes on to its end when that can't be sent.
+void trade::ask_to_stop(const flight& of) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::stop, ++last_request_};
@@ -499,32 +443,18 @@ void trade::stop(exec::job* j) noexcept {
       static_cast<void>(to->send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
     }
   } catch (...) {
-    // It goes on to its end, which is what asking to stop is.
+    return;
   }
-}
-
-void trade::stop_visit(std::uint64_t from, std::uint64_t number) noexcept {
-  exec::job* j = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = visits_.find({from, number});
-    if (found == visits_.end()) {
-      constexpr std::size_t most_stopped = 65536;
-      if (stopped_.size() >= most_stopped) stopped_.clear();  // of tasks that had ended, mostly
-      stopped_.insert({from, number});
-      return;
-    }
-    j = found->second.job;
-    j->hold();
-  }
-  exec::cancel_job(j, true);
-  j->drop();
 }
 
 void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*/) {
   head_facts::global().on_gone(node);
+  forget_node(node);
+}
+
+void trade::forget_node(std::uint64_t node) noexcept {
   std::vector<std::uint64_t> unwanted;
-  {
+  try {
     const std::lock_guard lock(mutex_);
     for (auto at = away_.begin(); at != away_.end();) {
       if (at->second.node != node) {
@@ -538,15 +468,11 @@ void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*
     for (const auto& [key, one] : visits_) {
       if (one.node == node) unwanted.push_back(one.number);
     }
+  } catch (const std::bad_alloc&) {
+    // The rest stays away until this one ends.
   }
   nap_.signal();
-  try {
-    for (const std::uint64_t number : unwanted) {
-      facts_line::global().add([this, node, number] { stop_visit(node, number); });
-    }
-  } catch (...) {
-    // They go on to their ends, which nobody hears of.
-  }
+  for (const std::uint64_t number : unwanted) stop_visit(node, number);
 }
 
 // The node that had them is lost: they run once more, and here, so that once is enough.
@@ -555,6 +481,10 @@ void trade::return_all(const std::vector<flight>& lost) noexcept {
     exec::job* const j = one.job;
     if ((j->word() & exec::job_bits::cancel) != 0) {
       j->fail(exec::cancelled_error(), 1);
+      continue;
+    }
+    if (is_ending_.load()) {
+      j->fail(exec::ended_error(), 1);
       continue;
     }
     j->come_back(true);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -56,10 +57,18 @@ class trade final : public exec::far_thief, public peers::visitor {
  public:
   static trade& global();
 
-  /// While a runtime runs: gives tasks to others, until close. Without it this node takes only.
-  /// Throws std::system_error.
-  void open(peers& with, std::uint32_t workers);
-  /// What is away ends with `ended_error`, before the executor stops.
+  /// For tests.
+  struct eagerness {
+    bool gives_all;      ///< that may go, and at once
+    std::size_t awaits;  ///< so many others, for a while
+  };
+  /// While a runtime runs: takes tasks of others, and gives them some, until call_back. Throws
+  /// std::system_error.
+  void open(peers& with, std::uint32_t workers, eagerness for_tests = {false, 0});
+  /// Before the executor stops: nothing goes any more, and what is away is asked to stop. What has
+  /// not begun, and with `at_once` all, ends with `ended_error`.
+  void call_back(bool at_once) noexcept;
+  /// After it: waits for what is still away.
   void close() noexcept;
 
   /// What others give from now on goes back to them: this node is about to leave.
@@ -69,12 +78,19 @@ class trade final : public exec::far_thief, public peers::visitor {
 
   void woken() noexcept override;
   void stop(exec::job* j) noexcept override;
+  void stop_children() noexcept override;
+  bool take_all(exec::job* j) noexcept override;
+  /// How many tasks other nodes have had of this one so far.
+  std::uint64_t given() const noexcept { return given_.load(); }
   void on_message(peers& by, std::uint64_t from, std::uint64_t what,
                   std::span<const std::byte> frame) override;
   void on_gone(peers& by, std::uint64_t node, const std::string& why) override;
   void on_news() override;
 
  private:
+  /// One message; what is larger stays.
+  static constexpr std::size_t most_bytes = wire::default_frame_limit / 2;
+
   trade() = default;
 
   /// A task of this node that another one has; it has the queue entry's hold.
@@ -108,9 +124,11 @@ class trade final : public exec::far_thief, public peers::visitor {
   void look(base::time_point at) noexcept;
   std::vector<sched::overflow_peer> others() const;
   void give(std::uint64_t to, std::uint64_t tasks) noexcept;
-  enum class outcome : std::uint8_t { given, stays, full };
+  enum class outcome : std::uint8_t { given, stays, full, gone };
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
+  outcome send_away(std::uint64_t to, exec::job* j, bool& is_noted);
   static bool may_go(const exec::job& j) noexcept;
+  static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
   void on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept;
@@ -121,6 +139,9 @@ class trade final : public exec::far_thief, public peers::visitor {
   void answer_when_ready(peers& by, const visit& of) noexcept;
   void refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept;
   void return_all(const std::vector<flight>& lost) noexcept;
+  void end_flights() noexcept;
+  void forget_node(std::uint64_t node) noexcept;
+  void ask_to_stop(const flight& of) noexcept;
 
   std::optional<flight> take_flight(const base::id& task, std::uint64_t node,
                                     std::uint32_t attempt) noexcept;
@@ -133,18 +154,24 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<bool> is_open_{false};
   std::atomic<bool> is_asleep_{false};
   std::atomic<bool> is_closing_{false};
-  std::atomic<bool> is_door_open_{true};
-  sched::service_pace pace_;  // the looker's
+  std::atomic<bool> is_door_open_{false};
+  std::atomic<bool> is_ending_{false};  // flights are waited for, and none begins any more
+  sched::service_pace pace_;            // the looker's
 
   mutable std::mutex mutex_;
+  std::condition_variable is_home_;  // a flight has ended, while is_ending_
   std::unordered_map<base::id, flight, life::id_hash> away_;
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;       // how many of away_, by node
   using visitor_key = std::pair<std::uint64_t, std::uint64_t>;  // node, number
   std::map<visitor_key, visit> visits_;
   std::vector<landed> landed_;
+  bool has_looker_ = false;
   std::vector<flight> lost_;  // of a node that is gone; they are ended, or run again, by the looker
   std::set<visitor_key> stopped_;  // visits that have not come to their worker yet
 
+  std::atomic<int> givers_{0};  // threads in take_all
+  std::atomic<std::size_t> turn_{0};
+  std::atomic<std::uint64_t> given_{0};
   std::atomic<std::uint64_t> last_request_{0};
   std::atomic<std::uint64_t> guests_{0};  // tasks of others that have come, and are not answered
 };

@@ -58,7 +58,8 @@ result<check_mode> parse_check(std::string_view text) {
   if (text == "none") return check_mode::none;
   if (text == "copy") return check_mode::copy;
   if (text == "slow") return check_mode::slow;
-  return not_allowed(text, "are none, copy and slow");
+  if (text == "far") return check_mode::far;
+  return not_allowed(text, "are none, copy, slow and far");
 }
 
 result<event_mode> parse_events(std::string_view text) {

@@ -95,7 +95,8 @@ manta::errc code_of(const manta::future<T>& f) {
 
 }  // namespace
 
-TEST_CASE("queued work that is cancelled never runs and ends at once", "[cancel][anywhere]") {
+TEST_CASE("queued work that is cancelled never runs and ends at once",
+          "[cancel][anywhere][one_node]") {
   const own_board b;
   const manta::runtime rt(test::workers(1));
   const auto held = manta::remote<hold_worker>();

@@ -83,7 +83,7 @@ manta::errc code_of(const manta::future<T>& f) {
 }  // namespace
 
 TEST_CASE("queued work ends at its deadline while the workers are busy, and never runs",
-          "[deadline][anywhere]") {
+          "[deadline][anywhere][one_node]") {
   const own_board b;
   const manta::runtime rt(test::workers(1));
   const auto held = manta::remote<hold>(1);

@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -21,8 +23,9 @@
 
 // What a test and its tasks share though the tasks run in other processes. A global variable is
 // each process's own; everywhere<T> is one of all. Its memory is mapped before main, thus before
-// the first worker's process is made; the worker finds it at the same address. Only things without
-// pointers may lie there: atomics, common_gate, journal.
+// the first worker's process is made; the worker finds it at the same address. A node of its own
+// program (MANTA_NODES) maps the same memory. Only things without pointers may lie there: atomics,
+// common_gate, journal.
 //
 //   test::everywhere<std::atomic<int>> runs;       // a global, or a static of the case
 //   int task() { return ++*runs; }
@@ -35,14 +38,28 @@ namespace everywhere_detail {
 
 inline constexpr std::size_t room_bytes = std::size_t{1} << 20;
 
+/// The memory of the process that was first, by a name that its nodes inherit with their variables.
+/// They do in their mains what that one did until its runtime, so a thing has one place in all.
+inline std::byte* map_room() {
+  const char* const name = std::getenv("MANTA_TEST_ROOM");
+  const bool is_first = name == nullptr;
+  const int file =
+      is_first ? memfd_create("manta-test-room", MFD_CLOEXEC) : open(name, O_RDWR | O_CLOEXEC);
+  if (file < 0 || (is_first && ftruncate(file, room_bytes) != 0)) std::abort();
+  void* const at = mmap(nullptr, room_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) std::abort();
+  if (is_first) {
+    const std::string path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
+    setenv("MANTA_TEST_ROOM", path.c_str(), 1);
+  } else {
+    close(file);
+  }
+  return static_cast<std::byte*>(at);
+}
+
 /// Never given back: tasks of a test that failed may still look at it.
 inline void* take(std::size_t bytes) {
-  static std::byte* const room = [] {
-    void* const at =
-        mmap(nullptr, room_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) std::abort();
-    return static_cast<std::byte*>(at);
-  }();
+  static std::byte* const room = map_room();
   static std::atomic<std::size_t> used{0};
   const std::size_t begin = used.fetch_add((bytes + 63) / 64 * 64);
   if (begin + bytes > room_bytes) std::abort();

@@ -57,7 +57,9 @@ int throw_nested() {
 }
 
 /// Whether exceptions of any class arrive themselves: not where they go through bytes.
-bool originals_arrive() { return !test::copies_values() && !test::in_processes(); }
+bool originals_arrive() {
+  return !test::copies_values() && !test::in_processes() && !test::in_nodes();
+}
 
 /// What the failed future nests, thrown again, as T.
 template <class T>

@@ -133,7 +133,7 @@ bool comes_free(const std::string& name) {
 }  // namespace
 
 TEST_CASE("inside: a task finds an actor by its name, and says what is wrong as the driver does",
-          "[name][anywhere]") {
+          "[name][anywhere][one_node]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>.with({.name = "books"})(1);
   const auto b = manta::spawn<ledger>.with({.name = "books", .name_space = "old"})(100);
@@ -149,7 +149,7 @@ TEST_CASE("inside: a task finds an actor by its name, and says what is wrong as 
 }
 
 TEST_CASE("inside: a name that a task takes is everybody's to find, and taken",
-          "[name][anywhere]") {
+          "[name][anywhere][one_node]") {
   const manta::runtime rt(test::two_workers());
   auto made = manta::remote<makes>("one", 7).get();
   REQUIRE(manta::find_actor<ledger>("one", "made"));
@@ -181,7 +181,8 @@ TEST_CASE("inside: two types with long names that begin alike are two types", "[
   CHECK_THROWS_AS((manta::find_actor<tagged<all, 2>>("long")), manta::invalid_argument);
 }
 
-TEST_CASE("inside: many tasks that get or make one name get one actor", "[name][anywhere]") {
+TEST_CASE("inside: many tasks that get or make one name get one actor",
+          "[name][anywhere][one_node]") {
   const manta::runtime rt(test::workers(3));
   const auto keeps = manta::spawn<ledger>.with({.name = "all"})(0);
   std::vector<manta::future<int>> all;
@@ -192,7 +193,7 @@ TEST_CASE("inside: many tasks that get or make one name get one actor", "[name][
 }
 
 TEST_CASE("inside: a name is there before its actor can be made, and free when it never is",
-          "[name][anywhere]") {
+          "[name][anywhere][one_node]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<begins_late>("late", 4).get().value == 5);
   CHECK(comes_free("late"));

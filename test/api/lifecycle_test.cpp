@@ -204,7 +204,7 @@ TEST_CASE("actor handles outlive the runtime; their calls are refused", "[lifecy
 }
 
 TEST_CASE("at the end running tasks finish and queued ones are cancelled",
-          "[lifecycle][anywhere]") {
+          "[lifecycle][anywhere][one_node]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
   const shut_gates at_end;
   const auto running = manta::remote<hog>();
@@ -230,7 +230,7 @@ TEST_CASE("at the end running tasks finish and queued ones are cancelled",
 }
 
 TEST_CASE("the end wakes tasks and threads that wait for work that never began",
-          "[lifecycle][anywhere]") {
+          "[lifecycle][anywhere][one_node]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
   const shut_gates at_end;
   const auto running = manta::remote<hog>();
@@ -525,7 +525,7 @@ TEST_CASE("threads that call while the runtime ends get values or typed errors",
   }
 }
 
-TEST_CASE("the counters agree with what ran", "[lifecycle][anywhere]") {
+TEST_CASE("the counters agree with what ran", "[lifecycle][anywhere][one_node]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> many;
   for (int i = 0; i < 100; ++i) many.push_back(manta::remote<identity>(i));

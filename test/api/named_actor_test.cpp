@@ -43,7 +43,7 @@ bool is_free(const std::string& name, const std::string& space = {}) {
 
 }  // namespace
 
-TEST_CASE("a named actor is found by its name and namespace", "[actor][name][anywhere]") {
+TEST_CASE("a named actor is found by its name and namespace", "[actor][name][anywhere][one_node]") {
   const manta::runtime rt(test::two_workers());
   CHECK_FALSE(manta::find_actor<room>("a"));
   const auto a = manta::spawn<room>.with({.name = "a"})(1);

@@ -232,7 +232,9 @@ TEST_CASE("an error of the delegate arrives with its own cause", "[delegation][a
 
 TEST_CASE("1,000,000 tail calls need no stack and no growing memory", "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const long n = test::in_processes() ? 10000 : test::is_sanitized ? 50000 : 1000000;
+  const long n = test::in_processes() || test::in_nodes() ? 10000
+                 : test::is_sanitized                     ? 50000
+                                                          : 1000000;
   CHECK(manta::remote<count_down>(1000L, 0L).get() == 1000);
   const long before = resident_kib();
   CHECK(manta::remote<count_down>(n, 0L).get() == n);

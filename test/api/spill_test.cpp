@@ -159,6 +159,22 @@ TEST_CASE("arrays inside of values leave memory with them", "[spill][anywhere]")
   CHECK(s.rt.store().used_bytes == 0);
 }
 
+TEST_CASE("which types have handles is known by the type", "[value]") {
+  using manta::detail::holds_handles;
+  struct task_list {
+    std::vector<std::pair<int, manta::future<int>>> all;
+  };
+  CHECK(holds_handles<manta::future<int>>);
+  CHECK(holds_handles<task_list>);
+  CHECK(holds_handles<std::optional<array<int>>>);
+  CHECK(holds_handles<std::variant<int, manta::channel<int>>>);
+  CHECK(holds_handles<manta::semaphore>);
+  CHECK_FALSE(holds_handles<int>);
+  CHECK_FALSE(holds_handles<void>);
+  CHECK_FALSE(holds_handles<std::map<int, std::vector<std::string>>>);
+  CHECK_FALSE(holds_handles<manta::error>);
+}
+
 TEST_CASE("which types have arrays is known by the type", "[spill]") {
   using manta::detail::holds_arrays;
   CHECK(holds_arrays<array<int>>);

@@ -38,11 +38,13 @@ inline bool in_processes() {
   const char* const isolation = std::getenv("MANTA_ISOLATION");
   return isolation != nullptr && std::string(isolation) == "processes";
 }
+/// Whether tasks of this run go to other nodes (MANTA_NODES with MANTA_SHARE).
+inline bool in_nodes() { return std::getenv("MANTA_NODES") != nullptr; }
 /// Whether this run sends all values through bytes (MANTA_CHECK): then there are more moves, and of
 /// exceptions only std's arrive themselves.
 inline bool copies_values() {
   const char* const mode = std::getenv("MANTA_CHECK");
-  return mode != nullptr && std::string(mode) != "none";
+  return mode != nullptr && std::string(mode) != "none" && std::string(mode) != "far";
 }
 
 inline manta::config workers(int n) {

@@ -30,6 +30,12 @@ class MANTA_API far_thief {
   virtual void woken() noexcept = 0;
   /// A job that it gave away is to stop. Any thread, with a hold of the job.
   virtual void stop(job* j) noexcept = 0;
+  /// Callers were cancelled (is_cancelled_caller): of what it gave away their children are to stop.
+  /// Any thread.
+  virtual void stop_children() noexcept = 0;
+  /// Takes over the queue's hold of a job whose needs are met, before it is queued; false: it
+  /// stays. Any thread.
+  virtual bool take_all(job* /*j*/) noexcept { return false; }
 
  protected:
   ~far_thief() = default;
@@ -37,6 +43,8 @@ class MANTA_API far_thief {
 
 /// The one that is installed; null for none.
 extern MANTA_API constinit std::atomic<far_thief*> thief_from_afar;
+/// The same, where it wants all jobs that have an extra and not only what waits.
+extern MANTA_API constinit std::atomic<far_thief*> thief_of_all;
 
 /// How much there is to do.
 struct queued_work {

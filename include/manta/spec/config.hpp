@@ -22,6 +22,7 @@ enum class check_mode : std::uint8_t {
   none,  ///< nothing
   copy,  ///< every call, result and put goes through bytes, as between processes
   slow,  ///< the same with random delays, which shake out assumptions about order
+  far,   ///< every task that may run in another node does so, where nodes share their work
 };
 
 /// Which events the control store keeps of tasks, actors' calls and constructors.
@@ -77,7 +78,7 @@ struct config {
   /// resources: amounts under names of your own, which tasks may ask for. As text:
   /// license:3,disk:0.5. Default: none.
   std::optional<resource_list> resources = std::nullopt;
-  /// check: none, copy or slow, see check_mode; for tests. Default: none.
+  /// check: none, copy, slow or far, see check_mode; for tests. Default: none.
   std::optional<check_mode> check = std::nullopt;
   /// labels: what this node is, for with_labels. As text: zone=a,kind=big. Default: none.
   std::optional<label_list> labels = std::nullopt;
