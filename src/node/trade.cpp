@@ -227,7 +227,17 @@ bool trade::may_go(const exec::job& j) noexcept {
   if (with == nullptr) return true;
   const bool asks_for_more = with->claim != nullptr || with->is_outside || with->losable ||
                              with->isolation.has_value() || with->may_repeat();
-  return !asks_for_more && with->retries_left > 0 && !exec::is_limited(with->deadline);
+  return !asks_for_more && with->retries_left > 0;
+}
+
+// False: its deadline has passed meanwhile, so that nobody waits for it.
+bool trade::comes_back(exec::job* j, bool stays) noexcept {
+  if ((j->word() & exec::job_bits::late) != 0) {
+    j->fail(exec::cancelled_error(), 1);
+    return false;
+  }
+  j->come_back(stays);
+  return true;
 }
 
 void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
@@ -289,8 +299,7 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
     j->drop();
     if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
   }
-  j->come_back(is == outcome::stays);
-  return is;
+  return comes_back(j, is == outcome::stays) ? is : outcome::gone;
 }
 
 trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) {
@@ -392,8 +401,8 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
   if (came->may_repeat) {
-    j->come_back(true);
-    return exec::executor::resume(j);
+    if (comes_back(j, true)) exec::executor::resume(j);
+    return;
   }
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
@@ -487,8 +496,7 @@ void trade::return_all(const std::vector<flight>& lost) noexcept {
       j->fail(exec::ended_error(), 1);
       continue;
     }
-    j->come_back(true);
-    exec::executor::resume(j);
+    if (comes_back(j, true)) exec::executor::resume(j);
   }
 }
 

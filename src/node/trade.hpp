@@ -128,6 +128,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
   outcome send_away(std::uint64_t to, exec::job* j, bool& is_noted);
   static bool may_go(const exec::job& j) noexcept;
+  static bool comes_back(exec::job* j, bool stays) noexcept;
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
