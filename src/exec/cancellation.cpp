@@ -249,7 +249,7 @@ void request_stop(job* j, bool with_children) noexcept {
     if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->stop(j);
   }
   if (far_thief* const afar = thief_from_afar.load(std::memory_order_acquire)) {
-    if ((j->word() & job_bits::escaped) != 0) afar->stop(j);
+    if ((j->word() & job_bits::escaped) != 0) afar->stop(j, with_children);
     if (with_children) afar->stop_children();
   }
   asked.tell();

@@ -50,7 +50,7 @@ struct peers::one final : wire::courier::visitor {
   std::unique_ptr<wire::courier> mail;
 
   void on_request(const wire::arrival& came) override {
-    of->tell_.on_message(*of, is.epoch, came.head.request.high, came.message);
+    of->tell_.on_message(*of, is.epoch, came.head.request, came.message);
     // It is here: what comes of it is a request of its own.
     mail->answer(came, {});
   }
@@ -108,9 +108,12 @@ void peers::add(const spec::node_member& of) {
     how.dial = [this, raw] { return dial(*raw); };
   }
   made->mail = std::make_unique<wire::courier>(std::move(how), *made);
+  {
+    const std::lock_guard lock(mutex_);
+    all_.emplace(of.epoch, made);
+  }
+  // Only now: what has come over it is handled at once, and answered.
   if (const auto early = early_.extract(of.process)) made->mail->attach(std::move(early.mapped()));
-  const std::lock_guard lock(mutex_);
-  all_.emplace(of.epoch, std::move(made));
 }
 
 void peers::see(const spec::node_member& of) {

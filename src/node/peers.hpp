@@ -42,9 +42,9 @@ class peers {
   /// Who handles what they say. Neither may throw or block.
   class visitor {
    public:
-    /// A message of a member, once. `from` is its epoch; `what` the high half of the request's id.
-    /// `frame` begins at a multiple of 64, and goes with the call.
-    virtual void on_message(peers& by, std::uint64_t from, std::uint64_t what,
+    /// A message of a member, once. `from` is its epoch; the high half of the request's id is a
+    /// topic. `frame` begins at a multiple of 64, and goes with the call.
+    virtual void on_message(peers& by, std::uint64_t from, const base::id& request,
                             std::span<const std::byte> frame) = 0;
     /// It is no member any more, or could not be reached for as long as a member may be silent:
     /// what it was given is lost.

@@ -50,6 +50,7 @@ std::optional<std::string> variable(const char* name) {
 // Ends what runs in this process. asks_to_stop: nobody wants its results any more.
 void end_engine(bool asks_to_stop) noexcept {
   exec::executor& e = exec::executor::global();
+  node::trade::global().close_door();  // what others have here may fail for the end from here on
   if (asks_to_stop) exec::cancel_all();
   node::kv_watches::global().close();  // a worker may wait for one
   node::head_facts::global().close();  // likewise, for an answer
@@ -63,6 +64,17 @@ void end_engine(bool asks_to_stop) noexcept {
   node::cluster::global().close(asks_to_stop);
   node::array_home::global().close();
   node::journal::global().close(e.counts().run + isolated);
+}
+
+void share_work(const config& settings) {
+  if (!settings.share.value_or(false)) return;
+  try {
+    node::cluster::global().share(static_cast<std::uint32_t>(settings.workers),
+                                  settings.check == check_mode::far);
+  } catch (...) {
+    end_engine(false);
+    throw;
+  }
 }
 
 // What this process starts does not take the same part once more. Before the zygote is made, whose
@@ -142,10 +154,7 @@ void runtime::start(const part& with) {
       end_engine(false);
       throw no_member{is.error()};
     }
-    if (with.settings.share.value_or(false)) {
-      node::cluster::global().share(static_cast<std::uint32_t>(with.settings.workers),
-                                    with.settings.check == check_mode::far);
-    }
+    share_work(with.settings);
   }
   if (serves) {
     const int code = node::cluster::global().serve();

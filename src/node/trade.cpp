@@ -47,9 +47,16 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   is_ending_.store(false);
   {
     const std::lock_guard lock(mutex_);
+    in_line_.clear();
     has_looker_ = true;
   }
-  looker_ = std::thread([this] { run(); });
+  try {
+    looker_ = std::thread([this] { run(); });
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    has_looker_ = false;
+    throw;
+  }
   is_open_.store(true);
   is_door_open_.store(true);
   exec::thief_from_afar.store(this, std::memory_order_release);
@@ -75,7 +82,7 @@ void trade::call_back(bool at_once) noexcept {
   } catch (const std::bad_alloc&) {
     // They go on to their ends.
   }
-  for (const flight& one : away) ask_to_stop(one);
+  for (const flight& one : away) ask_to_stop(one, true);
   if (at_once) end_flights();
 }
 
@@ -99,16 +106,16 @@ void trade::close() noexcept {
 }
 
 void trade::end_flights() noexcept {
-  std::unordered_map<base::id, flight, life::id_hash> left;
-  std::vector<flight> lost;
+  flights left;
+  flights lost;
   {
     const std::lock_guard lock(mutex_);
     left.swap(away_);
     lost.swap(lost_);
     sent_.clear();
   }
-  for (auto& [task, one] : left) one.job->fail(exec::ended_error(), 1);
-  for (const flight& one : lost) one.job->fail(exec::ended_error(), 1);
+  for (const auto& [task, one] : left) one.job->fail(exec::ended_error(), 1);
+  for (const auto& [task, one] : lost) one.job->fail(exec::ended_error(), 1);
 }
 
 bool trade::has_guests() const noexcept {
@@ -159,7 +166,7 @@ void trade::run() noexcept {
 // Results are not left to workers, who may all be at tasks that take long.
 void trade::land() noexcept {
   std::vector<landed> came;
-  std::vector<flight> lost;
+  flights lost;
   {
     const std::lock_guard lock(mutex_);
     came.swap(landed_);
@@ -222,7 +229,7 @@ bool trade::may_go(const exec::job& j) noexcept {
   if (j.ops->execute != exec::execute_task || by->wake_arguments != nullptr) return false;
   if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
   if (by->has_handles) return false;  // it would only find there that it can't come back
-  if (exec::may_be_cancelled(j.parent)) return false;
+  if (exec::may_be_cancelled(j.parent) && exec::is_cancelled_caller(j.parent)) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
   const bool asks_for_more = with->claim != nullptr || with->is_outside || with->losable ||
@@ -230,20 +237,23 @@ bool trade::may_go(const exec::job& j) noexcept {
   return !asks_for_more && with->retries_left > 0;
 }
 
-// False: its deadline has passed meanwhile, so that nobody waits for it.
+// True: it may be queued. False: it was cancelled meanwhile, or its time is over.
 bool trade::comes_back(exec::job* j, bool stays) noexcept {
-  if ((j->word() & exec::job_bits::late) != 0) {
+  constexpr std::uint64_t unwanted = exec::job_bits::late | exec::job_bits::cancel;
+  if ((j->word() & unwanted) != 0) {
     j->fail(exec::cancelled_error(), 1);
     return false;
   }
   j->come_back(stays);
+  // Just now; its queue entry is a stale one then.
+  if ((j->word() & unwanted) != 0) static_cast<void>(j->withdraw(exec::cancelled_error()));
   return true;
 }
 
 void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
   exec::deque::loot loot;
   std::uint64_t tries = tasks * looks_for_one;
-  while (tasks > 0 && tries > 0) {
+  while (tasks > 0 && tries > 0 && !is_ending_.load()) {
     const std::size_t n = exec::take_queued(loot);
     if (n == 0) return;
     for (std::size_t i = 0; i < n; ++i) {
@@ -287,9 +297,7 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
     is = is_noted ? outcome::full : outcome::stays;
   }
   if (is == outcome::given) {
-    // Meanwhile.
-    if ((j->word() & exec::job_bits::cancel) != 0) stop(j);
-    if (exec::may_be_cancelled(j->parent)) stop_children();
+    stop_if_cancelled(j);
     ++given_;
     j->drop();
     return is;
@@ -300,6 +308,15 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
     if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
   }
   return comes_back(j, is == outcome::stays) ? is : outcome::gone;
+}
+
+// Meanwhile, when it could not be found yet.
+void trade::stop_if_cancelled(exec::job* j) noexcept {
+  const auto has_cancelled = [](const base::id& one) {
+    return exec::may_be_cancelled(one) && exec::is_cancelled_caller(one);
+  };
+  if (has_cancelled(j->parent)) j->ask_to_stop();
+  if ((j->word() & exec::job_bits::cancel) != 0) stop(j, has_cancelled(exec::id_of(*j)));
 }
 
 trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) {
@@ -313,8 +330,10 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
   }
   {
     const std::lock_guard lock(mutex_);
+    if (is_ending_.load()) return outcome::stays;
     std::uint32_t& sent = sent_[to];
-    if (!away_.emplace(exec::id_of(*j), flight{j, to, attempt, request.low}).second) {
+    if (!away_.emplace(exec::id_of(*j), flight{j, to, attempt, request.low, exec::id_of(*j)})
+             .second) {
       return outcome::stays;
     }
     ++sent;
@@ -340,27 +359,28 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
   if (const auto sent = sent_.find(node); sent != sent_.end() && --sent->second == 0) {
     sent_.erase(sent);
   }
+  if (is_ending_.load()) is_home_.notify_all();
   return out;
 }
 
 // ---- what comes
 
 // The loop's thread: nothing that is the user's is read here.
-void trade::on_message(peers& by, std::uint64_t from, std::uint64_t what,
+void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
                        std::span<const std::byte> frame) {
   try {
     const auto kept = std::make_shared<wire::frame_buffer>();
     std::memcpy(kept->reset(frame.size()).data(), frame.data(), frame.size());
-    switch (what) {
+    switch (request.high) {
       case peers::task:
-        return take_in(by, from, kept);
+        return take_in(by, {from, request.low}, kept);
       case peers::question:
         return head_facts::global().on_question(by, from, kept->bytes());
       case peers::result_of_task:
       case peers::answer: {
         {
           const std::lock_guard lock(mutex_);
-          if (has_looker_) landed_.push_back({from, what, kept});
+          if (has_looker_) landed_.push_back({from, request.high, kept});
         }
         return nap_.signal();
       }
@@ -369,7 +389,7 @@ void trade::on_message(peers& by, std::uint64_t from, std::uint64_t what,
         const result<const wire::message_view&> read = on->reader.read(kept->bytes());
         const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
         if (asked == nullptr || asked->what != wire::question::cancel_future) return;
-        return stop_visit(from, codec::decode<std::uint64_t>(asked->with));
+        return stop_visit(by, from, codec::decode<stop_note>(asked->with));
       }
       default:
         return;
@@ -392,8 +412,11 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
   const borrowed_workbench on;
   const result<const wire::message_view&> read = on->reader.read(frame.bytes());
   const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
-  // Nobody knows whose it is: all that it has runs here.
-  if (came == nullptr) return forget_node(from);
+  // Nobody knows whose it is: all that its node has runs here.
+  if (came == nullptr) {
+    lose_flights(from);
+    return;
+  }
   const std::optional<flight> of = take_flight(came->task, from, came->attempt);
   if (!of.has_value()) return;  // it is late
   exec::job* const j = of->job;
@@ -411,7 +434,7 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
 
 // ---- ends
 
-void trade::stop(exec::job* j) noexcept {
+void trade::stop(exec::job* j, bool with_children) noexcept {
   flight of;
   {
     const std::lock_guard lock(mutex_);
@@ -419,7 +442,7 @@ void trade::stop(exec::job* j) noexcept {
     if (found == away_.end()) return;
     of = found->second;
   }
-  ask_to_stop(of);
+  ask_to_stop(of, with_children);
 }
 
 void trade::stop_children() noexcept {
@@ -435,18 +458,19 @@ void trade::stop_children() noexcept {
   } catch (const std::bad_alloc&) {
     // Those that are not told go on to their ends.
   }
-  for (const flight& one : asked) ask_to_stop(one);
+  for (const flight& one : asked) ask_to_stop(one, true);
 }
 
 // It goes on to its end when that can't be sent.
-void trade::ask_to_stop(const flight& of) noexcept {
+void trade::ask_to_stop(const flight& of, bool with_children) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::stop, ++last_request_};
+    const stop_note said{of.number, of.task.high, of.task.low, of.attempt, with_children};
     on->out.clear();
     const result<void> written = on->writer.write(
         {request, 1, 0},
-        wire::ask_view{wire::question::cancel_future, codec::encode(on->out, of.number)});
+        wire::ask_view{wire::question::cancel_future, codec::encode(on->out, said)});
     peers* const to = peers_.load();
     if (written && to != nullptr) {
       static_cast<void>(to->send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
@@ -458,35 +482,26 @@ void trade::ask_to_stop(const flight& of) noexcept {
 
 void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*/) {
   head_facts::global().on_gone(node);
-  forget_node(node);
+  lose_flights(node);
+  stop_visits(node);
 }
 
-void trade::forget_node(std::uint64_t node) noexcept {
-  std::vector<std::uint64_t> unwanted;
-  try {
+void trade::lose_flights(std::uint64_t node) noexcept {
+  {
     const std::lock_guard lock(mutex_);
     for (auto at = away_.begin(); at != away_.end();) {
-      if (at->second.node != node) {
-        ++at;
-        continue;
-      }
-      lost_.push_back(at->second);
-      at = away_.erase(at);
+      const auto next = std::next(at);
+      if (at->second.node == node) lost_.insert(away_.extract(at));
+      at = next;
     }
     sent_.erase(node);
-    for (const auto& [key, one] : visits_) {
-      if (one.node == node) unwanted.push_back(one.number);
-    }
-  } catch (const std::bad_alloc&) {
-    // The rest stays away until this one ends.
   }
   nap_.signal();
-  for (const std::uint64_t number : unwanted) stop_visit(node, number);
 }
 
 // The node that had them is lost: they run once more, and here, so that once is enough.
-void trade::return_all(const std::vector<flight>& lost) noexcept {
-  for (const flight& one : lost) {
+void trade::return_all(const flights& lost) noexcept {
+  for (const auto& [task, one] : lost) {
     exec::job* const j = one.job;
     if ((j->word() & exec::job_bits::cancel) != 0) {
       j->fail(exec::cancelled_error(), 1);

@@ -77,12 +77,12 @@ class trade final : public exec::far_thief, public peers::visitor {
   bool has_guests() const noexcept;
 
   void woken() noexcept override;
-  void stop(exec::job* j) noexcept override;
+  void stop(exec::job* j, bool with_children) noexcept override;
   void stop_children() noexcept override;
   bool take_all(exec::job* j) noexcept override;
   /// How many tasks other nodes have had of this one so far.
   std::uint64_t given() const noexcept { return given_.load(); }
-  void on_message(peers& by, std::uint64_t from, std::uint64_t what,
+  void on_message(peers& by, std::uint64_t from, const base::id& request,
                   std::span<const std::byte> frame) override;
   void on_gone(peers& by, std::uint64_t node, const std::string& why) override;
   void on_news() override;
@@ -99,7 +99,9 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::uint64_t node = 0;
     std::uint32_t attempt = 0;
     std::uint64_t number = 0;  // of the request that gave it
+    base::id task = {};
   };
+  using flights = std::unordered_map<base::id, flight, life::id_hash>;  // by task
   /// A task of another node that runs here.
   struct visit {
     std::uint64_t node = 0;
@@ -107,7 +109,17 @@ class trade final : public exec::far_thief, public peers::visitor {
     base::id task = {};
     std::uint32_t attempt = 0;
     base::time_point at{};
-    exec::job* job = nullptr;  // with a hold, while it is in here
+    exec::job* job = nullptr;  // with a hold, while it is in here; null: it is being read
+    bool is_stopped = false;   // meanwhile
+    bool is_unwanted = false;  // its node counts as lost here; it need not know that
+  };
+  /// What a stop says, of a task that was given.
+  struct stop_note {
+    std::uint64_t number = 0;
+    std::uint64_t task_high = 0;
+    std::uint64_t task_low = 0;
+    std::uint32_t attempt = 0;
+    bool with_children = false;
   };
   struct late_answer;
   using frame_ptr = std::shared_ptr<wire::frame_buffer>;
@@ -129,24 +141,30 @@ class trade final : public exec::far_thief, public peers::visitor {
   outcome send_away(std::uint64_t to, exec::job* j, bool& is_noted);
   static bool may_go(const exec::job& j) noexcept;
   static bool comes_back(exec::job* j, bool stays) noexcept;
+  void stop_if_cancelled(exec::job* j) noexcept;
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
   void on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept;
-  void take_in(peers& by, std::uint64_t from, const frame_ptr& frame);
-  void run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept;
-  void send_home(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept;
+  using visitor_key = std::pair<std::uint64_t, std::uint64_t>;  // node, number
+  void take_in(peers& by, const visitor_key& who, const frame_ptr& frame);
+  void run_visit(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept;
+  void send_home(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept;
+  bool leaves_line(const visitor_key& who) noexcept;
+  bool comes_in(const visit& of);
+  bool sits_down(const visit& of);
   void answer(peers& by, const visit& of) noexcept;
   void answer_when_ready(peers& by, const visit& of) noexcept;
   void refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept;
-  void return_all(const std::vector<flight>& lost) noexcept;
+  void return_all(const flights& lost) noexcept;
   void end_flights() noexcept;
-  void forget_node(std::uint64_t node) noexcept;
-  void ask_to_stop(const flight& of) noexcept;
+  void lose_flights(std::uint64_t node) noexcept;
+  void stop_visits(std::uint64_t node) noexcept;
+  void ask_to_stop(const flight& of, bool with_children) noexcept;
 
   std::optional<flight> take_flight(const base::id& task, std::uint64_t node,
                                     std::uint32_t attempt) noexcept;
-  void stop_visit(std::uint64_t from, std::uint64_t number) noexcept;
+  void stop_visit(peers& by, std::uint64_t from, const stop_note& asked) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
   std::uint32_t workers_ = 1;
@@ -161,14 +179,13 @@ class trade final : public exec::far_thief, public peers::visitor {
 
   mutable std::mutex mutex_;
   std::condition_variable is_home_;  // a flight has ended, while is_ending_
-  std::unordered_map<base::id, flight, life::id_hash> away_;
-  std::unordered_map<std::uint64_t, std::uint32_t> sent_;       // how many of away_, by node
-  using visitor_key = std::pair<std::uint64_t, std::uint64_t>;  // node, number
+  flights away_;
+  std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
   std::map<visitor_key, visit> visits_;
   std::vector<landed> landed_;
   bool has_looker_ = false;
-  std::vector<flight> lost_;  // of a node that is gone; they are ended, or run again, by the looker
-  std::set<visitor_key> stopped_;  // visits that have not come to their worker yet
+  flights lost_;  // of a node that is gone; they are ended, or run again, by the looker
+  std::set<visitor_key> in_line_;  // tasks of others that no worker has come to yet
 
   std::atomic<int> givers_{0};  // threads in take_all
   std::atomic<std::size_t> turn_{0};

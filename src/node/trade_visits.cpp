@@ -18,47 +18,84 @@
 
 namespace manta::inline v0::node {
 
-void trade::take_in(peers& by, std::uint64_t from, const frame_ptr& frame) {
-  ++guests_;
-  if (!is_door_open_.load()) return send_home(by, from, *frame);
+namespace {
+
+// Takes a hold over.
+void cancel_soon(exec::job* j, bool with_children) noexcept {
   try {
-    run_errand([this, &by, from, frame] { run_visit(by, from, *frame); },
-               [this, &by, from, frame] { send_home(by, from, *frame); });
+    // The line may be dropped with all that is in it.
+    const std::shared_ptr<exec::job> held(j, [](exec::job* of) { of->drop(); });
+    facts_line::global().add(
+        [held, with_children] { exec::cancel_job(held.get(), with_children); });
   } catch (...) {
-    --guests_;
+    return;  // it goes on to its end
+  }
+}
+
+}  // namespace
+
+void trade::take_in(peers& by, const visitor_key& who, const frame_ptr& frame) {
+  {
+    const std::lock_guard lock(mutex_);
+    in_line_.insert(who);
+    ++guests_;
+  }
+  if (!is_door_open_.load()) return send_home(by, who, *frame);
+  try {
+    run_errand([this, &by, who, frame] { run_visit(by, who, *frame); },
+               [this, &by, who, frame] { send_home(by, who, *frame); });
+  } catch (...) {
+    if (leaves_line(who)) --guests_;
     throw;
   }
 }
 
-void trade::run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept {
-  visit of{.node = from, .at = base::now()};
+// False: it was stopped meanwhile, and that is answered.
+bool trade::leaves_line(const visitor_key& who) noexcept {
+  const std::lock_guard lock(mutex_);
+  return in_line_.erase(who) > 0;
+}
+
+// From here on a stop finds it among the visits. False as above.
+bool trade::comes_in(const visit& of) {
+  const std::lock_guard lock(mutex_);
+  if (!in_line_.contains({of.node, of.number})) return false;
+  visits_.insert_or_assign({of.node, of.number}, of);
+  in_line_.erase({of.node, of.number});
+  return true;
+}
+
+// True: it was stopped before it had a job.
+bool trade::sits_down(const visit& of) {
+  const std::lock_guard lock(mutex_);
+  visit& here = visits_.at({of.node, of.number});
+  here.job = of.job;
+  of.job->hold();
+  return here.is_stopped;
+}
+
+void trade::run_visit(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept {
+  visit of{.node = who.first, .number = who.second, .at = base::now()};
   bool is_stopped = false;
-  {
+  try {
+    if (!comes_in(of)) return;
     const borrowed_workbench on;
+    const neutral_caller nobody;
     const result<const wire::message_view&> read = on->reader.read(frame.bytes());
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
-    if (task == nullptr) {  // who gave it does not speak as this one does
-      --guests_;
-      return;
-    }
-    of.number = read->head.request.low;
+    if (task == nullptr) raise(errc::decode_failed, "a task that is none");
     of.task = task->id;
     of.attempt = task->attempt;
-    try {
-      const neutral_caller nobody;
-      of.job = make_task(*task);
+    of.job = make_task(*task);
+    is_stopped = sits_down(of);
+  } catch (...) {
+    const error why = describe_current_exception("the message of a task");
+    static_cast<void>(leaves_line(who));
+    {
       const std::lock_guard lock(mutex_);
-      visits_.insert_or_assign({from, of.number}, of);
-      of.job->hold();
-      is_stopped = stopped_.erase({from, of.number}) > 0;
-    } catch (...) {
-      const error why = describe_current_exception("the message of a task");
-      if (of.job != nullptr) {
-        of.job->fail(why, 1);
-        of.job->drop();
-      }
-      return refuse(by, of, why, false);
+      visits_.erase(who);
     }
+    return refuse(by, of, why, false);
   }
   if (is_stopped) exec::cancel_job(of.job, true);
   of.job->ops->execute(of.job);
@@ -69,9 +106,10 @@ void trade::run_visit(peers& by, std::uint64_t from, const wire::frame_buffer& f
   }
 }
 
-// The runtime has ended here: nobody runs it.
-void trade::send_home(peers& by, std::uint64_t from, const wire::frame_buffer& frame) noexcept {
-  visit of{.node = from};
+// The runtime has ended here, or is about to: nobody runs it.
+void trade::send_home(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept {
+  if (!leaves_line(who)) return;
+  visit of{.node = who.first, .number = who.second};
   {
     const borrowed_workbench on;
     const result<const wire::message_view&> read = on->reader.read(frame.bytes());
@@ -109,11 +147,11 @@ void trade::answer_when_ready(peers& by, const visit& of) noexcept {
 namespace {
 
 // Whether it failed for what this node is, and its first node may well run it: this one's runtime
-// ends, which cancels all that is here, or it has no room.
-bool is_of_this_node(exec::job& ended) {
+// ends, which cancels all that is here and closes what it asks, or it has no room.
+bool is_of_this_node(exec::job& ended, bool is_leaving) {
   exec::job* const end = ended.outcome();
   if ((end->word() & exec::job_bits::failed) == 0) return false;
-  if (exec::is_all_cancelled() || !exec::executor::is_running()) return true;
+  if (is_leaving || exec::is_all_cancelled() || !exec::executor::is_running()) return true;
   const errc is = end->failure().code();
   return is == errc::store_full || is == errc::out_of_memory;
 }
@@ -121,16 +159,21 @@ bool is_of_this_node(exec::job& ended) {
 }  // namespace
 
 void trade::answer(peers& by, const visit& of) noexcept {
+  bool is_leaving = !is_door_open_.load();
   {
     const std::lock_guard lock(mutex_);
-    visits_.erase({of.node, of.number});
+    const auto found = visits_.find({of.node, of.number});
+    if (found != visits_.end()) {
+      is_leaving = is_leaving || found->second.is_unwanted;
+      visits_.erase(found);
+    }
   }
   error why(errc::unsupported, "a value that has handles, or is too large, stays in its node");
   bool is_sent = false;
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
-    const bool can_go = !is_of_this_node(*of.job) &&
+    const bool can_go = !is_of_this_node(*of.job, is_leaving) &&
                         write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
                         on->writer.size_bytes() < most_bytes;
     if (can_go) {
@@ -165,31 +208,42 @@ void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_ho
   --guests_;
 }
 
-// The loop's thread, and others. What has not come to a worker yet never begins, so that is noted
-// at once; what has is asked by a thread of its own, since workers may all be at what is to be
-// stopped.
-void trade::stop_visit(std::uint64_t from, std::uint64_t number) noexcept {
+// The loop's thread. What has not come to a worker yet never begins, and is answered at once; what
+// has is asked by a thread of its own, since workers may all be at what is to be stopped.
+void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) noexcept {
+  const visitor_key who{from, asked.number};
   exec::job* j = nullptr;
-  try {
+  bool is_in_line = false;
+  {
     const std::lock_guard lock(mutex_);
-    const auto found = visits_.find({from, number});
-    if (found == visits_.end()) {
-      constexpr std::size_t most_stopped = 65536;
-      if (stopped_.size() >= most_stopped) stopped_.clear();  // of tasks that had ended, mostly
-      stopped_.insert({from, number});
-      return;
+    is_in_line = in_line_.erase(who) > 0;
+    const auto found = visits_.find(who);
+    if (found != visits_.end()) {
+      j = found->second.job;
+      found->second.is_stopped = true;
     }
-    j = found->second.job;
-    j->hold();
-  } catch (const std::bad_alloc&) {
-    return;  // it goes on to its end
+    if (j != nullptr) j->hold();
   }
-  try {
-    // The line may be dropped with all that is in it.
-    const std::shared_ptr<exec::job> held(j, [](exec::job* of) { of->drop(); });
-    facts_line::global().add([held] { exec::cancel_job(held.get(), true); });
-  } catch (...) {
-    return;  // likewise
+  if (is_in_line) {
+    const visit of{.node = from,
+                   .number = asked.number,
+                   .task = {asked.task_high, asked.task_low},
+                   .attempt = asked.attempt};
+    return refuse(by, of, exec::cancelled_error(), false);
+  }
+  if (j != nullptr) cancel_soon(j, asked.with_children);
+}
+
+// Who gave them is lost, or seems so from here: what they end with now is not what it has asked
+// for.
+void trade::stop_visits(std::uint64_t node) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [who, one] : visits_) {
+    if (who.first != node) continue;
+    one.is_unwanted = one.is_stopped = true;
+    if (one.job == nullptr) continue;
+    one.job->hold();
+    cancel_soon(one.job, true);
   }
 }
 

@@ -70,7 +70,7 @@ watched_socket::step watched_socket::receive(std::span<std::byte> to, std::size_
     }
     if (now < 0 && errno == EINTR) continue;
     if (now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return step::later;
-    if (now < 0 && errno == ECONNRESET) was_reset_ = true;
+    if (now < 0) was_reset_ = true;
     return step::closed;
   }
 }
@@ -89,7 +89,7 @@ watched_socket::step watched_socket::send(std::span<std::span<const std::byte>>&
     const ssize_t sent = sendmsg(file_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return step::later;
-    if (sent < 0 && errno == ECONNRESET) was_reset_ = true;
+    if (sent < 0 && errno != EPIPE) was_reset_ = true;
     if (sent < 0) return step::closed;
     take_off(left, static_cast<std::size_t>(sent));
   }
@@ -145,7 +145,8 @@ const error* watched_socket::failure() const noexcept {
 }
 
 bool watched_socket::was_reset() const noexcept {
-  return was_reset_ || (tls_ != nullptr && tls_->lost_by() == ECONNRESET);
+  const int why = tls_ != nullptr ? tls_->lost_by() : 0;
+  return was_reset_ || (why != 0 && why != EPIPE);
 }
 
 }  // namespace manta::inline v0::wire

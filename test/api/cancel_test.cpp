@@ -66,6 +66,11 @@ int stubborn(int x) {
   wait_for_stop();
   return x;
 }
+int calls_when_stopped(int x) {
+  shown->entered.open();
+  wait_for_stop();
+  return manta::remote<count_run>(x).get();
+}
 int chain(int depth) {
   if (depth == 0) return stoppable(0);
   return manta::remote<chain>(depth - 1).get();
@@ -112,6 +117,25 @@ TEST_CASE("queued work that is cancelled never runs and ends at once",
   CHECK(held.get() == 1);
   CHECK(manta::remote<count_run>(7).get() == 7);  // the queue goes on behind them
   CHECK(b->ran == 1);
+}
+
+TEST_CASE("queued work that is cancelled ends while the workers are busy", "[cancel][anywhere]") {
+  const own_board b;
+  const manta::runtime rt(test::workers(1));
+  const auto held = manta::remote<hold_worker>();
+  REQUIRE(b->entered.wait());
+  const auto elsewhere = manta::remote<hold_worker>();  // another node's worker, where there is one
+  std::vector<manta::future<int>> queued;
+  for (int i = 0; i < 100; ++i) queued.push_back(manta::remote<count_run>(i));
+  static_cast<void>(manta::cancel(queued));
+  int ended = 0;
+  for (const auto& f : queued) ended += code_of(f) == manta::errc::cancelled ? 1 : 0;
+  CHECK(ended == 100);
+  CHECK(b->ran == 0);
+  b->release.open();
+  CHECK(held.get() == 1);
+  CHECK(elsewhere.get() == 1);
+  CHECK(manta::remote<count_run>(7).get() == 7);
 }
 
 TEST_CASE("work that has ended is not changed by cancel", "[cancel]") {
@@ -198,6 +222,13 @@ TEST_CASE("cancel reaches children that run, that wait and that come later", "[c
     CHECK(manta::cancel(f));
     CHECK(f.get() == 10);
     CHECK(b->ran == 0);
+  }
+  SECTION("not when that is turned off, wherever it runs") {
+    const auto f = manta::remote<calls_when_stopped>(4);
+    REQUIRE(b->entered.wait());
+    CHECK(manta::cancel(f, {.recursive = false}));
+    CHECK(f.get() == 4);
+    CHECK(b->ran == 1);
   }
   SECTION("not when that is turned off") {
     const auto f = manta::async([] {

@@ -297,9 +297,10 @@ TEST_CASE("the mode is set by its name, and nothing else", "[check_copy]") {
   CHECK(*with("copy")->check == manta::check_mode::copy);
   CHECK(*with("slow")->check == manta::check_mode::slow);
   CHECK(*with("none")->check == manta::check_mode::none);
+  CHECK(*with("far")->check == manta::check_mode::far);
   REQUIRE_FALSE(with("copies").has_value());
   CHECK(with("copies").error().message() ==
-        "MANTA_CHECK: found \"copies\", allowed are none, copy and slow");
+        "MANTA_CHECK: found \"copies\", allowed are none, copy, slow and far");
 }
 
 }  // namespace check_copy_test

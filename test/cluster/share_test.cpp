@@ -66,6 +66,13 @@ TEST_CASE("a task in another node hears that it is cancelled", "[cluster][share]
   CHECK_THAT(o.out, Contains("cancels: right"));
 }
 
+TEST_CASE("many that were asked to stop keep no others at home", "[cluster][share]") {
+  const site here;
+  const outcome o = here.run({sharer, "late", "400", "5"}, four);
+  CAPTURE(o.out, o.err);
+  CHECK_THAT(o.out, Contains("spread: right, 4 processes"));
+}
+
 TEST_CASE("what a killed or stopped node had runs again", "[cluster][share]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
     CAPTURE(signal);

@@ -226,6 +226,13 @@ int cancels() {
   return say("cancels", ended == 40, {}, 0);
 }
 
+// Each is asked to stop with its children as it runs.
+void time_out(int count) {
+  for (int i = 0; i < count; ++i) {
+    static_cast<void>(manta::remote<square>.with({.timeout = 1ms})(i, 3).try_get(20s));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -270,6 +277,7 @@ int main(int argc, char** argv) {
   if (what == "handles") return handles();
   if (what == "failures") return failures();
   if (what == "cancels") return cancels();
+  if (what == "late") time_out(300);
   for (const manta::node_info& one : rt.nodes()) {
     std::printf("pid %s %d\n", one.name.c_str(), one.pid);
   }

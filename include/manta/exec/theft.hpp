@@ -29,7 +29,7 @@ class MANTA_API far_thief {
   /// There is work, which there was not. Any thread, which may hold locks: it must not block.
   virtual void woken() noexcept = 0;
   /// A job that it gave away is to stop. Any thread, with a hold of the job.
-  virtual void stop(job* j) noexcept = 0;
+  virtual void stop(job* j, bool with_children) noexcept = 0;
   /// Callers were cancelled (is_cancelled_caller): of what it gave away their children are to stop.
   /// Any thread.
   virtual void stop_children() noexcept = 0;
