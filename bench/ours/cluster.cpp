@@ -64,6 +64,7 @@ contestant deaths() {
   return c;
 }
 
+// The work of the row's tasks.
 void sleeps() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 // All tasks are the driver's; who runs them is found out by the nodes.

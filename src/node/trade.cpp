@@ -28,9 +28,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr duration between_looks = 1ms;
-constexpr duration links_within = 5s;
+constexpr duration links_within = 5s;  // in the check mode
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
+
+// By the table; the filter before it says yes too often to rely upon.
+bool was_cancelled(const base::id& caller) noexcept {
+  return exec::may_be_cancelled(caller) && exec::is_cancelled_caller(caller);
+}
 
 }  // namespace
 
@@ -44,20 +49,19 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   is_closing_.store(false);
   peers_.store(&with);
   pace_ = {};
-  is_ending_.store(false);
+  is_open_.store(true);
   {
     const std::lock_guard lock(mutex_);
-    in_line_.clear();
     has_looker_ = true;
   }
   try {
     looker_ = std::thread([this] { run(); });
   } catch (...) {
+    is_open_.store(false);
     const std::lock_guard lock(mutex_);
     has_looker_ = false;
     throw;
   }
-  is_open_.store(true);
   is_door_open_.store(true);
   exec::thief_from_afar.store(this, std::memory_order_release);
   if (!for_tests.gives_all) return;
@@ -70,11 +74,9 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
 
 void trade::call_back(bool at_once) noexcept {
   if (!is_open_.exchange(false)) return;
-  close_door();
   exec::thief_from_afar.store(nullptr, std::memory_order_release);
   exec::thief_of_all.store(nullptr);
   while (givers_.load() > 0) std::this_thread::yield();  // check mode only
-  is_ending_.store(true);
   std::vector<flight> away;
   try {
     const std::lock_guard lock(mutex_);
@@ -157,7 +159,7 @@ void trade::run() noexcept {
     nap_.reset();
     land();
     const base::time_point now = base::now();
-    if (is_closing_.load() || is_ending_.load() || now - looked < between_looks) continue;
+    if (!is_open_.load() || now - looked < between_looks) continue;
     looked = now;
     look(now);
   }
@@ -180,7 +182,7 @@ void trade::land() noexcept {
       on_result(one.from, *one.frame);
     }
   }
-  if (is_ending_.load()) {
+  if (!is_open_.load()) {
     const std::lock_guard lock(mutex_);
     is_home_.notify_all();
   }
@@ -229,7 +231,7 @@ bool trade::may_go(const exec::job& j) noexcept {
   if (j.ops->execute != exec::execute_task || by->wake_arguments != nullptr) return false;
   if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
   if (by->has_handles) return false;  // it would only find there that it can't come back
-  if (exec::may_be_cancelled(j.parent) && exec::is_cancelled_caller(j.parent)) return false;
+  if (was_cancelled(j.parent)) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
   const bool asks_for_more = with->claim != nullptr || with->is_outside || with->losable ||
@@ -253,7 +255,7 @@ bool trade::comes_back(exec::job* j, bool stays) noexcept {
 void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
   exec::deque::loot loot;
   std::uint64_t tries = tasks * looks_for_one;
-  while (tasks > 0 && tries > 0 && !is_ending_.load()) {
+  while (tasks > 0 && tries > 0 && is_open_.load()) {
     const std::size_t n = exec::take_queued(loot);
     if (n == 0) return;
     for (std::size_t i = 0; i < n; ++i) {
@@ -312,11 +314,8 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
 
 // Meanwhile, when it could not be found yet.
 void trade::stop_if_cancelled(exec::job* j) noexcept {
-  const auto has_cancelled = [](const base::id& one) {
-    return exec::may_be_cancelled(one) && exec::is_cancelled_caller(one);
-  };
-  if (has_cancelled(j->parent)) j->ask_to_stop();
-  if ((j->word() & exec::job_bits::cancel) != 0) stop(j, has_cancelled(exec::id_of(*j)));
+  if (was_cancelled(j->parent)) j->ask_to_stop();
+  if ((j->word() & exec::job_bits::cancel) != 0) stop(j, was_cancelled(exec::id_of(*j)));
 }
 
 trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) {
@@ -330,7 +329,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
   }
   {
     const std::lock_guard lock(mutex_);
-    if (is_ending_.load()) return outcome::stays;
+    if (!is_open_.load()) return outcome::stays;
     std::uint32_t& sent = sent_[to];
     if (!away_.emplace(exec::id_of(*j), flight{j, to, attempt, request.low, exec::id_of(*j)})
              .second) {
@@ -359,7 +358,7 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
   if (const auto sent = sent_.find(node); sent != sent_.end() && --sent->second == 0) {
     sent_.erase(sent);
   }
-  if (is_ending_.load()) is_home_.notify_all();
+  if (!is_open_.load()) is_home_.notify_all();
   return out;
 }
 
@@ -420,7 +419,7 @@ void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexc
   const std::optional<flight> of = take_flight(came->task, from, came->attempt);
   if (!of.has_value()) return;  // it is late
   exec::job* const j = of->job;
-  if (is_ending_.load() && (came->may_repeat || is_cancelled(*came))) {
+  if (!is_open_.load() && (came->may_repeat || is_cancelled(*came))) {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
   if (came->may_repeat) {
@@ -503,15 +502,11 @@ void trade::lose_flights(std::uint64_t node) noexcept {
 void trade::return_all(const flights& lost) noexcept {
   for (const auto& [task, one] : lost) {
     exec::job* const j = one.job;
-    if ((j->word() & exec::job_bits::cancel) != 0) {
-      j->fail(exec::cancelled_error(), 1);
-      continue;
-    }
-    if (is_ending_.load()) {
+    if (!is_open_.load()) {
       j->fail(exec::ended_error(), 1);
-      continue;
+    } else if (comes_back(j, true)) {
+      exec::executor::resume(j);
     }
-    if (comes_back(j, true)) exec::executor::resume(j);
   }
 }
 

@@ -65,8 +65,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   /// While a runtime runs: takes tasks of others, and gives them some, until call_back. Throws
   /// std::system_error.
   void open(peers& with, std::uint32_t workers, eagerness for_tests = {false, 0});
-  /// Before the executor stops: nothing goes any more, and what is away is asked to stop. What has
-  /// not begun, and with `at_once` all, ends with `ended_error`.
+  /// Before the executor stops, with the door closed: nothing goes any more, and what is away is
+  /// asked to stop. What has not begun, and with `at_once` all, ends with `ended_error`.
   void call_back(bool at_once) noexcept;
   /// After it: waits for what is still away.
   void close() noexcept;
@@ -174,11 +174,10 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<bool> is_asleep_{false};
   std::atomic<bool> is_closing_{false};
   std::atomic<bool> is_door_open_{false};
-  std::atomic<bool> is_ending_{false};  // flights are waited for, and none begins any more
-  sched::service_pace pace_;            // the looker's
+  sched::service_pace pace_;  // the looker's
 
   mutable std::mutex mutex_;
-  std::condition_variable is_home_;  // a flight has ended, while is_ending_
+  std::condition_variable is_home_;  // a flight has ended, after call_back
   flights away_;
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
   std::map<visitor_key, visit> visits_;

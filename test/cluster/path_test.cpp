@@ -65,6 +65,18 @@ class far_head {
   std::optional<proxy> path_;
 };
 
+// A head, its node at the other end of the path, and who was a member when that was.
+struct far_member {
+  far_head head;
+  child node{{program, "hello"}, head.of_node()};
+  std::vector<std::string> before = when_seen(head);
+
+  static std::vector<std::string> when_seen(far_head& at) {
+    REQUIRE(at.driver().says("sees far rank-0\n"));
+    return at.epochs();
+  }
+};
+
 }  // namespace
 
 // Who has lost its connection needs several trips over the path until it is heard again; a head
@@ -88,36 +100,32 @@ TEST_CASE("a path that is slow and resets every connection costs no member", "[c
 }
 
 TEST_CASE("a path that resets connections every moment costs no member", "[cluster][network]") {
-  far_head head;
-  child node({program, "hello"}, head.of_node());
-  REQUIRE(head.driver().says("sees far rank-0\n"));
-  const auto before = head.epochs();
+  far_member all;
+  far_head& head = all.head;
   const std::uint64_t made = head.path().connections();
   head.path().having().lives_ms = 200;
   CHECK(happens([&] { return head.path().connections() >= made + 15; }));
   head.path().having().lives_ms = 0;
-  CHECK(head.epochs() == before);
-  head.end(node);
+  CHECK(head.epochs() == all.before);
+  head.end(all.node);
   CHECK_FALSE(head.has_lost_it());
 }
 
 // A machine that is busy may leave a process without a core for longer than its connections take.
 TEST_CASE("a process that is not on a core as its connection is reset is no dead one",
           "[cluster][network]") {
-  far_head head;
-  child node({program, "hello"}, head.of_node());
-  REQUIRE(head.driver().says("sees far rank-0\n"));
-  const auto before = head.epochs();
+  far_member all;
+  far_head& head = all.head;
   for (int i = 0; i < 3; ++i) {
     const std::uint64_t made = head.path().connections();
-    kill(node.pid(), SIGSTOP);
+    kill(all.node.pid(), SIGSTOP);
     head.path().reset_all();
-    std::this_thread::sleep_for(150ms);  // many times what who is there takes to be back
-    kill(node.pid(), SIGCONT);
+    std::this_thread::sleep_for(150ms);  // the fault: many times what a way back takes
+    kill(all.node.pid(), SIGCONT);
     CHECK(happens([&] { return head.path().connections() > made; }));
-    CHECK(head.epochs() == before);
+    CHECK(head.epochs() == all.before);
   }
-  head.end(node);
+  head.end(all.node);
   CHECK_FALSE(head.has_lost_it());
 }
 
@@ -125,26 +133,22 @@ TEST_CASE("a process that is not on a core as its connection is reset is no dead
 // says.
 TEST_CASE("a connection that is closed in one direction is made anew", "[cluster][network]") {
   if (MANTA_HAS_TSAN != 0) return;  // so slow that a member may not be back in closed_grace
-  far_head head;
-  child node({program, "hello"}, head.of_node());
-  REQUIRE(head.driver().says("sees far rank-0\n"));
-  const auto before = head.epochs();
+  far_member all;
+  far_head& head = all.head;
   for (int i = 0; i < 3; ++i) {
     const std::uint64_t made = head.path().connections();
     head.path().half_close();
     CHECK(happens([&] { return head.path().connections() > made; }));
-    CHECK(head.epochs() == before);
+    CHECK(head.epochs() == all.before);
   }
-  head.end(node);
+  head.end(all.node);
   CHECK_FALSE(head.has_lost_it());
 }
 
 // The kernel still takes connections; nobody answers them.
 TEST_CASE("a door that is shut keeps newcomers out, and costs no member", "[cluster][network]") {
-  far_head head;
-  child node({program, "hello"}, head.of_node());
-  REQUIRE(head.driver().says("sees far rank-0\n"));
-  const auto before = head.epochs();
+  far_member all;
+  far_head& head = all.head;
   head.path().having().shuts = true;
   const outcome late =
       child({program, "hello"}, head.of_node({"MANTA_MEMBER_NAME=late", "MANTA_JOIN_MS=1500"}))
@@ -152,11 +156,11 @@ TEST_CASE("a door that is shut keeps newcomers out, and costs no member", "[clus
   CHECK(late.status == 2);
   CHECK_THAT(late.err,
              Contains("late is not a member of its cluster yet") && Contains("within 1500 ms"));
-  CHECK(head.epochs() == before);
+  CHECK(head.epochs() == all.before);
   head.path().having().shuts = false;
   child again({program, "hello"}, head.of_node({"MANTA_MEMBER_NAME=late"}));
   CHECK(head.driver().says("sees far late rank-0\n"));
-  head.end(node);
+  head.end(all.node);
   CHECK(again.finish().status == 0);
   CHECK_FALSE(head.has_lost_it());
 }

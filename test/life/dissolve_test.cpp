@@ -39,6 +39,12 @@ class head {
     roll_.on_heartbeat(heartbeat_of(process, epoch), now);
     return last_to(process);
   }
+  /// Members, when it has looked each millisecond until then.
+  std::size_t left_at(base::time_point until) {
+    for (; looked_ <= until; looked_ += 1ms) roll_.on_time(looked_);
+    settle();
+    return roll_.members().size();
+  }
   static heartbeat heartbeat_of(std::uint64_t process, std::uint64_t epoch) {
     return {.process = {1, process},
             .epoch = epoch,
@@ -63,6 +69,7 @@ class head {
 
   roll roll_;
   std::vector<bulletin> said_;
+  base::time_point looked_ = now;
 };
 
 }  // namespace
@@ -208,23 +215,17 @@ TEST_CASE("who was long on its way may be long on its way back", "[life]") {
   is.on_closed({1, 2}, head::now, {.made_in = 20ms});
   is.on_closed({1, 3}, head::now, {.made_in = 20ms});
   is.on_closed({1, 4}, head::now, {.made_in = 250us});
-  base::time_point at = head::now;
-  const auto left_at = [&](base::time_point until) {
-    for (; at <= until; at += 1ms) is.on_time(at);
-    h.last_to(2);
-    return is.members().size();
-  };
-  CHECK(left_at(head::now + 10ms) == 3);
-  CHECK(left_at(head::now + 11ms) == 2);  // the near one
-  CHECK(left_at(head::now + 84ms) == 2);
+  CHECK(h.left_at(head::now + 10ms) == 3);
+  CHECK(h.left_at(head::now + 11ms) == 2);  // the near one
+  CHECK(h.left_at(head::now + 84ms) == 2);
   is.on_heartbeat(head::heartbeat_of(2, 2), head::now + 85ms);
-  CHECK(left_at(head::now + 89ms) == 2);
-  CHECK(left_at(head::now + 90ms) == 1);
+  CHECK(h.left_at(head::now + 89ms) == 2);
+  CHECK(h.left_at(head::now + 90ms) == 1);
   CHECK(is.members().front().who.name == "n2");
   // But not longer than who is silent.
   is.on_closed({1, 2}, head::now + 91ms, {.made_in = 60s});
-  CHECK(left_at(head::now + 3000ms) == 1);
-  CHECK(left_at(head::now + 3091ms) == 0);
+  CHECK(h.left_at(head::now + 3000ms) == 1);
+  CHECK(h.left_at(head::now + 3091ms) == 0);
 }
 
 // A process that dies ends its connection; a reset is a path's doing more often.
@@ -235,17 +236,11 @@ TEST_CASE("who was reset has longer to come back than who has ended", "[life]") 
   is.on_closed({1, 2}, head::now, {.was_reset = true});
   is.on_closed({1, 3}, head::now, {.was_reset = true});
   is.on_closed({1, 4}, head::now, {});
-  base::time_point at = head::now;
-  const auto left_at = [&](base::time_point until) {
-    for (; at <= until; at += 1ms) is.on_time(at);
-    h.last_to(2);
-    return is.members().size();
-  };
-  CHECK(left_at(head::now + 11ms) == 2);
-  CHECK(left_at(head::now + 400ms) == 2);
+  CHECK(h.left_at(head::now + 11ms) == 2);
+  CHECK(h.left_at(head::now + 400ms) == 2);
   is.on_heartbeat(head::heartbeat_of(3, 3), head::now + 400ms);
-  CHECK(left_at(head::now + 499ms) == 2);
-  CHECK(left_at(head::now + 501ms) == 1);
+  CHECK(h.left_at(head::now + 499ms) == 2);
+  CHECK(h.left_at(head::now + 501ms) == 1);
   CHECK(is.members().front().who.name == "n3");
 }
 
