@@ -78,6 +78,8 @@ class roll {
 
   /// Its epoch is on the disk: it hears and is heard.
   bool is_open() const noexcept { return is_open_; }
+  /// Whether it is a member, becomes one, or was.
+  bool knows(const base::id& process) const noexcept { return by_process_.contains(process); }
   std::uint64_t epoch() const noexcept { return head_epoch_; }
   std::uint64_t revision() const noexcept { return revision_; }
   /// Those that have not ended.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include <sys/stat.h>
 
@@ -359,6 +360,27 @@ TEST_CASE("another program is no node of the job", "[cluster]") {
   CHECK(is_one_line(o.err));
   CHECK_THAT(o.err, Contains("its program has other functions than that of rank-0"));
   kill(driver.pid(), SIGKILL);
+}
+
+// It is there first, and asks as soon as there is somebody to ask.
+TEST_CASE("another program does not come before the driver", "[cluster]") {
+  for (int round = 0; round < 8; ++round) {
+    CAPTURE(round);
+    const site here;
+    const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=early"};
+    const auto with_rank = [&](int rank) {
+      variables out = all;
+      out.push_back("MANTA_RANK=" + std::to_string(rank));
+      return out;
+    };
+    child other({MANTA_OTHER_PROGRAM, "hello"}, here.with(with_rank(1)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 * (round % 4)));
+    child driver({program, "watch"}, here.with(with_rank(0)));
+    const outcome o = other.finish();
+    CHECK(o.status == 2);
+    CHECK_THAT(o.err, Contains("its program has other functions than that of rank-0"));
+    kill(driver.pid(), SIGKILL);
+  }
 }
 
 TEST_CASE("two processes with one rank: the second is refused", "[cluster]") {
