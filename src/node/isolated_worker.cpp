@@ -24,6 +24,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/suspension.hpp>
+#include <manta/exec/theft.hpp>
 #include <manta/node/carrier.hpp>
 #include <manta/spec/config.hpp>
 
@@ -45,6 +46,7 @@ using page = wire::worker_page;
 using wire::slot_state;
 
 constexpr std::size_t most_kept_stops = 1024;
+constexpr auto time_to_look = 200us;
 // Results that a patient node hears of at once: half of what it sends ahead.
 constexpr std::uint32_t most_unheard = wire::worker_page::slots / 2;
 
@@ -107,8 +109,19 @@ void isolated_worker::run() {
     messages = any ? messages + 1 : 0;
     if (any || serve_actor()) continue;
     ring_up();
-    wait_for_message();
+    if (leaves_.load(std::memory_order_acquire)) {
+      leave_if_quiet();
+    } else {
+      wait_for_message();
+    }
   }
+}
+
+// Frames and values may be being destroyed by another thread.
+void isolated_worker::leave_if_quiet() noexcept {
+  const bool is_quiet = exec::executor::active_workers() == 0 && exec::measure_queues().queued == 0;
+  if (is_quiet) vanish();
+  std::this_thread::sleep_for(time_to_look);  // nobody rings when it is
 }
 
 // Runs the first task that was put aside, if there is one.
@@ -490,6 +503,9 @@ void isolated_worker::listen() noexcept {
     if (got == got_order::order && !arrays_.obey(said)) {
       if (order.what == worker_order::kind::kill) {
         obey_kill(order.number);
+      } else if (order.what == worker_order::kind::leave) {
+        leaves_.store(true, std::memory_order_release);
+        main_sleep_.signal();
       } else if (order.what == worker_order::kind::flow) {
         streams_.flow(order.number, order.value, order.credits);
       } else if (order.what == worker_order::kind::abandon) {

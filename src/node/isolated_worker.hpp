@@ -135,6 +135,7 @@ class isolated_worker final : public exec::outside {
   void obey(std::uint64_t number) noexcept;
   void send_order(exec::job* j, worker_order::kind what) noexcept;
   void wait_for_message() noexcept;
+  void leave_if_quiet() noexcept;
   std::uint64_t say_waits(std::uint64_t awaits) noexcept;
   void say_other_waits(int change) noexcept;
   void publish_awaits() noexcept;
@@ -202,6 +203,7 @@ class isolated_worker final : public exec::outside {
   bool is_giving_turn_ = false;
   std::uint32_t unheard_ = 0;  // the main thread's: results that a patient node was not woken for
   exec::parker main_sleep_;    // the main thread's, while it has no task
+  std::atomic<bool> leaves_{false};  // when it has nothing to do
   worker_arrays arrays_;
   worker_questions questions_;
   worker_streams streams_;

@@ -189,12 +189,13 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   pid_t pid = 0;
   bool is_dead = false;
   bool is_let_go = false;
-  bool ends_coroutines = false;  // it was told to
-  bool has_lent = false;         // its actor's cores are lent
-  bool is_worn = false;          // it gets no more tasks, and goes when it has none
-  bool ends_by_force = false;    // it is killed for a task that does not stop
-  bool has_used_gpus = false;    // its actor has
-  std::string why;               // it is ended by us for that
+  base::time_point leave_asked{};  // let go in peace
+  bool ends_coroutines = false;    // it was told to
+  bool has_lent = false;           // its actor's cores are lent
+  bool is_worn = false;            // it gets no more tasks, and goes when it has none
+  bool ends_by_force = false;      // it is killed for a task that does not stop
+  bool has_used_gpus = false;      // its actor has
+  std::string why;                 // it is ended by us for that
   std::uint64_t results = 0;
   duration busy{0};  // what these took
   std::uint64_t results_at_tick = 0;

@@ -9,9 +9,10 @@ namespace manta::inline v0::node {
 /// runs.
 struct worker_order {
   enum class kind : std::uint64_t {
-    stop,  ///< that task or call: the flight's number, to a worker; its request's, to the node
-    end,   ///< to the node: the same, and who runs it ends
-    kill,  ///< to a worker: its actor of that number
+    stop,   ///< that task or call: the flight's number, to a worker; its request's, to the node
+    end,    ///< to the node: the same, and who runs it ends
+    kill,   ///< to a worker: its actor of that number
+    leave,  ///< to a worker: nothing comes any more, so it ends when it has nothing left to do
     // Of arrays: lent_arrays.hpp.
     segment,  ///< with the descriptor of that segment
     drop,     ///< to a worker: that segment is gone; to the node: it has no use for it

@@ -328,6 +328,7 @@ class worker_pool final : public exec::outside {
   void tick() noexcept;
   void help_idle() noexcept;
   void let_surplus_go() noexcept;
+  void let_go(hand& of) noexcept;
   bool is_quiet() noexcept;
   duration quiet_time() noexcept;
   void begin_close(bool asks_to_stop) noexcept;

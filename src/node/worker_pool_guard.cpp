@@ -115,13 +115,19 @@ void worker_pool::let_surplus_go() noexcept {
   const std::shared_ptr<hand> one = hands_[surplus];
   if (one == nullptr || one->is_let_go || !one->off_stack.empty()) return;
   if (!one->asked.empty() || !one->owed.empty()) return;
-  // What has ended may still be destroyed there: frames of generators, values.
   const bool is_quiet = one->results == std::exchange(one->results_at_look, one->results);
   one->quiet_looks = is_quiet ? one->quiet_looks + 1 : 0;
   if (one->quiet_looks < looks_before_it_goes) return;
-  one->is_let_go = true;
   roster_.blocked(one->number, true);  // it gets nothing more
-  zygote::global().kill(one->unique);
+  let_go(*one);
+}
+
+// Under the mutex. What has ended may still be destroyed there: frames of generators, values; so it
+// is not killed before enforce_stops() does.
+void worker_pool::let_go(hand& of) noexcept {
+  of.is_let_go = true;
+  of.leave_asked = base::now();
+  say_order(of, {worker_order::kind::leave});
 }
 
 // Under the mutex. What it has ends there, or, where it has not begun, goes to others.
@@ -137,9 +143,7 @@ void worker_pool::let_worn_go() noexcept {
   for (const auto& one : hands_) {
     if (one == nullptr || !one->is_worn || one->is_let_go) continue;
     const bool is_empty = roster_.under_way(one->number) == 0 && one->off_stack.empty();
-    if (!is_empty || !one->asked.empty() || !one->owed.empty()) continue;
-    one->is_let_go = true;
-    zygote::global().kill(one->unique);
+    if (is_empty && one->asked.empty() && one->owed.empty()) let_go(*one);
   }
 }
 

@@ -21,6 +21,8 @@ namespace {
 
 // A worker that was asked to stop a task and has not is killed.
 constexpr std::chrono::milliseconds time_to_stop{900};
+// One that was let go and still has something to do, which nobody waits for.
+constexpr std::chrono::seconds time_to_leave{10};
 constexpr std::size_t most_early_stops = 4096;
 // Of one worker at a time: the others have their turn, and the lock is free meanwhile. A socket
 // holds fewer, so one look hears all that went before a message.
@@ -162,7 +164,12 @@ void worker_pool::enforce_stops() noexcept {
   const base::time_point before = base::now() - time_to_stop;
   const std::lock_guard lock(mutex_);
   for (const auto& one : all_) {
-    if (one->is_let_go) continue;
+    if (one->is_let_go) {
+      const bool is_late =
+          one->leave_asked != base::time_point{} && one->leave_asked + time_to_leave <= base::now();
+      if (is_late && !one->is_dead) zygote::global().kill(one->unique);
+      continue;
+    }
     const tenant* const t = one->lives_here.get();
     if (t != nullptr && t->kill_asked != base::time_point{} && t->kill_asked <= before) {
       zygote::global().kill(one->unique);
