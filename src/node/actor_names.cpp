@@ -22,6 +22,11 @@ actor_names& actor_names::global() {
 
 base::id actor_names::name(exec::actor_core* core, std::uint64_t process) {
   const std::lock_guard lock(mutex_);
+  return name_it(core, process);
+}
+
+// Under the lock.
+base::id actor_names::name_it(exec::actor_core* core, std::uint64_t process) {
   const auto found = by_core_.find(core);
   if (found != by_core_.end()) return found->second;
   const base::id id{process, ++last_};
@@ -77,8 +82,8 @@ base::id actor_names::name_here(exec::actor_core* core) {
 }
 
 base::id actor_names::draw(exec::actor_core* core, std::uint64_t process) {
-  const base::id id = name(core, process);
   const std::lock_guard lock(mutex_);
+  const base::id id = name_it(core, process);
   entry& one = by_id_.find(id)->second;
   one.is_told = false;
   one.teller = std::this_thread::get_id();
@@ -86,8 +91,8 @@ base::id actor_names::draw(exec::actor_core* core, std::uint64_t process) {
 }
 
 base::id actor_names::reserve(exec::actor_core* core, std::uint64_t process) {
-  const base::id id = name(core, process);
   const std::lock_guard lock(mutex_);
+  const base::id id = name_it(core, process);
   by_id_.find(id)->second.is_told = false;
   return id;
 }

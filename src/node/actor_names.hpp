@@ -75,6 +75,8 @@ class actor_names {
   using counts = std::unordered_map<base::id, std::uint32_t, hash>;
 
  private:
+  base::id name_it(exec::actor_core* core, std::uint64_t process);
+
   struct entry {
     exec::actor_core* core = nullptr;  // with a pin
     std::uint64_t lent = 0;
