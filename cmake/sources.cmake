@@ -146,6 +146,7 @@ set(manta_sources
   src/node/worker_things.cpp
   src/node/worker_voice.cpp
   src/node/zygote.cpp
+  src/own/references.cpp
   src/parallel.cpp
   src/placement.cpp
   src/progress.cpp

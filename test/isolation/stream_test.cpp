@@ -97,8 +97,13 @@ std::vector<int> numbers(int n, int step = 1) {
   for (int i = 0; i < n; ++i) values.push_back(i * step);
   return values;
 }
+// When not: whether the worker that had it was ended, or has not been told.
 bool is_gone() {
-  return comes_true([] { return shared(living) == 0; });
+  if (comes_true([] { return shared(living) == 0; })) return true;
+  UNSCOPED_INFO("worker " << shared(runner)
+                          << (kill(shared(runner), 0) == 0 ? " lives" : " is gone") << ", items "
+                          << shared(made));
+  return false;
 }
 
 }  // namespace
