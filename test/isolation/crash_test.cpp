@@ -184,8 +184,11 @@ class reaper {
           while (!ends_) {
             const auto workers = children_of(zygote);
             if (!workers.empty() && kill(workers[roll() % workers.size()], SIGKILL) == 0) ++kills_;
-            // A schedule of faults: there is nothing to wait for.
-            std::this_thread::sleep_for(std::chrono::milliseconds(5 + roll() % 20));
+            // A schedule of faults: there is nothing to wait for. A sanitizer's worker needs some
+            // ten times as long to begin, and would hardly ever come to an end between two.
+            const std::uint64_t pause = 5 + roll() % 20;
+            std::this_thread::sleep_for(
+                std::chrono::milliseconds(test::is_sanitized ? 6 * pause : pause));
           }
         }) {}
   int stop() {
