@@ -41,10 +41,6 @@
 
 namespace manta::inline v0::life {
 
-struct id_hash {
-  std::size_t operator()(const base::id& of) const noexcept { return of.low ^ (of.high * 31); }
-};
-
 /// From every process to the head.
 struct heartbeat {
   base::id process = {};
@@ -108,6 +104,8 @@ struct membership_settings {
   /// The same where the head is in the driver's process, and is gone with that.
   duration driver_wait = std::chrono::seconds(6);
   bool ends_with_driver = false;  ///< of a head: it is
+  /// Of a head that is in a member's process: that one. Nobody becomes a member before it.
+  base::id host = {};
   /// How long a process tries to become a member: longer than the end of one with its name takes.
   duration join_limit = std::chrono::seconds(15);
   std::size_t most_members = 65536;  ///< that live

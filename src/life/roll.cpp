@@ -85,8 +85,11 @@ void roll::on_heartbeat(const heartbeat& came, base::time_point now) {
   } else if (!dissolved_.empty()) {
     say_ended(came.process, came.epoch, dissolved_);
   } else if (came.epoch == 0 && came.wish == node_wish::stay) {
+    if (!has_host() && came.process != with_.host) return put_off(came);
     admit(came, now);
+    admit_early(now);
   } else if (came.epoch == 0) {
+    drop_early(came.process);
     say_ended(came.process, 0, "left before it was a member");
   } else {
     say_ended(came.process, came.epoch,
@@ -100,6 +103,28 @@ void roll::on_connected(const base::id& process) {
   if (of == nullptr) return;
   of->told = of->seen;
   of->marked = 0;
+}
+
+bool roll::has_host() const { return with_.host == base::id{} || by_process_.contains(with_.host); }
+
+// By the member in the head's own process is measured what others bring; a stranger that came
+// before it would keep it out.
+void roll::put_off(const heartbeat& came) {
+  const auto same = std::ranges::find(early_, came.process, &heartbeat::process);
+  if (same != early_.end()) {
+    *same = came;
+  } else if (early_.size() < with_.most_members) {
+    early_.push_back(came);
+  }
+}
+
+void roll::drop_early(const base::id& process) {
+  std::erase_if(early_, [&](const heartbeat& one) { return one.process == process; });
+}
+
+void roll::admit_early(base::time_point now) {
+  if (early_.empty() || !has_host()) return;
+  for (const heartbeat& one : std::exchange(early_, {})) admit(one, now);
 }
 
 bool roll::has_name(const heartbeat& came) {
@@ -259,6 +284,7 @@ void roll::take_load(entry& of, const spec::node_load& load, base::time_point no
 
 void roll::on_closed(const base::id& process, base::time_point now, closing how) {
   if (!is_open_) return;  // nobody is heard, so nobody could come back
+  drop_early(process);
   entry* const of = find(process);
   if (of == nullptr || of->at > entry::stage::in || of->closed != base::time_point{}) return;
   const duration grace = (how.was_reset ? with_.reset_grace : with_.closed_grace) +

@@ -15,6 +15,7 @@
 #include <manta/base/clock.hpp>
 #include <manta/base/id.hpp>
 
+#include "base/id_hash.hpp"
 #include "life/membership.hpp"
 #include "spec/cluster.hpp"
 
@@ -78,8 +79,6 @@ class roll {
 
   /// Its epoch is on the disk: it hears and is heard.
   bool is_open() const noexcept { return is_open_; }
-  /// Whether it is a member, becomes one, or was.
-  bool knows(const base::id& process) const noexcept { return by_process_.contains(process); }
   std::uint64_t epoch() const noexcept { return head_epoch_; }
   std::uint64_t revision() const noexcept { return revision_; }
   /// Those that have not ended.
@@ -126,6 +125,10 @@ class roll {
   void tell_all(base::time_point now);
   void forget_oldest();
   entry* find(const base::id& process) noexcept;
+  bool has_host() const;
+  void put_off(const heartbeat& came);
+  void drop_early(const base::id& process);
+  void admit_early(base::time_point now);
   std::uint64_t write_row(const spec::node_member& row);
   void look(base::time_point now);
   void look_at(entry& of, base::time_point now);
@@ -144,17 +147,18 @@ class roll {
   std::unordered_map<std::uint64_t, std::uint64_t> by_ticket_;  // epochs
   entries all_;
   std::map<std::uint64_t, entry*> living_;  // of these, by epoch: those that have not ended
-  std::unordered_map<base::id, std::uint64_t, id_hash> by_process_;
+  std::unordered_map<base::id, std::uint64_t, base::id_hash> by_process_;
   std::unordered_map<std::string, std::uint64_t> by_name_;  // those that have not ended
   revisions by_revision_;
   revisions by_load_;
   std::uint64_t load_revision_ = 0;
   std::deque<std::uint64_t> ended_;  // epochs, oldest first
   std::uint64_t forgotten_ = 0;      // the last revision of those gone since
-  std::unordered_map<base::id, base::time_point, id_hash> waiting_;  // for a name, since when
-  std::set<std::pair<base::time_point, std::uint64_t>> closed_;      // until when, epochs
-  base::time_point lenient_until_{};      // to who closed: it was stopped
-  std::vector<std::uint64_t> unwritten_;  // ends that the disk refused
+  std::unordered_map<base::id, base::time_point, base::id_hash> waiting_;  // for a name, since when
+  std::vector<heartbeat> early_;                                 // of who asked before the host did
+  std::set<std::pair<base::time_point, std::uint64_t>> closed_;  // until when, epochs
+  base::time_point lenient_until_{};                             // to who closed: it was stopped
+  std::vector<std::uint64_t> unwritten_;                         // ends that the disk refused
   std::vector<action> actions_;
 };
 

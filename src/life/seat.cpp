@@ -136,7 +136,7 @@ void seat::on_bulletin(bulletin came, base::time_point now) {
 
 void seat::apply(bulletin& came) {
   if (came.since == 0) {  // all that live: who is not among them has ended
-    std::unordered_set<base::id, id_hash> living;
+    std::unordered_set<base::id, base::id_hash> living;
     for (const node_member& one : came.changed) living.insert(one.process);
     std::vector<node_member> gone;
     for (const auto& known : view_) {

@@ -13,6 +13,7 @@
 #include <manta/base/id.hpp>
 #include <manta/spec/error.hpp>
 
+#include "base/id_hash.hpp"
 #include "life/membership.hpp"
 #include "spec/cluster.hpp"
 
@@ -81,7 +82,7 @@ class seat {
   std::uint64_t revision() const noexcept { return revision_; }
   worth of(const base::id& process, std::uint64_t epoch) const noexcept;
   /// Those that have not ended, it itself among them.
-  const std::unordered_map<base::id, spec::node_member, id_hash>& others() const noexcept {
+  const std::unordered_map<base::id, spec::node_member, base::id_hash>& others() const noexcept {
     return view_;
   }
 
@@ -121,7 +122,7 @@ class seat {
   std::uint64_t loads_ = 0;          // the newest loads_revision
   std::uint64_t largest_epoch_ = 0;  // that the view has ever had
   std::string waits_for_ = {};       // why it is no member yet, by the head's word
-  std::unordered_map<base::id, spec::node_member, id_hash> view_;
+  std::unordered_map<base::id, spec::node_member, base::id_hash> view_;
   std::unordered_map<std::uint64_t, base::id> by_epoch_;  // of these
   std::vector<action> actions_;
 };

@@ -16,6 +16,8 @@
 #include <manta/exec/actor_core.hpp>
 #include <manta/spec/parcel.hpp>
 
+#include "base/id_hash.hpp"
+
 // Which actor an id means in this process.
 //
 // Problem. A handle that travels is an id in a message; where it is read it has to become a handle
@@ -67,12 +69,7 @@ class actor_names {
   /// The core has ended, or is a mailbox that goes.
   void forget(exec::actor_core* core);
 
-  struct hash {
-    std::size_t operator()(const base::id& id) const noexcept {
-      return static_cast<std::size_t>(id.low * 0x9e3779b97f4a7c15U ^ id.high);
-    }
-  };
-  using counts = std::unordered_map<base::id, std::uint32_t, hash>;
+  using counts = std::unordered_map<base::id, std::uint32_t, base::id_hash>;
 
  private:
   base::id name_it(exec::actor_core* core, std::uint64_t process);
@@ -85,7 +82,7 @@ class actor_names {
     std::thread::id teller{};  // until it is told
   };
   std::mutex mutex_;
-  std::unordered_map<base::id, entry, hash> by_id_;
+  std::unordered_map<base::id, entry, base::id_hash> by_id_;
   std::unordered_map<const exec::actor_core*, base::id> by_core_;
   std::uint64_t last_ = 0;
 };

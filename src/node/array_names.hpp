@@ -13,6 +13,7 @@
 #include <manta/node/array_block.hpp>
 #include <manta/spec/parcel.hpp>
 
+#include "base/id_hash.hpp"
 #include "store/object_store.hpp"
 
 // Which array an id means in this process; see lent_arrays.hpp for who counts what.
@@ -87,15 +88,9 @@ class array_names {
   /// By a block that nobody holds any more.
   void forget(placed_block* block) noexcept;
 
-  struct hash {
-    std::size_t operator()(const base::id& id) const noexcept {
-      return static_cast<std::size_t>(id.low * 0x9e3779b97f4a7c15U ^ id.high);
-    }
-  };
-
  private:
   std::mutex mutex_;
-  std::unordered_map<base::id, placed_block*, hash> by_id_;  // no holds
+  std::unordered_map<base::id, placed_block*, base::id_hash> by_id_;  // no holds
   std::uint64_t last_ = 0;
 };
 

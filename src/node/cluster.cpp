@@ -162,6 +162,7 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   cluster_process::settings with;
   with.how = timing_of(settings, plan_);
   with.process = draw_id();
+  if (with.how.ends_with_driver) with.how.host = with.process;
   if (plan_.role != role_mode::head) {
     with.who = spec::node_introduction{.name = name_of_member(),
                                        .host = own_host_name(),

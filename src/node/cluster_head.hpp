@@ -16,6 +16,7 @@
 #include <manta/base/id.hpp>
 #include <manta/spec/error.hpp>
 
+#include "base/id_hash.hpp"
 #include "control/store.hpp"
 #include "life/roll.hpp"
 #include "node/cluster_mail.hpp"
@@ -87,7 +88,7 @@ class cluster_head {
   std::map<std::uint64_t, guest> guests_;  // by number, oldest first
   std::uint64_t last_guest_ = 0;
   std::map<std::uint64_t, std::string> ended_rows_;                        // keys, by epoch
-  std::unordered_map<base::id, std::uint64_t, life::id_hash> by_process_;  // its newest guest
+  std::unordered_map<base::id, std::uint64_t, base::id_hash> by_process_;  // its newest guest
   wire::frame_buffer frame_;
 };
 

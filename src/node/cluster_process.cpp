@@ -62,7 +62,7 @@ void cluster_process::take_in(std::unique_ptr<wire::link> from, const wire::gree
     return;
   }
   if (with_.rows == nullptr) return;
-  came_.push_back({std::move(from), peer.as == wire::guest_kind::observer, peer.sender});
+  came_.push_back({std::move(from), peer.as == wire::guest_kind::observer});
   job_->ask();
 }
 
@@ -133,7 +133,10 @@ base::deadline cluster_process::turn() {
   obey(now);
   base::time_point due = base::time_point::max();
   if (head_ != nullptr) {
-    pump_head(now);
+    for (guest& one : came_) head_->accept(std::move(one.link), one.looks);
+    came_.clear();
+    head_->pump(now);
+    look_at_head();
     due = std::min(due, head_->due());
   }
   if (member_ != nullptr && !gives_up_) {
@@ -142,34 +145,6 @@ base::deadline cluster_process::turn() {
   }
   gather();
   return due == base::time_point::max() ? base::deadline() : base::deadline(due);
-}
-
-// The member that is in this process comes first: by it is measured what others bring, and a
-// stranger that came before it would keep it out.
-void cluster_process::pump_head(base::time_point now) {
-  let_in(is_first_in_);
-  head_->pump(now);
-  const life::roll* const roll = head_->roll();
-  if (!is_first_in_ && roll != nullptr) {
-    is_first_in_ = !with_.who.has_value() || roll->knows(with_.process);
-    if (is_first_in_) {
-      let_in(true);
-      head_->pump(now);
-    }
-  }
-  look_at_head();
-}
-
-void cluster_process::let_in(bool all) {
-  std::vector<guest> waiting;
-  for (guest& one : came_) {
-    if (all || one.looks || one.process == with_.process) {
-      head_->accept(std::move(one.link), one.looks);
-    } else {
-      waiting.push_back(std::move(one));
-    }
-  }
-  came_ = std::move(waiting);
 }
 
 void cluster_process::pump_member(base::time_point now) {

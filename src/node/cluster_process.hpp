@@ -16,6 +16,7 @@
 #include <manta/base/id.hpp>
 #include <manta/spec/error.hpp>
 
+#include "base/id_hash.hpp"
 #include "control/store.hpp"
 #include "node/cluster_head.hpp"
 #include "node/cluster_member.hpp"
@@ -126,7 +127,6 @@ class cluster_process final : private cluster_member::visitor {
   void look_at_head();
   void gather();
   void pump_member(base::time_point now);
-  void pump_head(base::time_point now);
   void take_in(std::unique_ptr<wire::link> from, const wire::greeting& peer);
   base::id known_cluster() const noexcept;
   wire::greeting greeting() const noexcept;
@@ -146,9 +146,7 @@ class cluster_process final : private cluster_member::visitor {
   struct guest {
     std::unique_ptr<wire::link> link;
     bool looks = false;
-    base::id process;
   };
-  void let_in(bool all);
 
   // The loop's thread only, once there is a job.
   bool has_begun_ = false;
@@ -158,7 +156,6 @@ class cluster_process final : private cluster_member::visitor {
   bool gives_up_ = false;  // there is no use in looking for the head again
   bool is_dissolving_ = false;
   std::vector<guest> came_;
-  bool is_first_in_ = false;  // the member that is in the head's process
   spec::node_introduction self_;
   std::unique_ptr<peers> peers_;
   std::unique_ptr<cluster_head> head_;
@@ -166,7 +163,7 @@ class cluster_process final : private cluster_member::visitor {
 
   mutable std::mutex mutex_;  // guards all below, up to the listeners
   std::condition_variable changed_;
-  std::unordered_map<base::id, spec::node_member, life::id_hash> view_;
+  std::unordered_map<base::id, spec::node_member, base::id_hash> view_;
   std::uint64_t epoch_ = 0;
   base::id head_process_;
   bool is_over_ = false;

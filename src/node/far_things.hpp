@@ -9,6 +9,7 @@
 #include <manta/base/id.hpp>
 #include <manta/node/shared_thing.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/worker_questions.hpp"
 
 // What stands in an isolated worker for the channels, semaphores and barriers of its node; the
@@ -42,17 +43,11 @@ class far_things {
     std::weak_ptr<void> owner;
     far_thing* link = nullptr;  // lives as long as the owner
   };
-  struct hash {
-    std::size_t operator()(const base::id& id) const noexcept {
-      return static_cast<std::size_t>(id.low * 0x9e3779b97f4a7c15U);
-    }
-  };
-
   worker_questions& asks_;
   void (*const give_back_)(void*, const base::id&, std::uint32_t) noexcept;
   void* const to_;
   std::mutex mutex_;
-  std::unordered_map<base::id, known, hash> by_id_;
+  std::unordered_map<base::id, known, base::id_hash> by_id_;
 };
 
 }  // namespace manta::inline v0::node

@@ -14,6 +14,7 @@
 #include <manta/node/carrier.hpp>
 #include <manta/spec/parcel.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/actor_names.hpp"
 
 // Which future an id means at the node.
@@ -114,7 +115,7 @@ class future_names {
     std::uint64_t count = 0;
     exec::job* image = nullptr;  // without; it is counted
   };
-  using entries = std::unordered_map<base::id, entry, actor_names::hash>;
+  using entries = std::unordered_map<base::id, entry, base::id_hash>;
   exec::job* take_if_over(entries::iterator at) noexcept;
 
   std::mutex mutex_;

@@ -117,7 +117,7 @@ void isolated_worker::run() {
   }
 }
 
-// Frames and values may be being destroyed by another thread.
+// Another thread may have something to do still, or to destroy.
 void isolated_worker::leave_if_quiet() noexcept {
   const bool is_quiet = exec::executor::active_workers() == 0 && exec::measure_queues().queued == 0;
   if (is_quiet) vanish();

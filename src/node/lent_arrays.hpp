@@ -15,6 +15,7 @@
 #include <manta/node/array_block.hpp>
 #include <manta/spec/parcel.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/array_names.hpp"
 #include "node/worker_order.hpp"
 #include "store/object_store.hpp"
@@ -126,7 +127,7 @@ class lent_arrays {
 
   const std::uint64_t worker_;
   wire::segment_shelf* const shelf_;
-  std::unordered_map<base::id, lent_array, array_names::hash> by_id_;
+  std::unordered_map<base::id, lent_array, base::id_hash> by_id_;
   std::unordered_set<std::uint64_t> given_;                                             // segments
   std::unordered_map<std::uint64_t, std::shared_ptr<const store::segment_view>> came_;  // likewise
   std::unordered_map<std::uint64_t, kept_segment> kept_;                                // likewise

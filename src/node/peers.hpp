@@ -15,6 +15,7 @@
 #include <manta/base/id.hpp>
 #include <manta/spec/error.hpp>
 
+#include "base/id_hash.hpp"
 #include "life/membership.hpp"
 #include "spec/cluster.hpp"
 #include "wire/courier.hpp"
@@ -110,7 +111,7 @@ class peers {
   const settings with_;
   visitor& tell_;
   std::uint64_t epoch_ = 0;  // the loop's thread only, as the next
-  std::unordered_map<base::id, std::unique_ptr<wire::link>, life::id_hash>
+  std::unordered_map<base::id, std::unique_ptr<wire::link>, base::id_hash>
       early_;  // of whom the head has not told yet
 
   mutable std::mutex mutex_;

@@ -10,6 +10,8 @@
 #include <manta/base/id.hpp>
 #include <manta/node/shared_thing.hpp>
 
+#include "base/id_hash.hpp"
+
 // Channels, semaphores and barriers whose handles are in other processes.
 //
 // Problem. A channel's items, and who waits for them, are in the memory of the process that made
@@ -61,15 +63,10 @@ class shared_names {
     std::weak_ptr<void> owner;
     std::uint64_t lent = 0;
   };
-  struct hash {
-    std::size_t operator()(const base::id& id) const noexcept {
-      return static_cast<std::size_t>(id.low * 0x9e3779b97f4a7c15U);
-    }
-  };
   void sweep();
 
   std::mutex mutex_;
-  std::unordered_map<base::id, entry, hash> by_id_;
+  std::unordered_map<base::id, entry, base::id_hash> by_id_;
   std::unordered_map<const void*, base::id> by_core_;
   std::uint64_t last_ = 0;
   std::size_t sweep_at_ = 64;

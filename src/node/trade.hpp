@@ -23,6 +23,7 @@
 #include <manta/exec/theft.hpp>
 #include <manta/spec/error.hpp>
 
+#include "base/id_hash.hpp"
 #include "life/membership.hpp"
 #include "node/peers.hpp"
 #include "sched/overflow.hpp"
@@ -101,7 +102,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::uint64_t number = 0;  // of the request that gave it
     base::id task = {};
   };
-  using flights = std::unordered_map<base::id, flight, life::id_hash>;  // by task
+  using flights = std::unordered_map<base::id, flight, base::id_hash>;  // by task
   /// A task of another node that runs here.
   struct visit {
     std::uint64_t node = 0;

@@ -13,6 +13,7 @@
 #include <manta/node/array_block.hpp>
 #include <manta/spec/config.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/array_names.hpp"
 #include "node/order_line.hpp"
 #include "store/segment.hpp"
@@ -99,8 +100,8 @@ class worker_arrays {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const store::segment_view>> views_;
-  std::unordered_map<base::id, block*, array_names::hash> by_id_;  // no holds
-  std::unordered_map<std::uint64_t, answer> asked_;                // by request
+  std::unordered_map<base::id, block*, base::id_hash> by_id_;  // no holds
+  std::unordered_map<std::uint64_t, answer> asked_;            // by request
   std::uint64_t last_request_ = 0;
   // Made here, and no handle here is left; oldest first. Who has taken the name from the shelf has
   // the memory.

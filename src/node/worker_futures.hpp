@@ -12,6 +12,7 @@
 #include <manta/exec/named_jobs.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/actor_names.hpp"
 #include "node/future_names.hpp"
 #include "node/workbench.hpp"
@@ -92,7 +93,7 @@ class worker_futures {
   const seat at_;
   std::mutex mutex_;
   std::unordered_map<const exec::job*, note> by_job_;
-  std::unordered_map<base::id, exec::job*, actor_names::hash> by_id_;  // no holds
+  std::unordered_map<base::id, exec::job*, base::id_hash> by_id_;  // no holds
   std::uint64_t last_ = 0;
   std::unordered_set<const exec::job*> not_sent_;  // calls without a number, for is_wished
   std::atomic<bool> has_not_sent_{false};

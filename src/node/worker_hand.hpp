@@ -17,6 +17,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/resource_gate.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/actor_names.hpp"
 #include "node/lent_arrays.hpp"
 #include "node/worker_facts.hpp"
@@ -207,14 +208,14 @@ struct worker_pool::hand : std::enable_shared_from_this<hand> {
   std::unique_ptr<tenant> lives_here;  // it has an actor, and gets no tasks
   actor_names::counts lent;            // handles of actors and futures, by id
   // Results that it has to send, of futures that it has named; each with the hold of who fills it.
-  std::unordered_map<base::id, passed_job*, actor_names::hash> owed;
+  std::unordered_map<base::id, passed_job*, base::id_hash> owed;
   lent_arrays arrays;
   std::vector<lent_array> not_sent;       // what ends when nobody has the lock
   std::shared_ptr<worker_facts> facts;    // null: it has asked nothing yet
   std::shared_ptr<worker_things> things;  // likewise
   std::shared_ptr<worker_monitors> monitors;
   // Actors that have their name, and a construction that has not come; each with that one's pin.
-  std::unordered_map<base::id, exec::actor_core*, actor_names::hash> reserved;
+  std::unordered_map<base::id, exec::actor_core*, base::id_hash> reserved;
 };
 
 }  // namespace manta::inline v0::node

@@ -10,6 +10,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/delegation.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/future_names.hpp"
 #include "node/trip.hpp"
 #include "node/worker_facts.hpp"
@@ -91,7 +92,7 @@ void worker_pool::on_owed(hand& from, const base::id& id, const wire::result_vie
 
 // The worker is gone, or the runtime ends: what it has not sent never comes.
 void worker_pool::forget_owed(hand& of, const error& why) noexcept {
-  std::unordered_map<base::id, passed_job*, actor_names::hash> left;
+  std::unordered_map<base::id, passed_job*, base::id_hash> left;
   {
     const std::lock_guard lock(mutex_);
     left.swap(of.owed);

@@ -122,8 +122,8 @@ void worker_pool::let_surplus_go() noexcept {
   let_go(*one);
 }
 
-// Under the mutex. What has ended may still be destroyed there: frames of generators, values; so it
-// is not killed before enforce_stops() does.
+// Under the mutex. Values of what has ended may still be being destroyed there, so it is not killed
+// before enforce_stops() does.
 void worker_pool::let_go(hand& of) noexcept {
   of.is_let_go = true;
   of.leave_asked = base::now();

@@ -161,12 +161,13 @@ void worker_pool::hear_orders(const hand* only) noexcept {
 }
 
 void worker_pool::enforce_stops() noexcept {
-  const base::time_point before = base::now() - time_to_stop;
+  const base::time_point now = base::now();
+  const base::time_point before = now - time_to_stop;
   const std::lock_guard lock(mutex_);
   for (const auto& one : all_) {
     if (one->is_let_go) {
       const bool is_late =
-          one->leave_asked != base::time_point{} && one->leave_asked + time_to_leave <= base::now();
+          one->leave_asked != base::time_point{} && one->leave_asked + time_to_leave <= now;
       if (is_late && !one->is_dead) zygote::global().kill(one->unique);
       continue;
     }

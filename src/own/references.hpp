@@ -12,6 +12,8 @@
 
 #include <manta/base/id.hpp>
 
+#include "base/id_hash.hpp"
+
 // Who still needs what: the references that went to other nodes, counted by who owns what they
 // name.
 //
@@ -106,11 +108,6 @@ class references {
   bool is_in_doubt() const noexcept { return !doubts_.empty(); }
 
  private:
-  struct id_hash {
-    std::size_t operator()(const base::id& id) const noexcept {
-      return static_cast<std::size_t>(id.low * 0x9e3779b97f4a7c15U ^ id.high);
-    }
-  };
   /// Of one thing of this node: what one node has from another.
   struct loan {
     node_number borrower = 0;
@@ -139,15 +136,15 @@ class references {
   void free_if_unneeded(const base::id& thing);
 
   const node_number self_;
-  std::unordered_map<base::id, loans, id_hash> mine_;  // empty: it is in doubt
-  std::unordered_map<base::id, borrowed_thing, id_hash> others_;
+  std::unordered_map<base::id, loans, base::id_hash> mine_;  // empty: it is in doubt
+  std::unordered_map<base::id, borrowed_thing, base::id_hash> others_;
   std::set<node_number> living_;  // but this one
   std::set<node_number> dead_;
   std::set<node_number> unasked_;                        // of the dead
   std::map<node_number, std::set<node_number>> asking_;  // of the dead: who has not answered
-  std::unordered_set<base::id, id_hash> doubts_;         // of mine_
+  std::unordered_set<base::id, base::id_hash> doubts_;   // of mine_
   std::map<node_number, std::set<node_number>> asked_;   // who asked of whom that has not died here
-  std::unordered_set<base::id, id_hash> freed_;          // of which is not lent again
+  std::unordered_set<base::id, base::id_hash> freed_;    // of which is not lent again
   work work_;                                            // but what is freed
 };
 

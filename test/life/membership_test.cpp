@@ -266,6 +266,37 @@ TEST_CASE("a head that is started again finds its members and gives them time", 
   CHECK(h.join(2, "b", begin + 5s) == 9);
 }
 
+// Who listens is dialled at once: others may be heard before the member that is where the head is.
+TEST_CASE("nobody becomes a member before the head's own process", "[life]") {
+  membership_settings with;
+  with.host = {9, 1};
+  head h({}, 0, with);
+  const auto says = [&](std::uint64_t process, const std::string& name, std::uint64_t functions) {
+    heartbeat out = asks(process, name);
+    out.who.functions = functions;
+    h.is.on_heartbeat(out, begin);
+    h.settle(begin);
+  };
+  says(2, "other program", 7);
+  says(3, "node", 8);
+  says(3, "node", 8);
+  says(4, "has gone", 8);
+  h.is.on_closed({9, 4}, begin);
+  CHECK(h.is.members().empty());
+  CHECK(h.said.empty());
+  says(1, "host", 8);
+  REQUIRE(h.is.members().size() == 2);
+  CHECK(h.is.members()[0].who.name == "host");
+  CHECK(h.is.members()[1].who.name == "node");
+  const auto refused = h.last_to(2);
+  REQUIRE(refused);
+  CHECK(refused->verdict == node_verdict::refused);
+  const auto let_in = h.last_to(3);
+  REQUIRE(let_in);
+  CHECK(let_in->verdict == node_verdict::member);
+  CHECK(h.join(5, "later", begin) > 2);
+}
+
 TEST_CASE("a seat takes the newest word of the newest head", "[life]") {
   seat s({}, {9, 1}, {.name = "a"}, begin);
   s.on_time(begin);
