@@ -346,14 +346,19 @@ TEST_CASE("who waits for a head is told why, and for how long", "[cluster]") {
                         Contains("Connection refused") && Contains("within 1500 ms"));
 }
 
+namespace {
+
+// A rank of a job of two, started by hand.
+variables one_of_two(const std::string& job, int rank) {
+  return {"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=" + job,
+          "MANTA_RANK=" + std::to_string(rank)};
+}
+
+}  // namespace
+
 TEST_CASE("another program is no node of the job", "[cluster]") {
   const site here;
-  const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=mixed"};
-  const auto with_rank = [&](int rank) {
-    variables out = all;
-    out.push_back("MANTA_RANK=" + std::to_string(rank));
-    return out;
-  };
+  const auto with_rank = [](int rank) { return one_of_two("mixed", rank); };
   child driver({program, "watch"}, here.with(with_rank(0)));
   const outcome o = here.run({MANTA_OTHER_PROGRAM, "hello"}, with_rank(1));
   CHECK(o.status == 2);
@@ -367,13 +372,9 @@ TEST_CASE("another program does not come before the driver", "[cluster]") {
   for (int round = 0; round < 8; ++round) {
     CAPTURE(round);
     const site here;
-    const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=early"};
-    const auto with_rank = [&](int rank) {
-      variables out = all;
-      out.push_back("MANTA_RANK=" + std::to_string(rank));
-      return out;
-    };
+    const auto with_rank = [](int rank) { return one_of_two("early", rank); };
     child other({MANTA_OTHER_PROGRAM, "hello"}, here.with(with_rank(1)));
+    // A schedule: how long it has waited when the driver begins.
     std::this_thread::sleep_for(std::chrono::milliseconds(10 * (round % 4)));
     child driver({program, "watch"}, here.with(with_rank(0)));
     const outcome o = other.finish();
@@ -385,12 +386,7 @@ TEST_CASE("another program does not come before the driver", "[cluster]") {
 
 TEST_CASE("two processes with one rank: the second is refused", "[cluster]") {
   const site here;
-  const variables all{"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=twice"};
-  const auto with_rank = [&](int rank) {
-    variables out = all;
-    out.push_back("MANTA_RANK=" + std::to_string(rank));
-    return out;
-  };
+  const auto with_rank = [](int rank) { return one_of_two("twice", rank); };
   child driver({program, "watch"}, here.with(with_rank(0)));
   child node({program, "hello"}, here.with(with_rank(1)));
   REQUIRE(driver.says("sees rank-0 rank-1\n"));

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "constants.hpp"
@@ -82,6 +84,34 @@ TEST_CASE("a worker is replaced after its tasks, and none is lost or run twice",
 
 namespace {
 
+// Is destroyed in the process that made it, and takes its time for that: its work, so it sleeps.
+class lingering {
+ public:
+  lingering() = default;
+  explicit lingering(int n) : n_(n), maker_(getpid()) {}
+  lingering(lingering&& other) noexcept : n_(other.n_), maker_(std::exchange(other.maker_, 0)) {}
+  lingering& operator=(lingering&& other) noexcept {
+    n_ = other.n_;
+    std::swap(maker_, other.maker_);
+    return *this;
+  }
+  ~lingering() {
+    if (maker_ != getpid()) return;
+    std::this_thread::sleep_for(400ms);
+    ++shared(0);
+  }
+  int n() const { return n_; }
+  template <class Archive>
+  void serialize(Archive& with) {
+    with(n_);
+  }
+
+ private:
+  int n_ = 0;
+  pid_t maker_ = 0;
+};
+lingering lingers(int n) { return lingering(n); }
+
 int calls_another(int depth) {
   return depth == 0 ? 1 : manta::remote<calls_another>(depth - 1).get() + 1;
 }
@@ -95,6 +125,15 @@ TEST_CASE("workers that are to be replaced finish what they wait for", "[isolati
   std::vector<manta::future<int>> all;
   for (int i = 0; i < 20; ++i) all.push_back(manta::remote<calls_another>(5));
   for (auto& f : all) CHECK(f.get() == 6);
+}
+
+TEST_CASE("a worker that is replaced destroys first what it has made", "[isolation]") {
+  const shared_numbers numbers;
+  manta::config c = isolated();
+  c.worker_tasks = 1;
+  const manta::runtime rt(c);
+  for (int i = 0; i < 3; ++i) CHECK(manta::remote<lingers>(i).get().n() == i);
+  CHECK(comes_true([&] { return numbers[0] == 3; }));
 }
 
 TEST_CASE("a worker that has grown is replaced between two tasks", "[isolation]") {

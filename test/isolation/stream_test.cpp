@@ -42,20 +42,6 @@ manta::stream<int> fails_at(int n) {
   for (int i = 0; i < n; ++i) co_yield i;
   throw std::runtime_error("no item " + std::to_string(n));
 }
-// Takes its time to go, more than a worker needs to be found idle.
-struct slow_guard {
-  slow_guard() { ++shared(living); }
-  slow_guard(const slow_guard&) = delete;
-  slow_guard& operator=(const slow_guard&) = delete;
-  ~slow_guard() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
-    --shared(living);
-  }
-};
-manta::stream<int> ends_slowly() {
-  const slow_guard local;
-  for (int i = 0;; ++i) co_yield i;
-}
 manta::stream<int> endless() {
   const guard local;
   shared(runner) = getpid();
@@ -330,18 +316,6 @@ TEST_CASE("a task in an isolated worker reads another one's generator", "[isolat
   CHECK(manta::remote<sums_arrays>(20).get(test::patience) == 190);
   CHECK(manta::remote<reads_failing>(100).get(test::patience).find("no item 100") !=
         std::string::npos);
-}
-
-TEST_CASE("a worker that is replaced destroys first what has ended there", "[isolation][stream]") {
-  const shared_numbers numbers_here;
-  manta::config c = isolated();
-  c.worker_tasks = 1;
-  const manta::runtime rt(c);
-  for (int i = 0; i < 3; ++i) {
-    manta::stream<int> s = manta::remote<ends_slowly>();
-    CHECK(s.next()->get() == 0);
-  }
-  CHECK(is_gone());
 }
 
 TEST_CASE("a generator ends when the worker that reads it is killed", "[isolation][stream]") {
