@@ -1,20 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The installed package: sh installed.sh <checkout> <scratch> <compiler> <static|shared>. Installs to
-# a prefix with a blank, moves that, and builds against it with find_package and pkg-config, and
-# the examples as projects of their own.
+# The installed package: sh installed.sh <checkout> <scratch> <compiler> <static|shared> [<build>].
+# Builds the library, unless a folder is given in which it is; installs to a prefix with a blank, moves
+# that, and builds against it with find_package and pkg-config, and the examples as projects of their
+# own.
 set -eu
 . "$(dirname "$0")/lib.sh"
 linkage=$4
+built=${5-}
 
 first="$work/first place/manta"
 prefix="$work/second place/manta"
 if [ "$linkage" = shared ]; then shared=ON; else shared=OFF; fi
 
-configure "$source_dir" "$work/build" -DCMAKE_INSTALL_PREFIX="$first" -DBUILD_SHARED_LIBS=$shared \
-  -DMANTA_BUILD_TESTS=OFF -DMANTA_BUILD_EXAMPLES=OFF -DMANTA_BUILD_BENCH=OFF
-build "$work/build"
-quietly cmake --install "$work/build"
+if [ -z "$built" ]; then
+  built=$work/build
+  configure "$source_dir" "$built" -DCMAKE_INSTALL_PREFIX="$first" -DBUILD_SHARED_LIBS=$shared \
+    -DMANTA_BUILD_TESTS=OFF -DMANTA_BUILD_EXAMPLES=OFF -DMANTA_BUILD_BENCH=OFF
+  build "$built"
+fi
+quietly cmake --install "$built" --prefix "$first"
 mkdir -p "$work/second place"
 mv "$first" "$prefix"
 rm -rf "$work/build" "$work/first place"
@@ -24,7 +29,7 @@ if [ "$linkage" = shared ]; then want=so; else want=a; fi
 [ -e "$libdir/libmanta.$want" ] || fail "$linkage package has no libmanta.$want: $(ls "$libdir")"
 
 # What is written into the package names neither the build's places nor a private dependency.
-for word in "$work" "$source_dir" fmt; do
+for word in "$work" "$built" "$source_dir" fmt; do
   hit=$(grep -rlF -- "$word" "$libdir/cmake" "$libdir/pkgconfig" || true)
   [ -z "$hit" ] || fail "the package's files name '$word': $hit"
 done
