@@ -118,7 +118,7 @@ class over_sockets : public asking_end {
     check(read(ready[0], &at_, sizeof at_) == sizeof at_, "the other process");
     for (const int file : ready) close(file);
     pin_to(0);
-    loop_ = *wire::loop::start();
+    loop_ = *wire::loop::start({});
     link_ = *wire::connect(*loop_, {at_}, somebody(1), how_);
   }
   ~over_sockets() override {
@@ -136,7 +136,7 @@ class over_sockets : public asking_end {
   [[noreturn]] void serve(int ready) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pin_to(1);
-    const auto at = *wire::loop::start();
+    const auto at = *wire::loop::start({});
     std::vector<std::unique_ptr<wire::link>> links;
     const auto listener = *wire::socket_listener::open(
         *at, place(), somebody(2),

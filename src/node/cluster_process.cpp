@@ -23,7 +23,7 @@ result<std::unique_ptr<cluster_process>> cluster_process::start(settings with) {
 }
 
 result<void> cluster_process::open() {
-  result<std::unique_ptr<wire::loop>> started = wire::loop::start();
+  result<std::unique_ptr<wire::loop>> started = wire::loop::start({});
   if (!started) return started.error();
   loop_ = *std::move(started);
   const wire::greeting self = greeting();

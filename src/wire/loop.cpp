@@ -12,7 +12,6 @@
 #include <kj/debug.h>
 #include <kj/exception.h>
 
-#include <manta/base/machine.hpp>
 #include <manta/base/pause.hpp>
 
 #include "wire/loop_core.hpp"
@@ -179,10 +178,6 @@ void loop_core::run(const std::function<void(std::optional<error>)>& is_ready) {
                                "the limit of open files",
                                thrown.getDescription().cStr())));
   }
-}
-
-loop::settings loop::usual() {
-  return {base::usable_cores() > 1 ? std::chrono::microseconds(20) : std::chrono::microseconds(0)};
 }
 
 result<std::unique_ptr<loop>> loop::start(const settings& how) {

@@ -28,14 +28,13 @@ class loop_core;
 class loop {
  public:
   struct settings {
-    /// How long to look without sleeping while answers are awaited. Takes the core for that long.
+    /// How long to look without sleeping while answers are awaited. Takes the core for that long,
+    /// which a node's workers, and those of others on its machine, have more use for.
     std::chrono::nanoseconds spin{0};
   };
-  /// 20 us where this process may use more than one core, else none.
-  static settings usual();
 
   /// out_of_memory or store_full: there is no thread or no descriptor for it.
-  static result<std::unique_ptr<loop>> start(const settings& how = usual());
+  static result<std::unique_ptr<loop>> start(const settings& how);
   loop(const loop&) = delete;
   loop& operator=(const loop&) = delete;
   /// Ends all links and listeners on it, and waits for its thread.
