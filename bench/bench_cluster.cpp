@@ -9,6 +9,22 @@
 namespace bench {
 namespace {
 
+// Every task goes to the other node, which no program would have it do: what that costs.
+void add_far_rows(suite& s) {
+  row r{cluster_far, "Tasks async, each run by the other of 2 nodes", unit::per_second};
+  r.note = "With check = far: whatever may go does, at once.";
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_far_text, "The same with a text of 1 KiB there and back", unit::per_second};
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_far_one, "One of them at a time", unit::microseconds};
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_home, "Tasks async, run where they were made", unit::per_second};
+  s.add(r);
+}
+
 void add_rows(suite& s) {
   row r{cluster_life, "A job of 8 nodes: started, all joined, ended, all gone", unit::milliseconds};
   r.note = "mpirun: 8 times /bin/true, which joins nothing.";
@@ -35,6 +51,15 @@ void add_rows(suite& s) {
   spread(cluster_spread_2, 2);
   spread(cluster_spread_4, 4);
   spread(cluster_spread_8, 8);
+  r = row{cluster_busy, "10,000 tasks that sleep 1 ms, 5 nodes of 1 worker, 4 of them idle",
+          unit::per_second};
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_new, "A job of 2 nodes with work: until the other one has run a task",
+          unit::milliseconds};
+  r.passes = 2;
+  s.add(r);
+  add_far_rows(s);
 }
 
 void add_bars(suite& s) {
@@ -44,6 +69,12 @@ void add_bars(suite& s) {
   s.add(bar{"a death is seen within 20 ms", cluster_death, "manta", 20});
   s.add(bar{"8 nodes run 0.9 of 8 times what one does", cluster_spread_8, "manta", 0.9 * 8, "manta",
             cluster_spread_1});
+  s.add(bar{"4 idle nodes make a busy one's 10,000 tasks 0.85 of 5 times as fast", cluster_busy,
+            "manta, 5 nodes", 0.85 * 5, "manta, 1 node"});
+  s.add(bar{"a task reaches a node that just joined within 200 ms", cluster_new, "manta", 200});
+  s.add(bar{"tasks async over two nodes: 600 k/s", cluster_far, "manta", 600e3});
+  s.add(bar{"tasks that stay cost 3 % more at most with 3 nodes beside", cluster_home,
+            "manta, 3 nodes beside", 0.97, "manta, alone"});
 }
 
 }  // namespace

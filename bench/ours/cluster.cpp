@@ -3,12 +3,17 @@
 // manta's side of bench_cluster. The nodes are this program once more, which main notices.
 #include <manta/manta.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include "harness/measure.hpp"
 #include "rivals/rows.hpp"
@@ -67,17 +72,20 @@ contestant deaths() {
 // The work of the row's tasks.
 void sleeps() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
+manta::config sharing_job(int nodes, int workers) {
+  setenv("BENCH_SHARES", std::to_string(workers).c_str(), 1);  // for the nodes, see be_a_node
+  manta::config with = job_of(nodes);
+  with.workers = workers;
+  with.share = true;
+  return with;
+}
+
 // All tasks are the driver's; who runs them is found out by the nodes.
-contestant spreads(const char* row, int nodes) {
-  contestant c{row, "manta", side::ours};
+contestant spreads(const char* row, const char* name, int nodes, int workers, std::size_t tasks) {
+  contestant c{row, name, side::ours};
   c.start = [=](const plan& p) -> body {
-    const std::size_t each = p.quick ? 100 : 4000;
-    const std::size_t count = each * static_cast<std::size_t>(nodes);
-    setenv("BENCH_SHARES", "4", 1);  // for the nodes, see below
-    manta::config with = job_of(nodes);
-    with.workers = 4;
-    with.share = true;
-    const auto rt = std::make_shared<manta::runtime>(with);
+    const std::size_t count = p.quick ? tasks / 40 : tasks;
+    const auto rt = std::make_shared<manta::runtime>(sharing_job(nodes, workers));
     return [=](const turn&) {
       const double before = now_s();
       std::vector<manta::future<void>> all;
@@ -86,6 +94,110 @@ contestant spreads(const char* row, int nodes) {
       // Not by get of each, which would run some on this thread, too.
       static_cast<void>(manta::wait(all, {.count = count}));
       check(rt->nodes().size() == static_cast<std::size_t>(nodes), "all nodes");
+      const auto n = static_cast<double>(count);
+      return reading{.value = n / (now_s() - before), .operations = n};
+    };
+  };
+  return c;
+}
+
+contestant spreads(const char* row, int nodes) {
+  return spreads(row, "manta", nodes, 4, 4000 * static_cast<std::size_t>(nodes));
+}
+
+int process_after_1_ms() {
+  sleeps();
+  return getpid();
+}
+
+contestant first_task_of_a_new_node() {
+  contestant c{cluster_new, "manta", side::ours};
+  c.start = [](const plan&) -> body {
+    return [](const turn&) {
+      const double before = now_s();
+      double there = 0;
+      const manta::runtime rt(sharing_job(2, 1));
+      std::vector<manta::future<int>> all;
+      for (int i = 0; i < 500; ++i) all.push_back(manta::remote<process_after_1_ms>());
+      for (manta::future<int>& one : manta::as_completed(all)) {
+        if (one.get() == getpid()) continue;
+        there = now_s();
+        break;
+      }
+      check(there > 0, "a task that the other node has run");
+      return reading{.value = (there - before) * 1e3};
+    };
+  };
+  return c;
+}
+
+int sum(int a, int b) { return a + b; }
+// Who has run it, and what it was given.
+int process_of(int /*number*/) { return getpid(); }
+struct sent_text {
+  int process = 0;
+  std::string text;
+};
+sent_text process_and(std::string text) { return {getpid(), std::move(text)}; }
+
+bool is_far(int process) { return process != getpid(); }
+bool is_far(const sent_text& one) { return is_far(one.process) && one.text.size() == 1024; }
+
+template <auto F, class... Args>
+contestant far_tasks(const char* row, const Args&... args) {
+  contestant c{row, "manta", side::ours};
+  c.start = [=](const plan& p) -> body {
+    const std::size_t count = p.quick ? 1000 : 100'000;
+    manta::config with = sharing_job(2, 1);
+    with.check = manta::check_mode::far;
+    const auto rt = std::make_shared<manta::runtime>(with);
+    return [=](const turn&) {
+      static_cast<void>(rt);
+      const double before = now_s();
+      std::vector<decltype(manta::remote<F>(args...))> all;
+      all.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) all.push_back(manta::remote<F>(args...));
+      static_cast<void>(manta::wait(all, {.count = count}));
+      const double took = now_s() - before;
+      const auto far = std::ranges::count_if(all, [](auto& one) { return is_far(one.get()); });
+      check(static_cast<std::size_t>(far) * 100 >= count * 99, "tasks that the other node has run");
+      const auto n = static_cast<double>(count);
+      return reading{.value = n / took, .operations = n};
+    };
+  };
+  return c;
+}
+
+contestant one_far_task() {
+  contestant c{cluster_far_one, "manta", side::ours};
+  c.start = [](const plan& p) -> body {
+    const std::size_t count = p.quick ? 100 : 5000;
+    manta::config with = sharing_job(2, 1);
+    with.check = manta::check_mode::far;
+    const auto rt = std::make_shared<manta::runtime>(with);
+    return [=](const turn&) {
+      static_cast<void>(rt);
+      const double before = now_s();
+      for (std::size_t i = 0; i < count; ++i) check(manta::remote<sum>(1, 2).get() == 3, "a sum");
+      const auto n = static_cast<double>(count);
+      return reading{.value = (now_s() - before) / n * 1e6, .operations = n};
+    };
+  };
+  return c;
+}
+
+contestant home_tasks(const char* name, int nodes) {
+  contestant c{cluster_home, name, side::ours};
+  c.start = [=](const plan& p) -> body {
+    const std::size_t count = p.quick ? 10'000 : 1'000'000;
+    const auto rt = std::make_shared<manta::runtime>(sharing_job(nodes, 1));
+    return [=](const turn&) {
+      static_cast<void>(rt);
+      const double before = now_s();
+      std::vector<manta::future<int>> all;
+      all.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) all.push_back(manta::remote<sum>(1, 2));
+      static_cast<void>(manta::wait(all, {.count = count}));
       const auto n = static_cast<double>(count);
       return reading{.value = n / (now_s() - before), .operations = n};
     };
@@ -115,6 +227,14 @@ void add_our_clusters(suite& s) {
   s.add(spreads(cluster_spread_2, 2));
   s.add(spreads(cluster_spread_4, 4));
   s.add(spreads(cluster_spread_8, 8));
+  s.add(spreads(cluster_busy, "manta, 1 node", 1, 1, 2000));
+  s.add(spreads(cluster_busy, "manta, 5 nodes", 5, 1, 10'000));
+  s.add(first_task_of_a_new_node());
+  s.add(far_tasks<process_of>(cluster_far, 1));
+  s.add(far_tasks<process_and>(cluster_far_text, std::string(1024, 'x')));
+  s.add(one_far_task());
+  s.add(home_tasks("manta, alone", 1));
+  s.add(home_tasks("manta, 3 nodes beside", 4));
 }
 
 }  // namespace bench

@@ -52,6 +52,12 @@ inline constexpr const char* cluster_spread_1 = "cluster_spread_1";
 inline constexpr const char* cluster_spread_2 = "cluster_spread_2";
 inline constexpr const char* cluster_spread_4 = "cluster_spread_4";
 inline constexpr const char* cluster_spread_8 = "cluster_spread_8";
+inline constexpr const char* cluster_busy = "cluster_busy";
+inline constexpr const char* cluster_new = "cluster_new";
+inline constexpr const char* cluster_far = "cluster_far";
+inline constexpr const char* cluster_far_text = "cluster_far_text";
+inline constexpr const char* cluster_far_one = "cluster_far_one";
+inline constexpr const char* cluster_home = "cluster_home";
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
 // bench_actors

@@ -17,34 +17,24 @@ constexpr const char* shown = "a message of another node";
 
 // A job that nobody waits for: its queue entry is its only holder.
 struct errand : exec::job {
-  errand(std::function<void()> todo, std::function<void()> instead) noexcept
-      : job(&ops, 1), what(std::move(todo)), otherwise(std::move(instead)) {}
+  explicit errand(std::function<void(bool)> todo) noexcept : job(&ops, 1), what(std::move(todo)) {}
 
-  std::function<void()> what;
-  std::function<void()> otherwise;
+  std::function<void(bool)> what;
 
-  static errand* self(exec::job* j) noexcept { return static_cast<errand*>(j); }
-  static void end(exec::job* j) noexcept {
-    std::destroy_at(&self(j)->what);
-    std::destroy_at(&self(j)->otherwise);
+  static void end(exec::job* j, bool runs) noexcept {
+    auto* const self = static_cast<errand*>(j);
+    self->what(runs);
+    std::destroy_at(&self->what);
     j->drop();
   }
   static const exec::job_ops ops;
 };
 
 const exec::job_ops errand::ops = {
-    .execute =
-        [](exec::job* j) noexcept {
-          self(j)->what();
-          end(j);
-        },
+    .execute = [](exec::job* j) noexcept { end(j, true); },
     .run = [](exec::job* /*j*/) noexcept { return exec::job_bits::ready; },
     .ready = [](exec::job* /*j*/) noexcept {},
-    .cancel =
-        [](exec::job* j, const error& /*reason*/) noexcept {
-          self(j)->otherwise();
-          end(j);
-        },
+    .cancel = [](exec::job* j, const error& /*reason*/) noexcept { end(j, false); },
     .drop_arguments = [](exec::job* /*j*/) noexcept {},
     .drop_value = nullptr,
     .alias = nullptr,
@@ -59,9 +49,9 @@ const exec::job_ops errand::ops = {
 
 }  // namespace
 
-void run_errand(std::function<void()> what, std::function<void()> otherwise) {
+void run_errand(std::function<void(bool)> what) {
   void* const block = exec::allocate_block(sizeof(errand));
-  exec::executor::resume(new (block) errand(std::move(what), std::move(otherwise)));
+  exec::executor::resume(new (block) errand(std::move(what)));
 }
 
 }  // namespace manta::inline v0::node

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "node/rendezvous.hpp"
+#include "wire/bundle.hpp"
 #include "wire/endpoint.hpp"
 #include "wire/views.hpp"
 
@@ -20,6 +23,9 @@ constexpr std::size_t most_early = 256;
 // Without an answer, of one other node: what it is kept ahead by, and results.
 constexpr std::size_t most_requests = std::size_t{1} << 16U;
 constexpr std::size_t most_bytes = std::size_t{256} << 20U;
+// What waits for the loop's next turn; larger messages are requests of their own.
+constexpr std::size_t most_leaving = std::size_t{1} << 20U;
+constexpr std::size_t long_message = std::size_t{64} << 10U;
 
 bool does_work(const spec::node_member& one) noexcept {
   return one.who.as == spec::node_role::driver || one.who.as == spec::node_role::node;
@@ -49,13 +55,87 @@ struct peers::one final : wire::courier::visitor {
   bool is_given_up = false;       // likewise
   std::unique_ptr<wire::courier> mail;
 
+  std::mutex leaving_mutex;  // guards the next two; before the courier's own
+  wire::bundle leaving;
+  std::uint64_t bundles = 0;  // so far
+
+  result<void> send(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size);
+  void flush();
+  bool is_quiet();
   void on_request(const wire::arrival& came) override {
-    of->tell_.on_message(*of, is.epoch, came.head.request, came.message);
-    // It is here: what comes of it is a request of its own.
+    hand_out(came.message);
+    // They are here: what comes of them are requests of their own.
     mail->answer(came, {});
   }
   void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
+
+ private:
+  void hand_out(std::span<const std::byte> messages);
+  result<void> flush_now();
+  result<void> send_long(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size);
 };
+
+void peers::one::hand_out(std::span<const std::byte> messages) {
+  std::shared_ptr<wire::frame_buffer> kept;
+  try {
+    kept = std::make_shared<wire::frame_buffer>();
+    std::memcpy(kept->reset(messages.size()).data(), messages.data(), messages.size());
+  } catch (const std::bad_alloc&) {
+    return;  // who waits for what was in them hears of it when this node ends, and not before
+  }
+  const auto hand = [&](const base::id& about, std::span<const std::byte> one) {
+    of->tell_.on_message(*of, is.epoch, about, {kept, one});
+  };
+  // What was in the rest is not known: all that it has of this node counts as lost.
+  if (!wire::bundle::each(kept->bytes(), hand)) {
+    of->tell_.on_gone(*of, is.epoch, "it says what is no message");
+  }
+}
+
+// With the lock.
+result<void> peers::one::flush_now() {
+  if (leaving.empty()) return {};
+  const std::span<const std::byte> piece = leaving.bytes();
+  result<void> is = mail->request({1, bundles + 1}, {&piece, 1}, piece.size());
+  if (is) ++bundles;
+  // Of any other error there is no later.
+  if (is || is.error().code() != errc::store_full) leaving.clear();
+  return is;
+}
+
+result<void> peers::one::send_long(const base::id& about, wire::bundle::pieces_view pieces,
+                                   std::size_t size) {
+  const auto head = wire::bundle::head_of(about, size);
+  std::vector<std::span<const std::byte>> all{head};
+  all.insert(all.end(), pieces.begin(), pieces.end());
+  result<void> is = mail->request({1, bundles + 1}, all, head.size() + size);
+  if (is) ++bundles;
+  return is;
+}
+
+result<void> peers::one::send(const base::id& about, wire::bundle::pieces_view pieces,
+                              std::size_t size) {
+  const std::lock_guard lock(leaving_mutex);
+  const bool is_long = size >= long_message;
+  if (is_long || leaving.bytes().size() + size > most_leaving) {
+    result<void> has_left = flush_now();
+    if (!has_left) return has_left;
+  }
+  if (is_long) return send_long(about, pieces, size);
+  leaving.add(about, pieces, size);
+  return {};
+}
+
+// What does not leave now waits for the next turn, which comes when something is answered.
+void peers::one::flush() {
+  const std::lock_guard lock(leaving_mutex);
+  static_cast<void>(flush_now());
+}
+
+bool peers::one::is_quiet() {
+  const std::lock_guard lock(leaving_mutex);
+  return leaving.empty() && mail->unanswered() == 0;
+}
 
 peers::peers(wire::loop& at, settings with, visitor& tell)
     : at_(at), with_(std::move(with)), tell_(tell) {
@@ -168,6 +248,7 @@ base::deadline peers::turn() {
   bool has_news = false;
   for (const one_ptr& other : living()) {
     other->mail->pump(now);
+    other->flush();
     const bool is_linked = other->mail->is_linked();
     if (other->has_link.exchange(is_linked) != is_linked) {
       has_news = true;
@@ -208,8 +289,7 @@ bool peers::has(std::uint64_t member) const {
 }
 
 bool peers::is_quiet() const {
-  return std::ranges::all_of(living(),
-                             [](const one_ptr& other) { return other->mail->unanswered() == 0; });
+  return std::ranges::all_of(living(), [](const one_ptr& other) { return other->is_quiet(); });
 }
 
 result<void> peers::send(std::uint64_t to, const base::id& request,
@@ -221,7 +301,9 @@ result<void> peers::send(std::uint64_t to, const base::id& request,
     if (found != all_.end()) other = found->second;
   }
   if (other == nullptr) return error(errc::node_lost, "the node is no member of the cluster");
-  return other->mail->request(request, pieces, size);
+  result<void> is = other->send(request, pieces, size);
+  if (is) job_->ask();
+  return is;
 }
 
 std::vector<peers::member> peers::all() const {
@@ -233,9 +315,25 @@ std::vector<peers::member> peers::all() const {
     out.push_back({.epoch = epoch,
                    .workers = std::max<std::uint32_t>(is.who.workers, 1),
                    .load = is.load,
-                   .takes_work = is.is == spec::node_state::alive && other->has_link.load()});
+                   .takes_work = takes_work(*other)});
   }
   return out;
+}
+
+// With the lock.
+bool peers::takes_work(const one& other) noexcept {
+  return other.is.is == spec::node_state::alive && other.has_link.load();
+}
+
+std::uint64_t peers::any(std::size_t turn) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto can = [](const auto& other) { return takes_work(*other.second); };
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(all_, can));
+  if (count == 0) return 0;
+  std::size_t before = turn % count;
+  const auto found =
+      std::ranges::find_if(all_, [&](const auto& other) { return can(other) && before-- == 0; });
+  return found->first;
 }
 
 std::string text_of_places(const std::vector<wire::socket_address>& places) {

@@ -19,6 +19,7 @@
 #include "life/membership.hpp"
 #include "spec/cluster.hpp"
 #include "wire/courier.hpp"
+#include "wire/frame.hpp"
 #include "wire/greeting.hpp"
 #include "wire/link.hpp"
 #include "wire/loop.hpp"
@@ -34,19 +35,25 @@
 //
 //   cluster_process (the view) --see--> peers --courier--> links on the loop
 //
+// What is said to one of them until the loop's next turn is one request (wire/bundle.hpp).
 // Threads: as said at each; the visitor is called on the loop's thread, without a lock.
 
 namespace manta::inline v0::node {
 
 class peers {
  public:
+  /// A message that came; it may be kept, with those that came with it.
+  struct kept_message {
+    std::shared_ptr<const wire::frame_buffer> with = {};
+    std::span<const std::byte> bytes = {};  ///< begins at a multiple of 64
+  };
   /// Who handles what they say. Neither may throw or block.
   class visitor {
    public:
     /// A message of a member, once. `from` is its epoch; the high half of the request's id is a
-    /// topic. `frame` begins at a multiple of 64, and goes with the call.
+    /// topic.
     virtual void on_message(peers& by, std::uint64_t from, const base::id& request,
-                            std::span<const std::byte> frame) = 0;
+                            const kept_message& message) = 0;
     /// It is no member any more, or could not be reached for as long as a member may be silent:
     /// what it was given is lost.
     virtual void on_gone(peers& by, std::uint64_t node, const std::string& why) = 0;
@@ -85,14 +92,16 @@ class peers {
   void accept(std::unique_ptr<wire::link> from, const wire::greeting& by);
 
   // Any thread.
-  /// Sends it a message, once, whatever becomes of connections. node_lost: it is no member; else as
-  /// courier::request.
+  /// Sends it a message, once, whatever becomes of connections; on the loop's next turn, with all
+  /// that others send until then. node_lost: it is no member. store_full: too much waits for it.
   result<void> send(std::uint64_t to, const base::id& request,
                     std::span<const std::span<const std::byte>> pieces, std::size_t size);
   /// The same for who can wait until there is room, not on the loop's thread.
   result<void> send_when_room(std::uint64_t to, const base::id& request,
                               std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
+  /// One of those that take work, in turn; 0: there is none.
+  std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
   /// Whether all that was sent has come there.
   bool is_quiet() const;
@@ -100,6 +109,7 @@ class peers {
  private:
   struct one;
   using one_ptr = std::shared_ptr<one>;
+  static bool takes_work(const one& other) noexcept;
 
   base::deadline turn();
   void add(const spec::node_member& of);

@@ -2,7 +2,6 @@
 #include "node/trade.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 #include <variant>
@@ -177,9 +176,9 @@ void trade::land() noexcept {
   return_all(lost);
   for (const landed& one : came) {
     if (one.what == peers::answer) {
-      head_facts::global().on_answer(one.frame->bytes());
+      head_facts::global().on_answer(one.message.bytes);
     } else {
-      on_result(one.from, *one.frame);
+      on_result(one.from, one.message.bytes);
     }
   }
   if (!is_open_.load()) {
@@ -272,13 +271,9 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
 bool trade::take_all(exec::job* j) noexcept {
   ++givers_;
   outcome is = outcome::stays;
-  try {
-    if (is_open_.load() && may_go(*j)) {
-      const std::vector<sched::overflow_peer> all = others();
-      if (!all.empty()) is = give_one(all[turn_++ % all.size()].node, j);
-    }
-  } catch (const std::bad_alloc&) {
-    // It stays.
+  if (is_open_.load() && may_go(*j)) {
+    const std::uint64_t to = peers_.load()->any(turn_++);
+    if (to != 0) is = give_one(to, j);
   }
   --givers_;
   return is == outcome::given || is == outcome::gone;
@@ -366,26 +361,24 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
 
 // The loop's thread: nothing that is the user's is read here.
 void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
-                       std::span<const std::byte> frame) {
+                       const peers::kept_message& message) {
   try {
-    const auto kept = std::make_shared<wire::frame_buffer>();
-    std::memcpy(kept->reset(frame.size()).data(), frame.data(), frame.size());
     switch (request.high) {
       case peers::task:
-        return take_in(by, {from, request.low}, kept);
+        return take_in(by, {from, request.low}, message);
       case peers::question:
-        return head_facts::global().on_question(by, from, kept->bytes());
+        return head_facts::global().on_question(by, from, message.bytes);
       case peers::result_of_task:
       case peers::answer: {
         {
           const std::lock_guard lock(mutex_);
-          if (has_looker_) landed_.push_back({from, request.high, kept});
+          if (has_looker_) landed_.push_back({from, request.high, message});
         }
         return nap_.signal();
       }
       case peers::stop: {
         const borrowed_workbench on;
-        const result<const wire::message_view&> read = on->reader.read(kept->bytes());
+        const result<const wire::message_view&> read = on->reader.read(message.bytes);
         const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
         if (asked == nullptr || asked->what != wire::question::cancel_future) return;
         return stop_visit(by, from, codec::decode<stop_note>(asked->with));
@@ -407,9 +400,9 @@ bool is_cancelled(const wire::result_view& came) noexcept {
 
 }  // namespace
 
-void trade::on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept {
+void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
   const borrowed_workbench on;
-  const result<const wire::message_view&> read = on->reader.read(frame.bytes());
+  const result<const wire::message_view&> read = on->reader.read(message);
   const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
   // Nobody knows whose it is: all that its node has runs here.
   if (came == nullptr) {

@@ -4,11 +4,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -84,7 +82,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   /// How many tasks other nodes have had of this one so far.
   std::uint64_t given() const noexcept { return given_.load(); }
   void on_message(peers& by, std::uint64_t from, const base::id& request,
-                  std::span<const std::byte> frame) override;
+                  const peers::kept_message& message) override;
   void on_gone(peers& by, std::uint64_t node, const std::string& why) override;
   void on_news() override;
 
@@ -111,6 +109,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::uint32_t attempt = 0;
     base::time_point at{};
     exec::job* job = nullptr;  // with a hold, while it is in here; null: it is being read
+    bool is_in_line = true;    // no worker has come to it yet
     bool is_stopped = false;   // meanwhile
     bool is_unwanted = false;  // its node counts as lost here; it need not know that
   };
@@ -123,12 +122,11 @@ class trade final : public exec::far_thief, public peers::visitor {
     bool with_children = false;
   };
   struct late_answer;
-  using frame_ptr = std::shared_ptr<wire::frame_buffer>;
   /// A result that came, or an answer.
   struct landed {
     std::uint64_t from = 0;
     std::uint64_t what = 0;
-    frame_ptr frame;
+    peers::kept_message message;
   };
 
   // The looker's thread.
@@ -146,13 +144,19 @@ class trade final : public exec::far_thief, public peers::visitor {
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
-  void on_result(std::uint64_t from, const wire::frame_buffer& frame) noexcept;
+  using bytes_view = std::span<const std::byte>;
+  void on_result(std::uint64_t from, bytes_view message) noexcept;
   using visitor_key = std::pair<std::uint64_t, std::uint64_t>;  // node, number
-  void take_in(peers& by, const visitor_key& who, const frame_ptr& frame);
-  void run_visit(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept;
-  void send_home(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept;
+  struct key_hash {
+    std::size_t operator()(const visitor_key& of) const noexcept {
+      return base::id_hash{}({of.first, of.second});
+    }
+  };
+  void take_in(peers& by, const visitor_key& who, const peers::kept_message& message);
+  void run_visit(peers& by, const visitor_key& who, bytes_view message) noexcept;
+  void send_home(peers& by, const visitor_key& who, bytes_view message) noexcept;
   bool leaves_line(const visitor_key& who) noexcept;
-  bool comes_in(const visit& of);
+  bool comes_in(const visit& of) noexcept;
   bool sits_down(const visit& of);
   void answer(peers& by, const visit& of) noexcept;
   void answer_when_ready(peers& by, const visit& of) noexcept;
@@ -181,11 +185,10 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::condition_variable is_home_;  // a flight has ended, after call_back
   flights away_;
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
-  std::map<visitor_key, visit> visits_;
+  std::unordered_map<visitor_key, visit, key_hash> visits_;
   std::vector<landed> landed_;
   bool has_looker_ = false;
   flights lost_;  // of a node that is gone; they are ended, or run again, by the looker
-  std::set<visitor_key> in_line_;  // tasks of others that no worker has come to yet
 
   std::atomic<int> givers_{0};  // threads in take_all
   std::atomic<std::size_t> turn_{0};

@@ -34,16 +34,17 @@ void cancel_soon(exec::job* j, bool with_children) noexcept {
 
 }  // namespace
 
-void trade::take_in(peers& by, const visitor_key& who, const frame_ptr& frame) {
+void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message) {
   {
     const std::lock_guard lock(mutex_);
-    in_line_.insert(who);
+    visits_.insert_or_assign(who, visit{.node = who.first, .number = who.second});
     ++guests_;
   }
-  if (!is_door_open_.load()) return send_home(by, who, *frame);
+  if (!is_door_open_.load()) return send_home(by, who, message.bytes);
   try {
-    run_errand([this, &by, who, frame] { run_visit(by, who, *frame); },
-               [this, &by, who, frame] { send_home(by, who, *frame); });
+    run_errand([this, &by, who, message](bool runs) {
+      runs ? run_visit(by, who, message.bytes) : send_home(by, who, message.bytes);
+    });
   } catch (...) {
     if (leaves_line(who)) --guests_;
     throw;
@@ -53,15 +54,18 @@ void trade::take_in(peers& by, const visitor_key& who, const frame_ptr& frame) {
 // False: it was stopped meanwhile, and that is answered.
 bool trade::leaves_line(const visitor_key& who) noexcept {
   const std::lock_guard lock(mutex_);
-  return in_line_.erase(who) > 0;
+  const auto found = visits_.find(who);
+  if (found == visits_.end() || !found->second.is_in_line) return false;
+  visits_.erase(found);
+  return true;
 }
 
-// From here on a stop finds it among the visits. False as above.
-bool trade::comes_in(const visit& of) {
+// From here on a stop finds that it has begun. False as above.
+bool trade::comes_in(const visit& of) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!in_line_.contains({of.node, of.number})) return false;
-  visits_.insert_or_assign({of.node, of.number}, of);
-  in_line_.erase({of.node, of.number});
+  const auto found = visits_.find({of.node, of.number});
+  if (found == visits_.end()) return false;
+  found->second.is_in_line = false;
   return true;
 }
 
@@ -74,14 +78,14 @@ bool trade::sits_down(const visit& of) {
   return here.is_stopped;
 }
 
-void trade::run_visit(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept {
+void trade::run_visit(peers& by, const visitor_key& who, bytes_view message) noexcept {
   visit of{.node = who.first, .number = who.second, .at = base::now()};
+  if (!comes_in(of)) return;
   bool is_stopped = false;
   try {
-    if (!comes_in(of)) return;
     const borrowed_workbench on;
     const neutral_caller nobody;
-    const result<const wire::message_view&> read = on->reader.read(frame.bytes());
+    const result<const wire::message_view&> read = on->reader.read(message);
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
     if (task == nullptr) raise(errc::decode_failed, "a task that is none");
     of.task = task->id;
@@ -90,7 +94,6 @@ void trade::run_visit(peers& by, const visitor_key& who, const wire::frame_buffe
     is_stopped = sits_down(of);
   } catch (...) {
     const error why = describe_current_exception("the message of a task");
-    static_cast<void>(leaves_line(who));
     {
       const std::lock_guard lock(mutex_);
       visits_.erase(who);
@@ -107,12 +110,12 @@ void trade::run_visit(peers& by, const visitor_key& who, const wire::frame_buffe
 }
 
 // The runtime has ended here, or is about to: nobody runs it.
-void trade::send_home(peers& by, const visitor_key& who, const wire::frame_buffer& frame) noexcept {
+void trade::send_home(peers& by, const visitor_key& who, bytes_view message) noexcept {
   if (!leaves_line(who)) return;
   visit of{.node = who.first, .number = who.second};
   {
     const borrowed_workbench on;
-    const result<const wire::message_view&> read = on->reader.read(frame.bytes());
+    const result<const wire::message_view&> read = on->reader.read(message);
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
     if (task != nullptr) {
       of.task = task->id;
@@ -216,9 +219,11 @@ void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) no
   bool is_in_line = false;
   {
     const std::lock_guard lock(mutex_);
-    is_in_line = in_line_.erase(who) > 0;
     const auto found = visits_.find(who);
-    if (found != visits_.end()) {
+    is_in_line = found != visits_.end() && found->second.is_in_line;
+    if (is_in_line) {
+      visits_.erase(found);
+    } else if (found != visits_.end()) {
       j = found->second.job;
       found->second.is_stopped = true;
     }
