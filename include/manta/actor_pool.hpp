@@ -179,7 +179,10 @@ class actor_pool {
     };
     exec::executor::require();
     future<lease> turn = state_->take();
-    if (turn.is_ready()) return call(std::move(turn));
+    // One that has failed meanwhile, with the pool's last actor, is the call's failure.
+    const bool is_its_turn =
+        turn.is_ready() && detail::failure_of(detail::access::job(turn)) == nullptr;
+    if (is_its_turn) return call(std::move(turn));
     return detail::after(std::move(turn), std::move(call));
   }
 

@@ -318,6 +318,33 @@ TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves
   CHECK_THROWS_AS(pool.push({}), manta::invalid_argument);
 }
 
+TEST_CASE("a call that comes just as a pool's last actor is lost fails as those that waited do",
+          "[actor_pool]") {
+  const manta::runtime rt(test::workers(2));
+  std::atomic<int> odd{0};
+  for (int round = 0; round < 300; ++round) {
+    const manta::actor_pool<broken> lost({manta::spawn<broken>(), manta::spawn<broken>()});
+    const auto caller = [&] {
+      std::vector<manta::future<int>> calls;
+      try {
+        for (int i = 0; i < 20; ++i) calls.push_back(lost.submit<&broken::one>());
+      } catch (const manta::invalid_argument&) {
+        // The pool may be empty by then.
+      } catch (...) {
+        ++odd;
+      }
+      for (const auto& c : calls) {
+        const auto is = c.try_get();
+        if (c.is_ready() && (is || is.error().code() != manta::errc::actor_lost)) ++odd;
+      }
+    };
+    std::thread other(caller);
+    caller();
+    other.join();
+  }
+  CHECK(odd == 0);
+}
+
 TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool][anywhere]") {
   std::vector<manta::future<int>> calls;
   opened->shut();
@@ -325,6 +352,7 @@ TEST_CASE("calls that wait for their turn end with the runtime", "[actor_pool][a
     const manta::runtime rt(test::workers(1));
     const test::opens_at_end opens(*opened);
     const manta::actor_pool<adder> pool(adders(2));
+    CHECK(pool.submit<&adder::add>(1).get() >= 101);  // they are there
     for (int i = 0; i < 5000; ++i) calls.push_back(pool.submit<&adder::slow>(i));
     opened->open();  // some calls come to it while the runtime ends
   }
