@@ -146,7 +146,11 @@ const error* watched_socket::failure() const noexcept {
 
 bool watched_socket::was_reset() const noexcept {
   const int why = tls_ != nullptr ? tls_->lost_by() : 0;
-  return was_reset_ || (why != 0 && why != EPIPE);
+  const bool is = was_reset_ || (why != 0 && why != EPIPE);
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof domain;
+  if (is) getsockopt(file_, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return is && domain != AF_UNIX;
 }
 
 }  // namespace manta::inline v0::wire

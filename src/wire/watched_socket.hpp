@@ -51,7 +51,8 @@ class watched_socket {
   int file() const noexcept { return file_; }
   /// What TLS says of its end; null without it, and when all is well.
   const error* failure() const noexcept;
-  /// It was closed by a reset, or any other failure of the path, and not by an end of the stream.
+  /// It was closed by a reset, or any other failure of the path, and not by an end of the stream. A
+  /// unix socket has no path: who resets it is who closes it, with something left unread.
   bool was_reset() const noexcept;
 
  private:

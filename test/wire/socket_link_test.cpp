@@ -80,6 +80,21 @@ TEST_CASE("who closes is told to the other end", "[wire][link]") {
   CHECK(send(*b, message(2)).error().code() == errc::node_lost);
 }
 
+TEST_CASE("who closes a unix socket with bytes unread has ended, and was not reset",
+          "[wire][link]") {
+  socket_house house;
+  link_ptr b;
+  {
+    const raw_socket a(house.path());
+    a.greet(someone(2));
+    b = house.accept();
+    REQUIRE(b != nullptr);
+    // The greeting that it was sent is unread; so the kernel tells the other end of a reset.
+  }
+  CHECK(end_of(*b) == errc::node_lost);
+  CHECK_FALSE(b->state().was_reset);
+}
+
 TEST_CASE("links end with their loop, typed", "[wire][link]") {
   socket_house house;
   auto [a, b] = house.both();
