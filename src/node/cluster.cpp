@@ -163,6 +163,8 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   with.how = timing_of(settings, plan_);
   with.process = draw_id();
   if (with.how.ends_with_driver) with.how.host = with.process;
+  // A whole message behind the heads of courier.hpp and bundle.hpp.
+  with.sockets.frame_limit = wire::default_frame_limit + 2 * wire::segment_alignment;
   if (plan_.role != role_mode::head) {
     with.who = spec::node_introduction{.name = name_of_member(),
                                        .host = own_host_name(),

@@ -26,6 +26,7 @@ constexpr std::size_t most_bytes = std::size_t{256} << 20U;
 // What waits for the loop's next turn; larger messages are requests of their own.
 constexpr std::size_t most_leaving = std::size_t{1} << 20U;
 constexpr std::size_t long_message = std::size_t{64} << 10U;
+constexpr duration until_memory = 10ms;
 
 bool does_work(const spec::node_member& one) noexcept {
   return one.who.as == spec::node_role::driver || one.who.as == spec::node_role::node;
@@ -60,7 +61,7 @@ struct peers::one final : wire::courier::visitor {
   std::uint64_t bundles = 0;  // so far
 
   result<void> send(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size);
-  void flush();
+  bool flush();
   bool is_quiet();
   void on_request(const wire::arrival& came) override {
     hand_out(came.message);
@@ -76,12 +77,13 @@ struct peers::one final : wire::courier::visitor {
 };
 
 void peers::one::hand_out(std::span<const std::byte> messages) {
+  if (messages.empty()) return;
   std::shared_ptr<wire::frame_buffer> kept;
   try {
     kept = std::make_shared<wire::frame_buffer>();
     std::memcpy(kept->reset(messages.size()).data(), messages.data(), messages.size());
   } catch (const std::bad_alloc&) {
-    return;  // who waits for what was in them hears of it when this node ends, and not before
+    return of->tell_.on_gone(*of, is.epoch, "there was no memory for what it said");
   }
   const auto hand = [&](const base::id& about, std::span<const std::byte> one) {
     of->tell_.on_message(*of, is.epoch, about, {kept, one});
@@ -126,10 +128,12 @@ result<void> peers::one::send(const base::id& about, wire::bundle::pieces_view p
   return {};
 }
 
-// What does not leave now waits for the next turn, which comes when something is answered.
-void peers::one::flush() {
+// What has no room now waits for the next turn, which comes when something is answered. False: what
+// was to leave is lost.
+bool peers::one::flush() {
   const std::lock_guard lock(leaving_mutex);
-  static_cast<void>(flush_now());
+  const result<void> is = flush_now();
+  return is || is.error().code() == errc::store_full;
 }
 
 bool peers::one::is_quiet() {
@@ -244,11 +248,19 @@ std::vector<peers::one_ptr> peers::living() const {
 base::deadline peers::turn() {
   if (epoch_ == 0) return std::nullopt;
   const base::time_point now = base::now();
+  try {
+    return look_at_all(now);
+  } catch (const std::bad_alloc&) {
+    return now + until_memory;
+  }
+}
+
+base::deadline peers::look_at_all(base::time_point now) {
   base::deadline due;
   bool has_news = false;
   for (const one_ptr& other : living()) {
     other->mail->pump(now);
-    other->flush();
+    if (!other->flush()) give_up(*other);
     const bool is_linked = other->mail->is_linked();
     if (other->has_link.exchange(is_linked) != is_linked) {
       has_news = true;
@@ -302,7 +314,11 @@ result<void> peers::send(std::uint64_t to, const base::id& request,
   }
   if (other == nullptr) return error(errc::node_lost, "the node is no member of the cluster");
   result<void> is = other->send(request, pieces, size);
-  if (is) job_->ask();
+  try {
+    if (is) job_->ask();
+  } catch (const std::bad_alloc&) {
+    // It leaves with the next turn, and the head has something to say four times a second.
+  }
   return is;
 }
 
@@ -333,7 +349,7 @@ std::uint64_t peers::any(std::size_t turn) const noexcept {
   std::size_t before = turn % count;
   const auto found =
       std::ranges::find_if(all_, [&](const auto& other) { return can(other) && before-- == 0; });
-  return found->first;
+  return found == all_.end() ? 0 : found->first;  // a link may have ended meanwhile
 }
 
 std::string text_of_places(const std::vector<wire::socket_address>& places) {

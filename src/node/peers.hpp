@@ -112,6 +112,7 @@ class peers {
   static bool takes_work(const one& other) noexcept;
 
   base::deadline turn();
+  base::deadline look_at_all(base::time_point now);
   void add(const spec::node_member& of);
   std::unique_ptr<wire::link> dial(const one& to);
   std::vector<one_ptr> living() const;

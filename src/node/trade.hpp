@@ -153,7 +153,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     }
   };
   void take_in(peers& by, const visitor_key& who, const peers::kept_message& message);
-  void run_visit(peers& by, const visitor_key& who, bytes_view message) noexcept;
+  void run_visit(peers& by, const visitor_key& who, peers::kept_message message) noexcept;
   void send_home(peers& by, const visitor_key& who, bytes_view message) noexcept;
   bool leaves_line(const visitor_key& who) noexcept;
   bool comes_in(const visit& of) noexcept;

@@ -37,13 +37,14 @@ void cancel_soon(exec::job* j, bool with_children) noexcept {
 void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message) {
   {
     const std::lock_guard lock(mutex_);
-    visits_.insert_or_assign(who, visit{.node = who.first, .number = who.second});
+    // No honest node gives one twice.
+    if (!visits_.try_emplace(who, visit{.node = who.first, .number = who.second}).second) return;
     ++guests_;
   }
   if (!is_door_open_.load()) return send_home(by, who, message.bytes);
   try {
-    run_errand([this, &by, who, message](bool runs) {
-      runs ? run_visit(by, who, message.bytes) : send_home(by, who, message.bytes);
+    run_errand([this, &by, who, message](bool runs) mutable {
+      runs ? run_visit(by, who, std::move(message)) : send_home(by, who, message.bytes);
     });
   } catch (...) {
     if (leaves_line(who)) --guests_;
@@ -78,19 +79,20 @@ bool trade::sits_down(const visit& of) {
   return here.is_stopped;
 }
 
-void trade::run_visit(peers& by, const visitor_key& who, bytes_view message) noexcept {
+void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message) noexcept {
   visit of{.node = who.first, .number = who.second, .at = base::now()};
   if (!comes_in(of)) return;
   bool is_stopped = false;
   try {
     const borrowed_workbench on;
     const neutral_caller nobody;
-    const result<const wire::message_view&> read = on->reader.read(message);
+    const result<const wire::message_view&> read = on->reader.read(message.bytes);
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
     if (task == nullptr) raise(errc::decode_failed, "a task that is none");
     of.task = task->id;
     of.attempt = task->attempt;
     of.job = make_task(*task);
+    message = {};  // with all that came beside it; the task may take long
     is_stopped = sits_down(of);
   } catch (...) {
     const error why = describe_current_exception("the message of a task");

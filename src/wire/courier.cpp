@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -58,7 +59,11 @@ result<void> courier::request(const base::id& id,
   if (fenced_.has_value()) return *fenced_;
   const result<std::uint64_t> number = out_.add(id, std::move(bytes));
   if (!number) return number.error();
-  if (link_ != nullptr) send_due(*link_, how_.clock());
+  try {
+    if (link_ != nullptr) send_due(*link_, how_.clock());
+  } catch (const std::bad_alloc&) {
+    // It is taken, and leaves with a later pump.
+  }
   return {};
 }
 
@@ -95,10 +100,15 @@ void courier::use(link_ptr next) {
 void courier::pump(base::time_point now) {
   if (asked_.fetch_add(1) > 0) return;
   std::uint32_t seen = 0;
-  do {
-    seen = asked_.load();
-    work(now);
-  } while (!asked_.compare_exchange_strong(seen, 0));
+  try {
+    do {
+      seen = asked_.load();
+      work(now);
+    } while (!asked_.compare_exchange_strong(seen, 0));
+  } catch (...) {
+    asked_.store(0);
+    throw;
+  }
 }
 
 courier::link_ptr courier::usable_link(base::time_point now) {

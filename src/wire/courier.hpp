@@ -93,6 +93,7 @@ class courier {
   /// From now on by this link; what is not answered goes over it again.
   void attach(std::unique_ptr<link> next);
   /// Handles what came, sends what is to be sent. Returns at once when another thread is at it.
+  /// Throws std::bad_alloc: a later call goes on.
   void pump(base::time_point now);
   /// When pump has something to do without a message; nothing: not before something else happens.
   base::deadline due() const;

@@ -47,7 +47,7 @@ struct greeting {
 
 inline constexpr std::size_t greeting_bytes = 112;
 /// A change of it is a change of what older builds would misread.
-inline constexpr std::uint32_t protocol_version = 2;
+inline constexpr std::uint32_t protocol_version = 3;
 
 using greeting_block = std::array<std::byte, greeting_bytes>;
 

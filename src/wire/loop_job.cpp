@@ -80,9 +80,14 @@ loop_job::loop_job(loop& at, work what) : shared_(std::make_shared<shared>(at.co
 
 void loop_job::ask() {
   if (shared_->is_asked.exchange(true)) return;
-  shared_->at->post([with = shared_] {
-    if (with->on_loop != nullptr) with->on_loop->run();
-  });
+  try {
+    shared_->at->post([with = shared_] {
+      if (with->on_loop != nullptr) with->on_loop->run();
+    });
+  } catch (...) {
+    shared_->is_asked.store(false);
+    throw;
+  }
 }
 
 loop_job::~loop_job() { stop(); }

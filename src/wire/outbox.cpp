@@ -18,9 +18,10 @@ result<std::uint64_t> outbox::add(const base::id& request, std::vector<std::byte
                              "have no answer, allowed are {} of {}; send it when some of them have",
                              bytes.size(), unanswered_, bytes_, most_.requests, most_.bytes));
   }
-  ++unanswered_;
-  bytes_ += bytes.size();
+  const std::size_t size = bytes.size();
   entries_.push_back({request, std::move(bytes), 0, false});
+  ++unanswered_;
+  bytes_ += size;
   return first_ + entries_.size() - 1;
 }
 

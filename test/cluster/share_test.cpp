@@ -151,4 +151,46 @@ TEST_CASE("tasks go between machines, encrypted", "[cluster][share][network]") {
   CHECK(third.finish().status == 0);
 }
 
+#ifdef MANTA_LEARNER_PROGRAM
+
+namespace {
+
+const std::string learner = MANTA_LEARNER_PROGRAM;
+
+void check_has_learned(const outcome& o) {
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("pendulum solved") && Contains("cartpole solved"));
+  // One driver, whose nodes say nothing of their own.
+  CHECK(count_of(o.out, "cartpole solved") == 1);
+}
+
+}  // namespace
+
+// With MANTA_NODES it does so in its own tests.
+TEST_CASE("the example that learns does so on four nodes of mpirun", "[cluster][share]") {
+  const site here;
+  check_has_learned(here.run(
+      {"mpirun", "--oversubscribe", "-n", "4", learner},
+      {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MANTA_SHARE=yes"}));
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("the example that learns does so on three machines", "[cluster][share][network]") {
+  const site here;
+  const network lan(3);
+  const auto ranked = [&](int rank) {
+    return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
+                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_SHARE=yes",
+                      "MANTA_CHECK=far"});
+  };
+  child second(lan.in(1, {learner}), ranked(1));
+  child third(lan.in(2, {learner}), ranked(2));
+  check_has_learned(child(lan.in(0, {learner}), ranked(0)).finish());
+  CHECK(second.finish().status == 0);
+  CHECK(third.finish().status == 0);
+}
+
+#endif
+
 }  // namespace cluster_share_test

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nodes say to each other: two of them in this process, over a unix socket.
+#include "node/peers.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "wire/courier.hpp"
+#include "wire/link_support.hpp"
+
+namespace manta_test::peers_test {
+namespace {
+
+using namespace std::chrono_literals;
+using manta::base::id;
+using manta::node::peers;
+namespace spec = manta::spec;
+
+class ear final : public peers::visitor {
+ public:
+  struct heard {
+    std::uint64_t from = 0;
+    std::uint64_t about = 0;
+    std::uint64_t number = 0;
+    std::size_t size = 0;
+    bool is_aligned = false;
+  };
+
+  void on_message(peers& /*by*/, std::uint64_t from, const id& about,
+                  const peers::kept_message& message) override {
+    const auto place = reinterpret_cast<std::uintptr_t>(message.bytes.data());
+    const std::lock_guard lock(mutex_);
+    all_.push_back(
+        {from, about.low, number_of(message.bytes), message.bytes.size(), place % 64 == 0});
+  }
+  void on_gone(peers& /*by*/, std::uint64_t /*node*/, const std::string& /*why*/) override {
+    ++losses_;
+  }
+  void on_news() override {}
+
+  std::vector<heard> all() const {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+  int losses() const { return losses_.load(); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<heard> all_;
+  std::atomic<int> losses_{0};
+};
+
+spec::node_member member(std::uint64_t number, const std::string& path) {
+  spec::node_member out;
+  out.who.name = "rank-" + std::to_string(number);
+  out.who.address = "unix:" + path;
+  out.who.workers = 1;
+  out.process = {number, 1};
+  out.epoch = number;
+  return out;
+}
+
+class node {
+ public:
+  node(std::uint64_t number, std::string path)
+      : path_(std::move(path)),
+        number_(number),
+        loop_(*wire::loop::start({})),
+        others_(std::make_unique<peers>(*loop_,
+                                        peers::settings{.self = {number, 1},
+                                                        .cluster =
+                                                            [] {
+                                                              return id{7, 7};
+                                                            }},
+                                        ear_)) {
+    auto opened = wire::socket_listener::open(
+        *loop_, {.path = path_}, someone(number),
+        [this](link_ptr from, const wire::greeting& by) { others_->accept(std::move(from), by); });
+    if (!opened) FAIL(opened.error().message());
+    listener_ = *std::move(opened);
+    on_loop([this] { others_->begin(number_); });
+  }
+  ~node() {
+    listener_.reset();
+    others_.reset();
+  }
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+
+  void sees(const node& other) { sees(member(other.number_, other.path_)); }
+  void sees(const spec::node_member& other) {
+    on_loop([&] { others_->see(other); });
+  }
+  peers& others() { return *others_; }
+  ear& hears() { return ear_; }
+  std::uint64_t number() const { return number_; }
+
+ private:
+  template <class F>
+  void on_loop(F what) {
+    std::promise<void> done;
+    loop_->post([&] {
+      what();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+  const std::string path_;
+  const std::uint64_t number_;
+  ear ear_;
+  std::unique_ptr<wire::loop> loop_;
+  std::unique_ptr<peers> others_;
+  std::unique_ptr<wire::socket_listener> listener_;
+};
+
+std::size_t size_of(std::uint64_t number) {
+  if (number % 301 == 0) return 1'500'000;
+  if (number % 97 == 0) return 100'000;
+  return 8 + number % 300;
+}
+
+TEST_CASE("what is said to another node comes there once, in its order, whatever its size",
+          "[node]") {
+  const folder at;
+  node a(1, (at.path() / "a" / "s").string());
+  node b(2, (at.path() / "b" / "s").string());
+  CHECK(a.others().any(0) == 0);
+  a.sees(b);
+  b.sees(a);
+  const std::uint64_t count = 2000;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    for (node* const from : {&a, &b}) {
+      const bytes what = message(i, size_of(i));
+      const std::span<const std::byte> piece(what);
+      const id about{peers::task, i + 1};
+      REQUIRE(from->others().send_when_room(3 - from->number(), about, {&piece, 1}, what.size()));
+    }
+  }
+  for (node* const to : {&a, &b}) {
+    CHECK(happens([&] { return to->hears().all().size() == count; }));
+    const std::vector<ear::heard> all = to->hears().all();
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < all.size(); ++i) {
+      const ear::heard& one = all[i];
+      const bool is = one.from == 3 - to->number() && one.about == i + 1 && one.number == i &&
+                      one.size == size_of(i) && one.is_aligned;
+      if (!is) ++wrong;
+    }
+    CHECK(wrong == 0);
+    CHECK(happens([&] { return to->others().is_quiet(); }));
+    CHECK(to->others().any(7) == 3 - to->number());
+    CHECK(to->hears().losses() == 0);
+  }
+}
+
+TEST_CASE("a request that is no bundle counts as the loss of what its node has", "[node]") {
+  const folder at;
+  node a(1, (at.path() / "a" / "s").string());
+  a.sees(member(2, (at.path() / "nobody").string()));
+  const auto loop = *wire::loop::start({});
+  struct nobody final : wire::courier::visitor {
+    void on_request(const wire::arrival& /*came*/) override {}
+    void on_answer(const id& /*request*/, std::span<const std::byte> /*answer*/) override {}
+  } ignores;
+  wire::courier hostile({.self = {2, 1}, .epoch = 2, .peer = {1, 1}}, ignores);
+  wire::greeting self = someone(2);
+  self.epoch = 2;
+  self.as = wire::guest_kind::peer;
+  hostile.attach(*wire::connect(*loop, (at.path() / "a" / "s").string(), self));
+  // One message, and half of the head of another one.
+  bytes all(64 + 64 + 32);
+  const std::uint64_t numbers[] = {peers::task, 5, 64};
+  std::memcpy(all.data(), numbers, sizeof numbers);
+  const std::span<const std::byte> piece(all);
+  REQUIRE(hostile.request({1, 1}, {&piece, 1}, all.size()));
+  CHECK(happens([&] { return a.hears().losses() == 1; }));
+  CHECK(a.hears().all().size() == 1);
+}
+
+}  // namespace
+}  // namespace manta_test::peers_test
