@@ -43,8 +43,8 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
   }
   if (!is_door_open_.load()) return send_home(by, who, message.bytes);
   try {
-    run_errand([this, &by, who, message](bool runs) mutable {
-      runs ? run_visit(by, who, std::move(message)) : send_home(by, who, message.bytes);
+    run_errand([this, &by, who, kept = message](bool runs) mutable {
+      runs ? run_visit(by, who, std::move(kept)) : send_home(by, who, kept.bytes);
     });
   } catch (...) {
     if (leaves_line(who)) --guests_;
