@@ -181,6 +181,10 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   if (does_work() && settings.share.value_or(false)) {
     with.work = &trade::global();
     if (!is_host) with.places.push_back(place_of_node(with.head));
+    // A rank may be there before the one with the head, which makes the folder else.
+    if (!is_host && !plan_.address && with.places.back().is_unix()) {
+      if (const auto made = make_job_folder(plan_.job); !made) return made.error();
+    }
   }
   if (is_host) {
     with.cluster = draw_id();

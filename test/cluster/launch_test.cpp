@@ -230,6 +230,18 @@ TEST_CASE("mpirun starts a job", "[cluster]") {
   CHECK(here.jobs().empty());
 }
 
+TEST_CASE("ranks of mpirun that are there before the first one wait for it", "[cluster][share]") {
+  const site here;
+  const outcome o =
+      here.run({"mpirun", "--oversubscribe", "-n", "3", "sh", "-c",
+                "test $OMPI_COMM_WORLD_RANK != 0 || sleep 0.3; exec \"$0\" hello", program},
+               {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MANTA_SHARE=yes"});
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("rank 0 of 3,"));
+  CHECK(here.jobs().empty());
+}
+
 TEST_CASE("manta run starts a job", "[cluster]") {
   const site here;
   const outcome o = here.run({tool, "run", "-n", "3", "--", program, "hello"});
