@@ -183,7 +183,9 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     if (!is_host) with.places.push_back(place_of_node(with.head));
     // A rank may be there before the one with the head, which makes the folder else.
     if (!is_host && !plan_.address && with.places.back().is_unix()) {
-      if (const auto made = make_job_folder(plan_.job); !made) return made.error();
+      result<std::string> made = make_job_folder(plan_.job);
+      if (!made) return made.error();
+      beside_ = *std::move(made);
     }
   }
   if (is_host) {
@@ -540,6 +542,7 @@ void cluster::close(bool at_once) noexcept {
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
   if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
+  if (!beside_.empty()) remove_job_folder(std::exchange(beside_, {}));  // the last one does it
 }
 
 // ---- for others

@@ -88,6 +88,7 @@ class cluster {
   bool is_spmd_ = false;
   unsigned opened_ = 0;  // how often, in this process
   std::string folder_;   // of the job, when it is made here
+  std::string beside_;   // the same, where this process is beside the head
   std::optional<rendezvous> meeting_;
   child_nodes children_;
 };
