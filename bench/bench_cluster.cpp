@@ -23,6 +23,15 @@ void add_far_rows(suite& s) {
   s.add(r);
   r = row{cluster_home, "Tasks async, run where they were made", unit::per_second};
   s.add(r);
+  r = row{cluster_calls, "Actor calls async, the actor in the other of 2 nodes", unit::per_second};
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_calls_text, "The same with a text of 1 KiB there and back", unit::per_second};
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_call_one, "One of them at a time", unit::microseconds};
+  r.passes = 2;
+  s.add(r);
 }
 
 void add_rows(suite& s) {
@@ -73,6 +82,7 @@ void add_bars(suite& s) {
             "manta, 5 nodes", 0.85 * 5, "manta, 1 node"});
   s.add(bar{"a task reaches a node that just joined within 200 ms", cluster_new, "manta", 200});
   s.add(bar{"tasks async over two nodes: 600 k/s", cluster_far, "manta", 600e3});
+  s.add(bar{"actor calls async over two nodes: 500 k/s", cluster_calls, "manta", 500e3});
   s.add(bar{"tasks that stay cost 3 % more at most with 3 nodes beside", cluster_home,
             "manta, 3 nodes beside", 0.97, "manta, alone"});
 }

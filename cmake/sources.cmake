@@ -84,6 +84,8 @@ set(manta_sources
   src/node/early_main.cpp
   src/node/end_signals.cpp
   src/node/errand.cpp
+  src/node/far_actors.cpp
+  src/node/far_actors_calls.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp
@@ -108,6 +110,7 @@ set(manta_sources
   src/node/peers.cpp
   src/node/recorder.cpp
   src/node/rendezvous.cpp
+  src/node/resident_actors.cpp
   src/node/rest.cpp
   src/node/resting_array.cpp
   src/node/ring_sleep.cpp
@@ -154,6 +157,7 @@ set(manta_sources
   src/sched/ledger.cpp
   src/sched/line.cpp
   src/sched/overflow.cpp
+  src/sched/places.cpp
   src/sched/pool.cpp
   src/sched/roster.cpp
   src/sched/worker_limits.cpp

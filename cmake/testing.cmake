@@ -100,7 +100,7 @@ function(manta_in_nodes_mode label)
     TEST_SPEC "[anywhere]~[one_node]"
     TEST_PREFIX "nodes.${label}."
     PROPERTIES LABELS nodes TIMEOUT ${MANTA_TEST_TIMEOUT}
-      ENVIRONMENT "MANTA_NODES=2;MANTA_SHARE=yes;MANTA_CHECK=far" ${suite_needs})
+      ENVIRONMENT MANTA_TEST_MODE=nodes ${suite_needs})
 endfunction()
 
 # The code between `#ifdef MANTA_BREACH` and `#endif` in the file must be refused with an error line

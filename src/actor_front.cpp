@@ -122,11 +122,7 @@ future<actor_end> watch_core(exec::actor_core* core) {
     made->complete(how);
     throw;
   }
-  if (core->is_elsewhere()) {
-    if (exec::outside* const away = exec::elsewhere.load(std::memory_order_acquire)) {
-      away->watch(core);
-    }
-  }
+  if (exec::actor_host* const away = core->host()) away->watch(core);
   return out;
 }
 

@@ -15,6 +15,8 @@
 #include <manta/exec/resource_gate.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/desk.hpp"
+
 namespace manta::inline v0 {
 
 namespace {
@@ -52,7 +54,7 @@ int attempt() noexcept {
   return with == nullptr ? 0 : static_cast<int>(with->attempt);
 }
 
-std::string node() { return "local"; }
+std::string node() { return node::desk::global().node_name(); }
 
 std::vector<int> gpus() {
   const exec::resource_claim* const held = exec::current_claim();

@@ -55,9 +55,16 @@ struct shows_processes : Catch::TestEventListenerBase {
 }  // namespace
 
 // Among several nodes each case says how many tasks the others had. None is no failure: what has
-// handles, and actors, stay in their node.
+// handles stays in its node.
 struct shows_nodes : Catch::TestEventListenerBase {
   using TestEventListenerBase::TestEventListenerBase;
+
+  // Actors that are given others' handles, or told apart by what their own node has, stay there.
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    TestEventListenerBase::testCaseStarting(info);
+    const bool stay = std::ranges::find(info.tags, "actors_home") != info.tags.end();
+    if (has_nodes()) setenv("MANTA_CHECK", stay ? "far-tasks" : "far", 1);
+  }
 
   void testCaseEnded(const Catch::TestCaseStats& ended) override {
     if (!has_nodes()) return;
@@ -74,7 +81,21 @@ struct shows_nodes : Catch::TestEventListenerBase {
 CATCH_REGISTER_LISTENER(shows_processes)
 CATCH_REGISTER_LISTENER(shows_nodes)
 
+namespace {
+
+// One variable for all that the mode `nodes` is: CTest's own lists of them come apart on their way
+// through catch_discover_tests.
+void take_mode() {
+  const char* const mode = std::getenv("MANTA_TEST_MODE");
+  if (mode == nullptr || std::string_view(mode) != "nodes") return;
+  setenv("MANTA_NODES", "2", 1);
+  setenv("MANTA_SHARE", "yes", 1);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  take_mode();
   const int failed = Catch::Session().run(argc, argv);
   return failed != 0 ? failed : std::min(cases_without_workers, 255);
 }

@@ -186,6 +186,61 @@ contestant one_far_task() {
   return c;
 }
 
+struct far_actor {
+  int process_of(int /*number*/) { return getpid(); }
+  sent_text process_and(std::string text) { return {getpid(), std::move(text)}; }
+};
+
+manta::actor<far_actor> one_elsewhere(const manta::runtime& rt) {
+  const std::string node = rt.nodes().back().name;
+  const auto made = manta::spawn<far_actor>.with({.where = manta::on_node(node)})();
+  check(is_far(manta::remote<&far_actor::process_of>(made, 1).get()), "an actor elsewhere");
+  return made;
+}
+
+template <auto F, class... Args>
+contestant far_calls(const char* row, const Args&... args) {
+  contestant c{row, "manta", side::ours};
+  c.start = [=](const plan& p) -> body {
+    const std::size_t count = p.quick ? 1000 : 100'000;
+    const auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
+    const auto to = one_elsewhere(*rt);
+    return [=](const turn&) {
+      const double before = now_s();
+      std::vector<decltype(manta::remote<F>(to, args...))> all;
+      all.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) all.push_back(manta::remote<F>(to, args...));
+      static_cast<void>(manta::wait(all, {.count = count}));
+      const double took = now_s() - before;
+      const auto far = std::ranges::count_if(all, [](auto& one) { return is_far(one.get()); });
+      check(static_cast<std::size_t>(far) == count, "calls in the other node");
+      const auto n = static_cast<double>(count);
+      static_cast<void>(rt);
+      return reading{.value = n / took, .operations = n};
+    };
+  };
+  return c;
+}
+
+contestant one_far_call() {
+  contestant c{cluster_call_one, "manta", side::ours};
+  c.start = [](const plan& p) -> body {
+    const std::size_t count = p.quick ? 100 : 5000;
+    const auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
+    const auto to = one_elsewhere(*rt);
+    return [=](const turn&) {
+      const double before = now_s();
+      for (std::size_t i = 0; i < count; ++i) {
+        check(is_far(manta::remote<&far_actor::process_of>(to, 1).get()), "its process");
+      }
+      const auto n = static_cast<double>(count);
+      static_cast<void>(rt);
+      return reading{.value = (now_s() - before) / n * 1e6, .operations = n};
+    };
+  };
+  return c;
+}
+
 contestant home_tasks(const char* name, int nodes) {
   contestant c{cluster_home, name, side::ours};
   c.start = [=](const plan& p) -> body {
@@ -233,6 +288,9 @@ void add_our_clusters(suite& s) {
   s.add(far_tasks<process_of>(cluster_far, 1));
   s.add(far_tasks<process_and>(cluster_far_text, std::string(1024, 'x')));
   s.add(one_far_task());
+  s.add(far_calls<&far_actor::process_of>(cluster_calls, 1));
+  s.add(far_calls<&far_actor::process_and>(cluster_calls_text, std::string(1024, 'x')));
+  s.add(one_far_call());
   s.add(home_tasks("manta, alone", 1));
   s.add(home_tasks("manta, 3 nodes beside", 4));
 }

@@ -58,6 +58,9 @@ inline constexpr const char* cluster_far = "cluster_far";
 inline constexpr const char* cluster_far_text = "cluster_far_text";
 inline constexpr const char* cluster_far_one = "cluster_far_one";
 inline constexpr const char* cluster_home = "cluster_home";
+inline constexpr const char* cluster_calls = "cluster_calls";
+inline constexpr const char* cluster_calls_text = "cluster_calls_text";
+inline constexpr const char* cluster_call_one = "cluster_call_one";
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
 // bench_actors

@@ -216,10 +216,13 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
   using job = construction<T, pack, P...>;
   static_assert(((check_parameter<P, false>() && check_parameter_travel<P>()) && ... && true));
   exec::executor::require();
-  const bool is_away = with != nullptr && with->isolation ? node::goes_elsewhere(*with->isolation)
-                                                          : exec::sends_all();
+  const std::uint64_t far =
+      exec::actors_afar.load(std::memory_order_relaxed) != nullptr ? node::place_actor(with) : 0;
+  const bool is_away =
+      far != 0 || (with != nullptr && with->isolation ? node::goes_elsewhere(*with->isolation)
+                                                      : exec::sends_all());
   std::unique_ptr<exec::resource_claim> claim;
-  if (with != nullptr) {
+  if (with != nullptr && far == 0) {
     claim = exec::resource_gate::claim(spec::to_demand(*with), with->where, true);
   }
   job* const made = make_job<job>(nullptr, std::forward<Args>(args)...);
@@ -239,6 +242,8 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
         return actor_access::make<T>(living);
       }
     }
+    if (far != 0) [[unlikely]]
+      node::send_actor(made->core, far, with);
   } catch (...) {
     unmake();
     throw;

@@ -37,7 +37,8 @@ MANTA_API std::string name();
 /// 0 for the first run, 1 for the first retry, and so on; 0 outside of tasks.
 MANTA_API int attempt() noexcept;
 
-/// Where it runs: "local" as long as there is one process.
+/// Where it runs: the node's name in its cluster, or "local" where there is none, and in isolated
+/// workers. "local" means this node in placements, too. Cost: a lock and a copy.
 MANTA_API std::string node();
 
 /// The indices of the GPUs that the running task or actor holds, ascending; empty when it asked for

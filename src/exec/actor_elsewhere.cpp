@@ -34,13 +34,19 @@ bool asks_elsewhere() noexcept {
 }
 
 void construct_elsewhere(actor_core* of, job* construction) noexcept {
-  if (outside* const away = elsewhere.load(std::memory_order_acquire)) {
+  if (actor_host* const away = of->host()) {
     away->construct(of, construction);
     return;
   }
   of->lose_elsewhere(end_reason::runtime_ended, ended_error());
   construction->fail(ended_error(), 1);
   of->kind().settle(of, construction);
+}
+
+actor_host* actor_core::host() const noexcept {
+  if (!is_elsewhere_) return nullptr;
+  if (is_afar_) return actors_afar.load(std::memory_order_acquire);
+  return elsewhere.load(std::memory_order_acquire);
 }
 
 void actor_core::is_here() noexcept {
@@ -122,7 +128,7 @@ void actor_core::forward(job* call, bool has_more) noexcept {
     if (r.sent_on.fetch_add(1, std::memory_order_acq_rel) < limit_of(r)) left_mailbox(1);
   }
   call->needs.store(job::begun, std::memory_order_relaxed);
-  outside* const away = elsewhere.load(std::memory_order_acquire);
+  actor_host* const away = host();
   if (away == nullptr) {
     end_call(call, cancelled_error());
     ended_elsewhere();

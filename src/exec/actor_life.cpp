@@ -271,7 +271,7 @@ void actor_core::stop_now(end_reason why) {
       why == end_reason::killed ? running_calls() : std::vector<job_ref>{};
   lock.unlock();
   for (const job_ref& j : running) request_stop(j.get(), true);
-  outside* const away = is_elsewhere_ ? elsewhere.load(std::memory_order_acquire) : nullptr;
+  actor_host* const away = host();
   if (away != nullptr) away->kill(this);
   running.clear();  // users that wait for them find nobody else in the way
   fail_lost(waiting);
@@ -378,7 +378,7 @@ void actor_core::stopped(job* current) noexcept {
 
 // By who has the turn: the end, or what has to come before it.
 void actor_core::come_to_rest(leaving how) noexcept {
-  outside* const away = is_elsewhere_ ? elsewhere.load(std::memory_order_acquire) : nullptr;
+  actor_host* const away = host();
   if (away != nullptr && away->leave(this, how)) return;
   end_life();
 }

@@ -55,6 +55,7 @@ void fill(call_extra& with, const call_options& asked) {
 
 const extra_source inherited_extra{};
 constinit std::atomic<outside*> elsewhere{nullptr};
+constinit std::atomic<actor_host*> actors_afar{nullptr};
 
 void make_extra(char* at, const extra_source& from) {
   auto* const with = new (at) call_extra;

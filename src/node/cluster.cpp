@@ -17,6 +17,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/theft.hpp>
 
+#include "node/desk.hpp"
 #include "node/end_signals.hpp"
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
@@ -143,6 +144,7 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
   result<void> is = start(settings, std::move(rows));
   if (is) {
     ++opened_;
+    if (does_work()) desk::global().call_node(name_of_member());
     return is;
   }
   close(true);
@@ -226,7 +228,7 @@ wire::endpoint cluster::place_of_node(const std::vector<wire::socket_address>& h
 }
 
 // Gives what waits here to others, and takes theirs.
-void cluster::share(std::uint32_t workers, bool all) {
+void cluster::share(std::uint32_t workers, given_all all) {
   const process_ptr at = process();
   if (at == nullptr || at->others() == nullptr) return;
   // A head of its own runs nothing, and keeps its facts for itself. Before the first task comes.
@@ -234,9 +236,10 @@ void cluster::share(std::uint32_t workers, bool all) {
   if (at->others()->has(head)) {  // else it does not share
     head_facts::global().ask_of(*at->others(), head);
   }
-  const bool waits = all && !is_serving() && plan_.size > 1;
-  trade::global().open(*at->others(), workers,
-                       {all, waits ? static_cast<std::size_t>(plan_.size) - 1 : 0});
+  const bool waits = all.tasks && !is_serving() && plan_.size > 1;
+  trade::global().open(
+      *at->others(), workers,
+      {all.tasks, all.actors, waits ? static_cast<std::size_t>(plan_.size) - 1 : 0});
 }
 
 // Ranks that make a second runtime mean that of rank 0 which is its second, too; one of them may be

@@ -46,9 +46,14 @@ class cluster {
   /// others have left, unless it is to end `at_once`.
   void close(bool at_once) noexcept;
 
-  /// Tasks that wait here go to other nodes, while the runtime runs; `workers`: how many this one
-  /// has. Throws std::system_error.
-  void share(std::uint32_t workers, bool all);
+  /// Tasks that wait here go to other nodes, while the runtime runs, and actors that are to;
+  /// `workers`: how many this one has. Throws std::system_error.
+  struct given_all {
+    bool tasks = false;
+    bool actors = false;
+  };
+  /// `all`: for tests, whatever may go.
+  void share(std::uint32_t workers, given_all all);
 
   bool is_open() const;
   /// Copies; empty and the defaults while there is none.

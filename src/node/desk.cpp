@@ -20,6 +20,9 @@ using exec::claim_list;
 using exec::resource_claim;
 using exec::resource_gate;
 
+// Of each node, for itself.
+constexpr const char* own_name = "local";
+
 error removed_error(sched::group_id id) {
   return {errc::group_removed,
           fmt::format("asked for a part of placement group {}, which was removed; make a new one, "
@@ -65,7 +68,7 @@ void desk::open(const config& settings) {
   capacity.gpus = settings.gpus;
   capacity.memory_bytes = static_cast<std::size_t>(settings.memory_bytes);
   if (settings.resources) capacity.resources = *settings.resources;
-  fresh->has.add_node("local", settings.labels.value_or(label_list{}), spec::to_demand(capacity));
+  fresh->has.add_node(own_name, settings.labels.value_or(label_list{}), spec::to_demand(capacity));
   resource_gate::global().look([&] {
     ++generation_;
     std::swap(books_, fresh);
@@ -128,10 +131,11 @@ std::unique_ptr<resource_claim> desk::prepare(const spec::demand& asked, const p
                         where.bundle, g->bundles.size()));
     }
   }
-  if (auto reason = has.infeasible(asked, where)) raise(errc::infeasible, *std::move(reason));
   auto made = std::make_unique<claim>();
   made->what = has.translate(asked);
   made->where = where;
+  if (made->where.node == own_name) made->where.node = has.node_name(0);
+  if (auto reason = has.infeasible(asked, made->where)) raise(errc::infeasible, *std::move(reason));
   made->caller = caller;
   made->is_for_life = is_for_life;
   made->generation = generation_;
@@ -273,6 +277,17 @@ std::vector<demand_report> desk::unmet() const {
 resource_report desk::report() const {
   return resource_gate::global().look(
       [&] { return books_ == nullptr ? resource_report{} : books_->has.report(); });
+}
+
+std::string desk::node_name() const {
+  return resource_gate::global().look(
+      [&] { return books_ == nullptr ? std::string(own_name) : books_->has.node_name(0); });
+}
+
+void desk::call_node(std::string name) {
+  resource_gate::global().look([&] {
+    if (books_ != nullptr) books_->has.rename(0, std::move(name));
+  });
 }
 
 }  // namespace manta::inline v0::node

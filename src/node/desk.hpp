@@ -50,6 +50,10 @@ class desk final : public exec::resource_desk {
   bool remove_group(sched::group_id id);
   std::vector<demand_report> unmet() const;
   resource_report report() const;
+  /// What placements call this node: "local", which always means it, or its name in the cluster
+  /// that it is a member of.
+  std::string node_name() const;
+  void call_node(std::string name);
 
  private:
   desk() = default;

@@ -100,11 +100,25 @@ base::id name_of(workbench& on, const spec::reference& of, const char* function)
   return id;
 }
 
+// Other nodes know no handles yet.
+void check_stays_plain(const workbench& on, const char* function) {
+  if (on.out.lent().empty()) return;
+  raise(
+      errc::unsupported,
+      fmt::format("{}: a {} inside of a value can't go to another node or come from one yet; pass "
+                  "the value itself, or have both in one node",
+                  readable_name(function), what_is(on.out.lent().front().as.kind)));
+}
+
 }  // namespace
 
 spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();
   spec::parcel_view out = on.out.view();
+  if (on.goes_afar) {
+    check_stays_plain(on, function);
+    return out;
+  }
   for (const codec::lent_reference& lent : on.out.lent()) {
     spec::reference named = lent.as;
     if (named.kind == spec::reference_kind::array) {

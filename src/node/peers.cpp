@@ -52,6 +52,7 @@ struct peers::one final : wire::courier::visitor {
   peers* of = nullptr;
   spec::node_member is;  // under the mutex of `of`
   std::atomic<bool> has_link{false};
+  std::atomic<bool> had_link{false};
   base::time_point away_since{};  // the loop's thread only
   bool is_given_up = false;       // likewise
   std::unique_ptr<wire::courier> mail;
@@ -264,6 +265,7 @@ base::deadline peers::look_at_all(base::time_point now) {
     const bool is_linked = other->mail->is_linked();
     if (other->has_link.exchange(is_linked) != is_linked) {
       has_news = true;
+      other->had_link.store(true);
       other->away_since = now;
       other->is_given_up = false;
     }
@@ -328,10 +330,13 @@ std::vector<peers::member> peers::all() const {
   out.reserve(all_.size());
   for (const auto& [epoch, other] : all_) {
     const spec::node_member& is = other->is;
-    out.push_back({.epoch = epoch,
+    out.push_back({.name = is.who.name,
+                   .epoch = epoch,
                    .workers = std::max<std::uint32_t>(is.who.workers, 1),
                    .load = is.load,
-                   .takes_work = takes_work(*other)});
+                   .takes_work = takes_work(*other),
+                   .takes_actors = takes_work(*other) ||
+                                   (is.is == spec::node_state::alive && !other->had_link.load())});
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -71,12 +72,33 @@ class peers {
     duration dead_after = std::chrono::seconds(3);
   };
   /// What a message is about: the high half of its request's id.
-  enum topic : std::uint64_t { task = 1, result_of_task, stop, question, answer };
+  enum topic : std::uint64_t {
+    task = 1,
+    result_of_task,
+    stop,
+    question,
+    answer,
+    // Of actors: far_actors.hpp. The first three keep their order.
+    spawn,
+    call,
+    release,
+    actor_order,
+    result_of_call,
+    spawned,
+    actor_end
+  };
+  /// The lower byte is the topic; of messages of actors the rest says which of them share a line.
+  static constexpr unsigned line_shift = 8;
+  static constexpr std::uint64_t topic_of(const base::id& request) noexcept {
+    return request.high & ((std::uint64_t{1} << line_shift) - 1);
+  }
   struct member {
+    std::string name = {};
     std::uint64_t epoch = 0;
     std::uint32_t workers = 1;
     spec::node_load load = {};
-    bool takes_work = false;  ///< it is alive, not suspected, not draining, and connected
+    bool takes_work = false;    ///< it is alive, not suspected, not draining, and connected
+    bool takes_actors = false;  ///< the same, or not connected yet: what is sent waits for that
   };
 
   peers(wire::loop& at, settings with, visitor& tell);
@@ -92,6 +114,8 @@ class peers {
   void accept(std::unique_ptr<wire::link> from, const wire::greeting& by);
 
   // Any thread.
+  /// This process's; 0: it is no member yet.
+  std::uint64_t epoch() const noexcept { return epoch_.load(); }
   /// Sends it a message, once, whatever becomes of connections; on the loop's next turn, with all
   /// that others send until then. node_lost: it is no member. store_full: too much waits for it.
   result<void> send(std::uint64_t to, const base::id& request,
@@ -121,7 +145,8 @@ class peers {
   wire::loop& at_;
   const settings with_;
   visitor& tell_;
-  std::uint64_t epoch_ = 0;  // the loop's thread only, as the next
+  std::atomic<std::uint64_t> epoch_{0};  // written by the loop's thread
+  // The loop's thread only.
   std::unordered_map<base::id, std::unique_ptr<wire::link>, base::id_hash>
       early_;  // of whom the head has not told yet
 

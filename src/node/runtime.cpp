@@ -69,8 +69,10 @@ void end_engine(bool asks_to_stop) noexcept {
 void share_work(const config& settings) {
   if (!settings.share.value_or(false)) return;
   try {
-    node::cluster::global().share(static_cast<std::uint32_t>(settings.workers),
-                                  settings.check == check_mode::far);
+    const bool gives_actors = settings.check == check_mode::far;
+    node::cluster::global().share(
+        static_cast<std::uint32_t>(settings.workers),
+        {.tasks = gives_actors || settings.check == check_mode::far_tasks, .actors = gives_actors});
   } catch (...) {
     end_engine(false);
     throw;
@@ -179,7 +181,9 @@ void runtime::start_engine(const part& of) {
   with.extra_threads = settings.extra_threads;
   if (settings.check == check_mode::copy) with.check_outcome = node::check_outcome;
   if (settings.check == check_mode::slow) with.check_outcome = node::check_outcome_slowly;
-  if (settings.check == check_mode::far) with.check_outcome = node::pass_outcome;
+  if (settings.check == check_mode::far || settings.check == check_mode::far_tasks) {
+    with.check_outcome = node::pass_outcome;
+  }
   const bool is_isolated = settings.isolation == isolation_mode::processes;
   // First, since it forks: nothing of this runtime has begun, and no lock is held.
   const bool is_early = is_isolated || settings.zygote == zygote_mode::early;

@@ -15,7 +15,9 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/errand.hpp"
+#include "node/far_actors.hpp"
 #include "node/head_facts.hpp"
+#include "node/resident_actors.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
@@ -61,6 +63,8 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
     has_looker_ = false;
     throw;
   }
+  resident_actors::global().open();
+  far_actors::global().open(with, workers, for_tests.gives_actors);
   is_door_open_.store(true);
   exec::thief_from_afar.store(this, std::memory_order_release);
   if (!for_tests.gives_all) return;
@@ -84,11 +88,13 @@ void trade::call_back(bool at_once) noexcept {
     // They go on to their ends.
   }
   for (const flight& one : away) ask_to_stop(one, true);
+  far_actors::global().call_back(at_once);
   if (at_once) end_flights();
 }
 
 void trade::close() noexcept {
   if (!looker_.joinable()) return;
+  far_actors::global().close();
   {
     std::unique_lock lock(mutex_);
     is_home_.wait(lock, [this] {
@@ -119,9 +125,15 @@ void trade::end_flights() noexcept {
   for (const auto& [task, one] : lost) one.job->fail(exec::ended_error(), 1);
 }
 
+void trade::close_door() noexcept {
+  is_door_open_.store(false);
+  resident_actors::global().close_door();
+}
+
 bool trade::has_guests() const noexcept {
   const peers* const others = peers_.load();
-  return guests_.load() > 0 || (others != nullptr && !others->is_quiet());
+  return guests_.load() > 0 || resident_actors::global().has_calls() ||
+         (others != nullptr && !others->is_quiet());
 }
 
 // ---- what is to go
@@ -168,22 +180,31 @@ void trade::run() noexcept {
 void trade::land() noexcept {
   std::vector<landed> came;
   flights lost;
+  std::vector<lost_node> nodes;
   {
     const std::lock_guard lock(mutex_);
     came.swap(landed_);
     lost.swap(lost_);
+    nodes.swap(lost_nodes_);
   }
   return_all(lost);
-  for (const landed& one : came) {
-    if (one.what == peers::answer) {
-      head_facts::global().on_answer(one.message.bytes);
-    } else {
-      on_result(one.from, one.message.bytes);
-    }
-  }
+  for (const landed& one : came) hand_out(one);
+  // Behind what they have still said.
+  for (const lost_node& one : nodes) far_actors::global().lose(one.node, one.why);
   if (!is_open_.load()) {
     const std::lock_guard lock(mutex_);
     is_home_.notify_all();
+  }
+}
+
+void trade::hand_out(const landed& one) noexcept {
+  switch (peers::topic_of(one.request)) {
+    case peers::answer:
+      return head_facts::global().on_answer(one.message.bytes);
+    case peers::result_of_task:
+      return on_result(one.from, one.message.bytes);
+    default:
+      return far_actors::global().on_message(one.from, one.request, one.message);
   }
 }
 
@@ -319,7 +340,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   const base::id request{peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
-  if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() >= most_bytes) {
+  if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() >= most_given_bytes) {
     return outcome::stays;
   }
   {
@@ -363,16 +384,24 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
 void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
                        const peers::kept_message& message) {
   try {
-    switch (request.high) {
+    switch (peers::topic_of(request)) {
       case peers::task:
         return take_in(by, {from, request.low}, message);
       case peers::question:
         return head_facts::global().on_question(by, from, message.bytes);
+      case peers::spawn:
+      case peers::call:
+      case peers::release:
+      case peers::actor_order:
+        return resident_actors::global().on_message(by, from, request, message);
       case peers::result_of_task:
-      case peers::answer: {
+      case peers::answer:
+      case peers::result_of_call:
+      case peers::spawned:
+      case peers::actor_end: {
         {
           const std::lock_guard lock(mutex_);
-          if (has_looker_) landed_.push_back({from, request.high, message});
+          if (has_looker_) landed_.push_back({from, request, message});
         }
         return nap_.signal();
       }
@@ -431,9 +460,9 @@ void trade::stop(exec::job* j, bool with_children) noexcept {
   {
     const std::lock_guard lock(mutex_);
     const auto found = away_.find(exec::id_of(*j));
-    if (found == away_.end()) return;
-    of = found->second;
+    if (found != away_.end()) of = found->second;
   }
+  if (of.job == nullptr) return far_actors::global().stop(j, with_children);
   ask_to_stop(of, with_children);
 }
 
@@ -451,6 +480,7 @@ void trade::stop_children() noexcept {
     // Those that are not told go on to their ends.
   }
   for (const flight& one : asked) ask_to_stop(one, true);
+  far_actors::global().stop_children();
 }
 
 // It goes on to its end when that can't be sent.
@@ -472,8 +502,15 @@ void trade::ask_to_stop(const flight& of, bool with_children) noexcept {
   }
 }
 
-void trade::on_gone(peers& /*by*/, std::uint64_t node, const std::string& /*why*/) {
+void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
   head_facts::global().on_gone(node);
+  try {
+    const std::lock_guard lock(mutex_);
+    if (has_looker_) lost_nodes_.push_back({node, why});
+  } catch (const std::bad_alloc&) {
+    std::terminate();  // its actors' calls would never end
+  }
+  resident_actors::global().on_gone(by, node);
   lose_flights(node);
   stop_visits(node);
 }

@@ -24,6 +24,7 @@
 #include "base/id_hash.hpp"
 #include "life/membership.hpp"
 #include "node/peers.hpp"
+#include "node/stop_note.hpp"
 #include "sched/overflow.hpp"
 #include "wire/frame.hpp"
 #include "wire/views.hpp"
@@ -59,11 +60,12 @@ class trade final : public exec::far_thief, public peers::visitor {
   /// For tests.
   struct eagerness {
     bool gives_all;      ///< that may go, and at once
+    bool gives_actors;   ///< those that don't say where they live
     std::size_t awaits;  ///< so many others, for a while
   };
   /// While a runtime runs: takes tasks of others, and gives them some, until call_back. Throws
   /// std::system_error.
-  void open(peers& with, std::uint32_t workers, eagerness for_tests = {false, 0});
+  void open(peers& with, std::uint32_t workers, eagerness for_tests = {false, false, 0});
   /// Before the executor stops, with the door closed: nothing goes any more, and what is away is
   /// asked to stop. What has not begun, and with `at_once` all, ends with `ended_error`.
   void call_back(bool at_once) noexcept;
@@ -71,7 +73,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void close() noexcept;
 
   /// What others give from now on goes back to them: this node is about to leave.
-  void close_door() noexcept { is_door_open_.store(false); }
+  void close_door() noexcept;
   /// Whether there are tasks of others here, or what came of them has not arrived there.
   bool has_guests() const noexcept;
 
@@ -87,9 +89,6 @@ class trade final : public exec::far_thief, public peers::visitor {
   void on_news() override;
 
  private:
-  /// One message; what is larger stays.
-  static constexpr std::size_t most_bytes = wire::default_frame_limit / 2;
-
   trade() = default;
 
   /// A task of this node that another one has; it has the queue entry's hold.
@@ -113,25 +112,23 @@ class trade final : public exec::far_thief, public peers::visitor {
     bool is_stopped = false;   // meanwhile
     bool is_unwanted = false;  // its node counts as lost here; it need not know that
   };
-  /// What a stop says, of a task that was given.
-  struct stop_note {
-    std::uint64_t number = 0;
-    std::uint64_t task_high = 0;
-    std::uint64_t task_low = 0;
-    std::uint32_t attempt = 0;
-    bool with_children = false;
-  };
   struct late_answer;
   /// A result that came, or an answer.
   struct landed {
     std::uint64_t from = 0;
-    std::uint64_t what = 0;
+    base::id request;
     peers::kept_message message;
+  };
+  /// A node that is lost.
+  struct lost_node {
+    std::uint64_t node = 0;
+    std::string why;
   };
 
   // The looker's thread.
   void run() noexcept;
   void land() noexcept;
+  void hand_out(const landed& one) noexcept;
   void look(base::time_point at) noexcept;
   std::vector<sched::overflow_peer> others() const;
   void give(std::uint64_t to, std::uint64_t tasks) noexcept;
@@ -187,6 +184,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
   std::unordered_map<visitor_key, visit, key_hash> visits_;
   std::vector<landed> landed_;
+  std::vector<lost_node> lost_nodes_;  // whose actors the looker ends
   bool has_looker_ = false;
   flights lost_;  // of a node that is gone; they are ended, or run again, by the looker
 

@@ -180,7 +180,7 @@ void trade::answer(peers& by, const visit& of) noexcept {
     const base::id request{peers::result_of_task, ++last_request_};
     const bool can_go = !is_of_this_node(*of.job, is_leaving) &&
                         write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
-                        on->writer.size_bytes() < most_bytes;
+                        on->writer.size_bytes() < most_given_bytes;
     if (can_go) {
       // False is of one that is gone.
       static_cast<void>(

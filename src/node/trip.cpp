@@ -66,20 +66,20 @@ void raise_not_convertible(const char* from, const char* to) {
 void check_leaves(const carrier& by) {
   if (by.entry == nullptr || by.entry->ops() != nullptr) return;
   raise(errc::unsupported,
-        fmt::format("{}: no parameters that can't be moved go to isolated workers; use "
-                    "isolation = threads, or .isolation = "
-                    "manta::isolation_mode::threads in its options",
+        fmt::format("{}: no parameters that can't be moved go to isolated workers or other nodes; "
+                    "use isolation = threads, or .isolation = manta::isolation_mode::threads in "
+                    "its options, and no place elsewhere",
                     by.entry->name()));
 }
 
 void send_away(exec::job* j, const carrier& by) {
   exec::call_extra* const with = j->extra();
   if (by.entry == nullptr || with == nullptr) return;  // an object
-  const bool is_away = j->ops->origin != nullptr ? j->ops->origin(j).actor->is_elsewhere()
-                                                 : goes_elsewhere(with->isolation);
+  const exec::actor_core* const of = j->ops->origin != nullptr ? j->ops->origin(j).actor : nullptr;
+  const bool is_away = of != nullptr ? of->is_elsewhere() : goes_elsewhere(with->isolation);
   if (!is_away) return;
   check_leaves(by);
-  with->is_outside = true;
+  with->is_outside = of == nullptr || !of->is_afar();
 }
 
 namespace {
@@ -248,7 +248,7 @@ std::vector<wire::group_view> groups_of(const exec::actor_core& of) {
 }  // namespace
 
 void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
-                 const base::id& actor, const base::id& request) {
+                 const base::id& actor, const base::id& request, const spec::demand* asked) {
   const carrier& by = *carrier_of(construction);
   on.out.clear();
   write_parameters(on, construction, by);
@@ -264,7 +264,9 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
   auto& core = const_cast<exec::actor_core&>(of);  // claim() answers a pointer, and changes nothing
   const exec::resource_claim* const claim =
       of.kind().claim != nullptr ? of.kind().claim(&core) : nullptr;
-  asked_options options(claim, std::string_view(name).substr(0, wire::limits::name_bytes));
+  const std::string_view shown = std::string_view(name).substr(0, wire::limits::name_bytes);
+  asked_options options =
+      asked != nullptr ? asked_options(*asked, {}, shown) : asked_options(claim, shown);
   options.add_isolation(of.isolation(), of.memory_limit() > 0);
   if (claim != nullptr) sent.gpus = claim->gpus();
   sent.options = options.view();
@@ -334,6 +336,11 @@ exec::job* make_construction(const wire::spawn_view& arrived, exec::actor_core* 
 }
 
 made_actor make_actor(const wire::spawn_view& arrived) {
+  return make_actor(arrived, given_to(arrived.gpus));
+}
+
+made_actor make_actor(const wire::spawn_view& arrived,
+                      std::unique_ptr<exec::resource_claim> claim) {
   actor_options asked;
   if (arrived.options != nullptr && !arrived.options->name.empty()) {
     asked.name = std::string(arrived.options->name);
@@ -345,7 +352,7 @@ made_actor make_actor(const wire::spawn_view& arrived) {
     }
   }
   made_actor made;
-  made.core = make_core(arrived, given_to(arrived.gpus));
+  made.core = make_core(arrived, std::move(claim));
   try {
     made.core->is_here();
     made.core->apply(asked);

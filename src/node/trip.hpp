@@ -17,6 +17,9 @@
 
 namespace manta::inline v0::node {
 
+/// What goes to another node in one message is smaller, and so is what comes back.
+inline constexpr std::size_t most_given_bytes = wire::default_frame_limit / 2;
+
 /// A task or call that is being made: is marked when it is to run in an isolated worker. Throws
 /// what goes_elsewhere does, and check_leaves.
 void send_away(exec::job* j, const carrier& by);
@@ -34,8 +37,10 @@ exec::job* make_task(const wire::task_view& arrived, const options* here = nullp
 
 /// The same for an actor that is to be made elsewhere, with the name `actor`, from its claimed
 /// construction.
+/// `asked`: what it asks for there; null: what its claim here was given.
 void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
-                 const base::id& actor, const base::id& request);
+                 const base::id& actor, const base::id& request,
+                 const spec::demand* asked = nullptr);
 /// The name and the options of a new actor, before it can be made; see worker_pool_asks.cpp.
 struct spawn_asked {
   const actor_options& options;
@@ -48,8 +53,10 @@ struct made_actor {
   exec::actor_core* core = nullptr;
   exec::job* construction = nullptr;
 };
-/// The actor of such a message, which nobody knows yet: its object will be in this process.
+/// The actor of such a message, which nobody knows yet: its object will be in this process, with
+/// what its node has given it; or with `claim`.
 made_actor make_actor(const wire::spawn_view& arrived);
+made_actor make_actor(const wire::spawn_view& arrived, std::unique_ptr<exec::resource_claim> claim);
 /// Its core alone, also of a reservation; it holds `claim`.
 exec::actor_core* make_core(const wire::spawn_view& arrived,
                             std::unique_ptr<exec::resource_claim> claim);

@@ -59,7 +59,8 @@ result<check_mode> parse_check(std::string_view text) {
   if (text == "copy") return check_mode::copy;
   if (text == "slow") return check_mode::slow;
   if (text == "far") return check_mode::far;
-  return not_allowed(text, "are none, copy, slow and far");
+  if (text == "far-tasks") return check_mode::far_tasks;
+  return not_allowed(text, "are none, copy, slow, far and far-tasks");
 }
 
 result<event_mode> parse_events(std::string_view text) {

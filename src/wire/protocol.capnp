@@ -269,7 +269,7 @@ struct ConcurrencyGroup {
 
 struct ActorEnd {
   # Sent by the process that has an actor, to the one that named it: the object is gone. Sent the
-  # other way: the object is to end after the calls before this.
+  # other way: the object is to end after the calls before this; between nodes, with `killed`: now.
   # Twice: the second one is about an actor that nobody knows any more, and dropped.
   # Lost connection: the end of the process that had the actor says the same.
 
@@ -322,8 +322,8 @@ struct Ask {
     futureValue @13;
     # The answer is the result of that future's work, when it is there.
     cancelFuture @14;
-    # Also of a task that was given to another node, by who gave it: the value is the low half of that
-    # request's id. No answer.
+    # Also of a task that was given to another node, or a call of an actor there, by who gave it: the
+    # value has the low half of that request's id (src/node/stop_note.hpp). No answer.
     actorEnd @15;
     # How that actor ended, when it has; its id as src/node/worker_monitors.hpp has it.
     delegation @16;

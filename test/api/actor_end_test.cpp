@@ -149,7 +149,7 @@ TEST_CASE("queued calls of a killed actor fail though a method still runs",
   int lost = 0;
   for (const auto& f : queued) {
     // Which have begun is known where the actor lives.
-    const bool is_told = f.is_ready() || test::in_processes();
+    const bool is_told = f.is_ready() || test::in_processes() || test::in_nodes();
     lost += is_told && code_of(f) == manta::errc::actor_lost ? 1 : 0;
   }
   CHECK(lost == 40);
@@ -348,7 +348,7 @@ TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor]
 }
 
 TEST_CASE("an actor gives its own handle, and that alone keeps it alive",
-          "[actor][end][anywhere]") {
+          "[actor][end][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   auto a = manta::spawn<worker>();
   auto own = manta::remote<&worker::self>(a).get(test::patience);
@@ -372,7 +372,7 @@ TEST_CASE("an actor gives its own handle, and that alone keeps it alive",
 }
 
 TEST_CASE("actors that hold themselves or each other go when one is ended",
-          "[actor][end][anywhere]") {
+          "[actor][end][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   {
     const auto a = manta::spawn<worker>();

@@ -341,7 +341,7 @@ struct selfish {
 
 }  // namespace
 
-TEST_CASE("an actor that waits for itself gets a typed error", "[actor][anywhere]") {
+TEST_CASE("an actor that waits for itself gets a typed error", "[actor][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();
@@ -395,7 +395,7 @@ struct alignas(64) wide_actor {
 }  // namespace
 
 TEST_CASE("constructors take values, move-only values, text, futures and gathered futures",
-          "[actor][anywhere]") {
+          "[actor][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<&picky::say>(manta::spawn<picky>(3)).get() == "value 3");
   CHECK(manta::remote<&picky::say>(manta::spawn<picky>(manta::remote<identity>(4))).get() ==

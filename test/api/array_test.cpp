@@ -158,7 +158,8 @@ TEST_CASE("copies of a handle share the values, and an empty handle has none", "
   CHECK(c[99] == 99);
 }
 
-TEST_CASE("tasks and actors get an array itself, not a copy of its values", "[array][anywhere]") {
+TEST_CASE("tasks and actors get an array itself, not a copy of its values",
+          "[array][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const array<double> a = counted(1000);
   const auto at = reinterpret_cast<std::uintptr_t>(a.data());

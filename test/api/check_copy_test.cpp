@@ -298,9 +298,11 @@ TEST_CASE("the mode is set by its name, and nothing else", "[check_copy]") {
   CHECK(*with("slow")->check == manta::check_mode::slow);
   CHECK(*with("none")->check == manta::check_mode::none);
   CHECK(*with("far")->check == manta::check_mode::far);
+  CHECK(*with("far-tasks")->check == manta::check_mode::far_tasks);
   REQUIRE_FALSE(with("copies").has_value());
   CHECK(with("copies").error().message() ==
-        "MANTA_CHECK: found \"copies\", allowed are none, copy, slow and far");
+        "MANTA_CHECK: found \"copies\", allowed are none, copy, slow, far and "
+        "far-tasks");
 }
 
 }  // namespace check_copy_test

@@ -188,7 +188,7 @@ TEST_CASE("limits hold and every call runs once, whoever calls", "[actor][concur
   CAPTURE(seed);
   manta_test::dice random(seed);
   const manta::runtime rt(test::workers(4));
-  for (int round = 0; round < manta_test::scaled(150); ++round) {
+  for (int round = 0; round < test::trips(150); ++round) {
     const own_meters m;
     std::array<int, 3> limits{};
     for (int& l : limits) l = 1 + static_cast<int>(random.below(4));
@@ -273,7 +273,7 @@ TEST_CASE("concurrent actors are killed, retired and left like others",
 }
 
 TEST_CASE("a concurrent actor may wait for itself where another lane is free",
-          "[actor][concurrency][anywhere]") {
+          "[actor][concurrency][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const own_meters m;
   const auto a = manta::spawn<crew>.with({.max_concurrency = 2, .groups = {{"one", 1}}})();
@@ -290,7 +290,7 @@ TEST_CASE("a concurrent actor may wait for itself where another lane is free",
 
 TEST_CASE("the end of the runtime ends concurrent actors and their calls",
           "[actor][concurrency][anywhere]") {
-  for (int round = 0; round < manta_test::scaled(200); ++round) {
+  for (int round = 0; round < test::trips(200); ++round) {
     const own_meters m;
     std::vector<manta::future<int>> answers;
     {
@@ -332,13 +332,13 @@ TEST_CASE("a full mailbox refuses calls when it was asked to", "[actor][mailbox]
 TEST_CASE("a full mailbox makes callers wait, and none is forgotten",
           "[actor][mailbox][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  constexpr int calls = test::is_sanitized ? 500 : 5000;
+  const int calls = test::trips(5000);
   for (const int concurrency : {1, 3}) {
     const own_meters m;
     const auto a = manta::spawn<crew>.with({.max_concurrency = concurrency, .mailbox_cap = 2})();
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t) {
-      threads.emplace_back([a] {
+      threads.emplace_back([a, calls] {
         for (int i = 0; i < calls; ++i) static_cast<void>(manta::remote<&crew::work>(a, 0, 0));
       });
     }

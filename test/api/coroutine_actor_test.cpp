@@ -62,7 +62,8 @@ struct ledger {
 
 }  // namespace
 
-TEST_CASE("an actor's later calls wait for its suspended method", "[coroutine][anywhere]") {
+TEST_CASE("an actor's later calls wait for its suspended method",
+          "[coroutine][anywhere][actors_home]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n + 1));
     const auto a = manta::spawn<ledger>();
@@ -94,7 +95,7 @@ TEST_CASE("methods that suspend often are as good as others", "[coroutine][anywh
   }
 }
 
-TEST_CASE("a method yields what its actor has", "[stream][anywhere]") {
+TEST_CASE("a method yields what its actor has", "[stream][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>();
   for (int i = 0; i < 200; ++i) manta::remote<&ledger::write>(a, std::to_string(i)).get();
@@ -117,14 +118,15 @@ TEST_CASE("a method yields what its actor has", "[stream][anywhere]") {
   CHECK(manta::remote<&ledger::write>(a, "last").get() == 201);
 }
 
-TEST_CASE("a method that awaits its own actor's later call is told", "[coroutine][anywhere]") {
+TEST_CASE("a method that awaits its own actor's later call is told",
+          "[coroutine][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>();
   CHECK_THROWS_AS(manta::remote<&ledger::asks>(a, a).get(), manta::self_wait);
 }
 
 TEST_CASE("the end of the runtime ends suspended methods before their actors",
-          "[coroutine][anywhere]") {
+          "[coroutine][anywhere][actors_home]") {
   manta::future<int> first;
   manta::future<int> second;
   test::held_gate->shut();

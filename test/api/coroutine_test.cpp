@@ -82,8 +82,8 @@ TEST_CASE("a coroutine task awaits in a loop", "[coroutine][anywhere]") {
 TEST_CASE("coroutines call themselves and each other", "[coroutine][anywhere]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n));
-    CHECK(manta::remote<fib>(test::is_sanitized ? 12 : 18).get() ==
-          (test::is_sanitized ? 144 : 2584));
+    const bool is_short = test::is_sanitized || test::in_nodes();
+    CHECK(manta::remote<fib>(is_short ? 12 : 18).get() == (is_short ? 144 : 2584));
     CHECK(manta::remote<is_even>(1000).get());
     CHECK(!manta::remote<is_odd>(1000).get());
   }
@@ -506,7 +506,7 @@ TEST_CASE("many threads call coroutines at once", "[coroutine][anywhere]") {
   std::vector<std::thread> drivers;
   for (int i = 0; i < 4; ++i) {
     drivers.emplace_back([&wrong] {
-      for (int k = 0; k < (test::is_sanitized ? 30 : 300); ++k) {
+      for (int k = 0; k < test::trips(300); ++k) {
         if (manta::remote<sum_of>(20).get() != 380) ++wrong;
         if (manta::remote<gathers>(20).get() != 2 * 380) ++wrong;
       }

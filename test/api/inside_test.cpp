@@ -210,7 +210,8 @@ TEST_CASE("inside: a name is there before its actor can be made, and free when i
   CHECK(manta::remote<begins_late>("late", 1).get().value == 2);
 }
 
-TEST_CASE("inside: an actor's method takes and finds names, its own, too", "[name][anywhere]") {
+TEST_CASE("inside: an actor's method takes and finds names, its own, too",
+          "[name][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<head>.with({.name = "head"})();
   CHECK(manta::remote<&head::hires>(a, "clerk").get() == 42);

@@ -168,7 +168,8 @@ struct counter {
 
 }  // namespace
 
-TEST_CASE("actors live in their bundle, and are killed with the group", "[placement][anywhere]") {
+TEST_CASE("actors live in their bundle, and are killed with the group",
+          "[placement][anywhere][actors_home]") {
   const manta::runtime rt(machine());
   gate->shut();
   const test::opens_at_end opens(*gate);

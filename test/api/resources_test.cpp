@@ -271,7 +271,7 @@ struct keeper {
 }  // namespace
 
 TEST_CASE("an actor holds what it asked for all its life, and its methods are told which",
-          "[resources][anywhere]") {
+          "[resources][anywhere][actors_home]") {
   const manta::runtime rt(machine(2, 2, {{"licence", 1}}));
   auto one = manta::spawn<keeper>.with({.gpus = 1, .resources = {{"licence", 1}}})();
   auto two = manta::spawn<keeper>.with({.gpus = 1})();
@@ -422,7 +422,7 @@ TEST_CASE("what had not begun at its deadline says what it waited for", "[resour
 }
 
 TEST_CASE("an actor that is killed while it waits for resources leaves the line",
-          "[resources][anywhere]") {
+          "[resources][anywhere][actors_home]") {
   const manta::runtime rt(machine(2, 1));
   gate->shut();
   const test::opens_at_end opens(*gate);

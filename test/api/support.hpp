@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <catch2/catch.hpp>
 
 #include "api/everywhere.hpp"
+#include "exec/support.hpp"
 
 // What the tests of the public interface share. Tasks never assert (the framework is not
 // thread-safe): they answer values, and the test's own thread looks at them.
@@ -40,6 +42,10 @@ inline bool in_processes() {
 }
 /// Whether tasks of this run go to other nodes (MANTA_NODES with MANTA_SHARE).
 inline bool in_nodes() { return std::getenv("MANTA_NODES") != nullptr; }
+/// How often a test repeats what costs far less at home: each time is a trip to another node there.
+inline int trips(int at_home) {
+  return std::max(1, in_nodes() ? manta_test::scaled(at_home) / 20 : manta_test::scaled(at_home));
+}
 /// Whether this run sends all values through bytes (MANTA_CHECK): then there are more moves, and of
 /// exceptions only std's arrive themselves.
 inline bool copies_values() {

@@ -101,7 +101,7 @@ TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle]") 
 }
 
 TEST_CASE("an actor that waits for its own call gets self_wait from wait, too",
-          "[actor][anywhere]") {
+          "[actor][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();
@@ -132,7 +132,8 @@ TEST_CASE("a task that waits for its own result gets self_wait", "[wait]") {
   *own = {};
 }
 
-TEST_CASE("an actor may wait for what its earlier call delegated to a task", "[actor][anywhere]") {
+TEST_CASE("an actor may wait for what its earlier call delegated to a task",
+          "[actor][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   *go = false;
@@ -190,10 +191,10 @@ TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
 TEST_CASE("callers that run an actor in turn lose no call", "[actor][wait][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<where>();
-  constexpr int rounds = test::is_sanitized ? 2000 : 30000;
+  const int rounds = test::trips(30000);
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([a, t] {
+    threads.emplace_back([a, t, rounds] {
       for (int i = 0; i < rounds; ++i) {
         auto f = manta::remote<&where::on>(a);
         if (t != 0 || i % 16 == 0) f.get();

@@ -92,8 +92,10 @@ TEST_CASE("travel: a test that sends everything through bytes, inside of one pro
   manta::config settings;
   settings.check = manta::check_mode::copy;  // or MANTA_CHECK=copy for a program as it is
   CHECK((settings.check != manta::check_mode::none && settings.check != manta::check_mode::slow));
-  // MANTA_CHECK=far, with MANTA_NODES=2 and MANTA_SHARE=yes: tasks run in the other node.
-  CHECK(settings.check != manta::check_mode::far);
+  // MANTA_CHECK=far, with MANTA_NODES=2 and MANTA_SHARE=yes: tasks run in the other node, and
+  // actors live there; far-tasks: tasks alone.
+  CHECK(
+      (settings.check != manta::check_mode::far && settings.check != manta::check_mode::far_tasks));
   const manta::runtime rt(settings);
   CHECK(manta::remote<pieces_of>(std::vector<order>{{"bolt", 3, {}, {}}}).get() == 3);
 }

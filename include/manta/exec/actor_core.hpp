@@ -63,6 +63,7 @@
 
 namespace manta::inline v0::exec {
 
+class actor_host;
 class resource_claim;
 struct rare_state;
 struct actor_lanes;
@@ -161,7 +162,9 @@ class MANTA_API actor_core : public job {
   void retire();
   void exit();
   /// Whether no end was asked for, nor came by a constructor that failed.
-  bool takes_calls() const noexcept { return lost_.load(std::memory_order_acquire) == nullptr; }
+  bool takes_calls() const noexcept { return loss() == nullptr; }
+  /// What calls fail with then; as long as the core is pinned. Null: none.
+  const error* loss() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Whether kill or exit was called: what runs should end soon.
   bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed); }
   /// Adds a watcher; false: the actor ended, and `how` says how. Throws std::bad_alloc.
@@ -205,6 +208,11 @@ class MANTA_API actor_core : public job {
   bool is_elsewhere() const noexcept { return is_elsewhere_; }
   /// Says whether it is. Before others know the core.
   void lives_elsewhere(bool does) noexcept { is_elsewhere_ = does; }
+  /// The object is in another node, whose host is actors_afar. Before others know the core.
+  void lives_afar() noexcept { is_elsewhere_ = is_afar_ = true; }
+  bool is_afar() const noexcept { return is_afar_; }
+  /// Who has its object; null when that is here, or nobody is there any more.
+  actor_host* host() const noexcept;
   /// The object is in this process, and calls from others are sent to it. Before others know it.
   void is_here() noexcept;
   /// The object has ended, as outside::leave asked for.
@@ -248,7 +256,7 @@ class MANTA_API actor_core : public job {
   static void tell_of_end() noexcept;
   /// Ends every actor: what is queued fails with `reason`. No worker may run.
   static void close_all(const error& reason) noexcept;
-  /// Actors that exist, for tests.
+  /// Actors that exist, those among them whose objects are elsewhere. Cost: a lock.
   static std::size_t alive() noexcept;
 
   /// A runner's call has run and is about to be finished: nobody else may touch it from here on.
@@ -362,6 +370,7 @@ class MANTA_API actor_core : public job {
   bool has_object_ = false;
   bool has_lanes_ = false;
   bool is_elsewhere_;
+  bool is_afar_ = false;            // in another node
   bool is_fed_here_ = false;        // its object is here, and its calls come from other processes
   bool is_handed_on_ = false;       // a worker is to go on forwarding, with a pin; the turn's
   actor_core* previous_ = nullptr;  // registry

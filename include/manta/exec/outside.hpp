@@ -23,7 +23,8 @@
 //
 // An actor has a core in each process that knows it, and its object in one. The core of another
 // process is a mailbox on the way there: who finds it idle sends its calls on, in their order, on
-// the same thread (actor_elsewhere.cpp).
+// the same thread (actor_elsewhere.cpp), to the actor's host: an isolated worker's is the same
+// object, another node's is one of its own.
 //
 // Threads: any, all at once.
 
@@ -36,9 +37,29 @@ enum class leaving : std::uint8_t {
   stopped,   ///< it was killed; outside::kill was called
 };
 
+/// Who has the objects of actors whose cores are here.
+class MANTA_API actor_host {
+ public:
+  /// Has the object made; settles the construction, which is claimed and needs nothing any more,
+  /// and whose holds it takes over, by actor_ops::settle.
+  virtual void construct(actor_core* of, job* construction) noexcept = 0;
+  /// The next call in its mailbox's order; takes over one hold. `has_more`: others follow at once.
+  virtual void forward(actor_core* to, job* call, bool has_more) noexcept = 0;
+  /// The object is to end. True: actor_core::end_elsewhere will be called when it is gone. False:
+  /// it is gone.
+  virtual bool leave(actor_core* of, leaving how) noexcept = 0;
+  /// The actor was killed: what has not begun fails at once, what runs is asked to stop.
+  virtual void kill(actor_core* of) noexcept = 0;
+  /// Somebody watches for its end. Throws store_full: too many do.
+  virtual void watch(actor_core* /*of*/) {}
+
+ protected:
+  ~actor_host() = default;
+};
+
 /// Who runs jobs elsewhere. Installed before a runtime's calls, or by the first call that needs it;
 /// taken away when the runtime ends.
-class MANTA_API outside {
+class MANTA_API outside : public actor_host {
  public:
   /// Takes over the queue's hold of a job whose needs are met.
   virtual void take(job* j) noexcept = 0;
@@ -53,19 +74,6 @@ class MANTA_API outside {
   /// The same, and what runs it ends at once.
   virtual void end(job* j) noexcept = 0;
 
-  // Actors whose object is elsewhere.
-  /// Has the object made; settles the construction, which is claimed and needs nothing any more,
-  /// and whose holds it takes over, by actor_ops::settle.
-  virtual void construct(actor_core* of, job* construction) noexcept = 0;
-  /// The next call in its mailbox's order; takes over one hold. `has_more`: others follow at once.
-  virtual void forward(actor_core* to, job* call, bool has_more) noexcept = 0;
-  /// The object is to end. True: actor_core::end_elsewhere will be called when it is gone. False:
-  /// it is gone.
-  virtual bool leave(actor_core* of, leaving how) noexcept = 0;
-  /// The actor was killed: what has not begun fails at once, what runs is asked to stop.
-  virtual void kill(actor_core* of) noexcept = 0;
-  /// Somebody watches for its end. Throws store_full: too many do.
-  virtual void watch(actor_core* /*of*/) {}
   /// An actor whose object is here, and whose calls come from elsewhere, has its turn. True: the
   /// thread that feeds it gives it that soon, by job_ops::execute.
   virtual bool gives_turn(actor_core* to) noexcept = 0;
@@ -91,6 +99,8 @@ class MANTA_API outside {
 
 /// The one that is installed; null for none.
 extern MANTA_API constinit std::atomic<outside*> elsewhere;
+/// The same, of actors that live in other nodes (actor_core::is_afar).
+extern MANTA_API constinit std::atomic<actor_host*> actors_afar;
 
 /// Whether calls and actors that do not say where they run go elsewhere.
 inline bool sends_all() noexcept {

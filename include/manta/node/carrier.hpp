@@ -98,6 +98,14 @@ MANTA_API void check_construction(exec::job* j, bool is_away);
 /// The same for the value of a ready object that nobody knows yet.
 MANTA_API void check_object(exec::job* j);
 
+/// Where an actor that is asked for so (null: with no options) is to live: another node's number,
+/// or 0 for this one. Throws infeasible, unsupported, std::bad_alloc. Cost: two loads while there
+/// are no other nodes.
+MANTA_API std::uint64_t place_actor(const actor_options* asked);
+/// A new actor, which nobody knows yet, is to live there. When it throws (std::bad_alloc) the actor
+/// is gone.
+MANTA_API void send_actor(exec::actor_core* made, std::uint64_t node, const actor_options* asked);
+
 /// The actor that came as an id from another process, with a handle: the core that is known here,
 /// or a new one of that kind that stands for it. Null: this process can't know it. Throws
 /// std::bad_alloc.

@@ -87,6 +87,8 @@ class MANTA_API ledger {
   node_id add_node(std::string name, label_list labels, const spec::demand& capacity);
   std::size_t node_count() const noexcept { return nodes_.size(); }
   const std::string& node_name(node_id of) const noexcept { return nodes_[of].name; }
+  /// It is called that from now on.
+  void rename(node_id of, std::string name) noexcept { nodes_[of].name = std::move(name); }
 
   /// Whether every custom key of `asked` is one that some node has.
   bool knows(const spec::demand& asked) const noexcept;

@@ -22,7 +22,8 @@ enum class check_mode : std::uint8_t {
   none,  ///< nothing
   copy,  ///< every call, result and put goes through bytes, as between processes
   slow,  ///< the same with random delays, which shake out assumptions about order
-  far,   ///< every task that may run in another node does so, where nodes share their work
+  far,   ///< every task and actor that may go to another node does so, where nodes share their work
+  far_tasks,  ///< tasks alone
 };
 
 /// Which events the control store keeps of tasks, actors' calls and constructors.
@@ -78,7 +79,7 @@ struct config {
   /// resources: amounts under names of your own, which tasks may ask for. As text:
   /// license:3,disk:0.5. Default: none.
   std::optional<resource_list> resources = std::nullopt;
-  /// check: none, copy, slow or far, see check_mode; for tests. Default: none.
+  /// check: none, copy, slow, far or far-tasks, see check_mode; for tests. Default: none.
   std::optional<check_mode> check = std::nullopt;
   /// labels: what this node is, for with_labels. As text: zone=a,kind=big. Default: none.
   std::optional<label_list> labels = std::nullopt;
@@ -164,8 +165,9 @@ struct config {
   /// Default: no.
   std::optional<bool> spmd = std::nullopt;
   /// share: yes or no: whether tasks that wait in this process may run in other nodes of its
-  /// cluster, where they wait less. So far for tasks whose arguments and results have no handles;
-  /// one whose node is lost runs here again, so one with max_retries = 0 stays. Default: no.
+  /// cluster, where they wait less, and actors live where `where` in their options says. So far for
+  /// values without handles; a task whose node is lost runs here again, so one with max_retries = 0
+  /// stays. Default: no.
   std::optional<bool> share = std::nullopt;
   /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
   /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.

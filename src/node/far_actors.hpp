@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <manta/base/id.hpp>
+#include <manta/exec/actor_core.hpp>
+#include <manta/exec/outside.hpp>
+#include <manta/spec/options.hpp>
+
+#include "base/id_hash.hpp"
+#include "node/peers.hpp"
+#include "node/workbench.hpp"
+#include "wire/views.hpp"
+
+// Actors that this node has made and that live in other ones.
+//
+// Problem. The calls of each caller run in their order; the object lives as long as there are
+// handles here; and whatever becomes of its node, each call and the actor itself ends once.
+// Idea. The core here is a mailbox on the way (exec/actor_elsewhere.cpp): who finds it idle writes
+// its calls, in their order, and what one node says to another comes there in that order. The
+// construction goes first, and nothing waits for its answer; the order to end goes last.
+//
+//   core here --spawn, calls, release--> peers ~~~> resident_actors.hpp: a line for each actor
+//             <-- results, the end ----- [looker] <~~~~~~~~'
+//
+// Orders to stop (kill, cancel) overtake what waits in that line. What comes back is handled by
+// trade's looker, as results of tasks are: not on the loop's thread, since values are the user's
+// to read.
+//
+// A node that is lost takes its actors along: their calls fail with actor_lost. Handles to them
+// don't leave this node yet, and values with handles don't go there.
+//
+// Threads: as said at each; the mutex is never held while others are called.
+
+namespace manta::inline v0::node {
+
+/// What calls fail with whose actor has ended, or whose node is lost.
+error ended_there_error(const exec::actor_core& of) noexcept;
+error lost_there_error(const exec::actor_core& of, const std::string& why) noexcept;
+/// Throws unsupported: what was written is too large for one message.
+void check_given_size(const workbench& on, const char* function);
+
+class far_actors final : public exec::actor_host {
+ public:
+  static far_actors& global();
+
+  /// While a runtime runs, until call_back; `all`: for tests, those that don't say where they live
+  /// go elsewhere, too. `workers`: how many this node has.
+  void open(peers& with, std::uint32_t workers, bool all);
+  /// Before the executor stops: they are to end, and nothing goes any more. What has not begun, and
+  /// with `at_once` all, ends with `ended_error`.
+  void call_back(bool at_once) noexcept;
+  /// After it, while the looker looks: waits for the calls that have not.
+  void close() noexcept;
+
+  /// Where an actor that is asked for so is to live: that member, or 0 for this node. Throws
+  /// infeasible, unsupported, std::bad_alloc. Any thread.
+  std::uint64_t place(const actor_options* asked);
+  /// A new core, which nobody knows yet, is to live there. Throws std::bad_alloc.
+  void send_there(exec::actor_core* made, std::uint64_t node, const actor_options* asked);
+
+  // Any thread.
+  void construct(exec::actor_core* of, exec::job* construction) noexcept override;
+  void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
+  bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
+  void kill(exec::actor_core* of) noexcept override;
+  /// A call of one of them is to stop, if it is one.
+  void stop(exec::job* call, bool with_children) noexcept;
+  void stop_children() noexcept;
+
+  // The looker's thread.
+  void on_message(std::uint64_t from, const base::id& request,
+                  const peers::kept_message& message) noexcept;
+  /// That node is lost, with all that lives there.
+  void lose(std::uint64_t node, const std::string& why) noexcept;
+
+ private:
+  far_actors() = default;
+
+  /// What is known of a core whose object is there; its seat.
+  struct note {
+    base::id id;
+    std::uint64_t node = 0;
+    spec::demand asked;
+    exec::actor_core* core = nullptr;   // with a pin
+    exec::job* construction = nullptr;  // while it has no answer
+    bool is_sent = false;
+    bool has_begun = false;   // its calls go
+    bool has_failed = false;  // the construction, before that
+    bool is_left = false;     // the core's end waits for the object's
+  };
+  /// A call that was sent.
+  struct call {
+    exec::job* job = nullptr;          // with the mailbox's hold
+    exec::actor_core* core = nullptr;  // with a pin
+    std::uint64_t node = 0;
+    std::uint64_t number = 0;
+  };
+  using calls = std::unordered_map<std::uint64_t, call>;  // by number
+  using note_ptr = std::unique_ptr<note>;
+
+  std::uint64_t node_named(const placement& where) const;
+  std::uint64_t least_full_node();
+  void send_spawn(exec::actor_core* of, exec::job* construction);
+  void give_up(exec::actor_core* of, exec::job* construction, error why) noexcept;
+  void begin(exec::actor_core* of) noexcept;
+  void write_checked(workbench& on, exec::job* call, const base::id& actor,
+                     const base::id& request) const;
+  void send_call(exec::actor_core* to, exec::job* call);
+  void stop_if_cancelled(exec::job* call) noexcept;
+  void on_spawned(std::uint64_t from, const wire::result_view& came) noexcept;
+  void on_result(std::uint64_t from, std::uint64_t number, const wire::message_view* read) noexcept;
+  void on_end(const wire::actor_end_view& said) noexcept;
+  void finish(const call& of, const wire::result_view& came) noexcept;
+  static void fail(const call& of, const error& why) noexcept;
+  std::optional<call> take_call(std::uint64_t number, std::uint64_t node) noexcept;
+  note_ptr take_note(const base::id& id) noexcept;
+  note_ptr take_note_of(exec::actor_core* core) noexcept;
+  note_ptr take_lost(std::uint64_t node) noexcept;
+  calls take_calls(std::uint64_t node) noexcept;
+  void say_kill(std::uint64_t node, const base::id& actor) noexcept;
+  void say_stop(const call& of, bool with_children) noexcept;
+  void send_order(std::uint64_t node, std::uint64_t about, const wire::body_view& what) noexcept;
+
+  std::atomic<peers*> peers_{nullptr};
+  std::atomic<bool> is_open_{false};
+  std::atomic<std::uint64_t> last_{0};
+  std::uint32_t workers_ = 1;
+  bool takes_all_ = false;
+  std::atomic<std::size_t> turn_{0};
+
+  mutable std::mutex mutex_;
+  std::condition_variable is_home_;
+  std::unordered_map<base::id, note_ptr, base::id_hash> notes_;
+  std::unordered_map<std::uint64_t, std::uint32_t> living_;  // how many of them, by node
+  calls calls_;
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Actors that live in other nodes than the one that made them: right answers in the right order,
+// whatever becomes of the nodes meanwhile.
+#include <chrono>
+#include <string>
+
+#include "cluster/network.hpp"
+
+namespace cluster_settle_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace cluster_test;  // NOLINT: the words of this folder
+using Catch::Matchers::Contains;
+
+const std::string settler = MANTA_SETTLER_PROGRAM;
+const variables four{"MANTA_NODES=4", "MANTA_SHARE=yes"};
+
+void check_right(const outcome& o, const std::string& what) {
+  CAPTURE(what, o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains(what + ": right"));
+}
+
+}  // namespace
+
+TEST_CASE("actors that are to lie spread live in all nodes", "[cluster][settle]") {
+  const site here;
+  const outcome o = here.run({settler, "spread"}, four);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("spread: right, 4 processes"));
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("an actor lives in the node that was asked for", "[cluster][settle]") {
+  const site here;
+  const outcome o = here.run({settler, "places"}, four);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("places: right, 4 processes"));
+}
+
+TEST_CASE("an actor elsewhere is as one at home", "[cluster][settle]") {
+  const site here;
+  for (const char* const what :
+       {"failures", "ends", "values", "refusals", "limits", "stops", "names", "makers"}) {
+    check_right(here.run({settler, what, "40"}, four), what);
+  }
+}
+
+TEST_CASE("actors that are made, called and ended in any order", "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "storms", "400"}, four), "storms");
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle]") {
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+    CAPTURE(signal);
+    const site here;
+    variables more = four;
+    more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+    more.emplace_back("MANTA_DRAIN_MS=300");
+    child job({settler, "outlives"}, here.with(more));
+    REQUIRE(job.says("pid rank-3"));
+    const auto pids = pids_in(job.so_far().out);
+    std::this_thread::sleep_for(50ms);  // the fault's time: calls are under way
+    kill(pids.at("rank-2"), signal);
+    check_right(job.finish(), "outlives");
+    kill(pids.at("rank-2"), SIGKILL);
+  }
+}
+
+TEST_CASE("the actors that a lost node has made elsewhere end", "[cluster][settle]") {
+  const site here;
+  child job({settler, "orphans"}, here.with(four));
+  REQUIRE(job.says("pid rank-3"));
+  kill(pids_in(job.so_far().out).at("rank-2"), SIGKILL);
+  check_right(job.finish(), "orphans");
+}
+
+TEST_CASE("the end of main ends its actors elsewhere", "[cluster][settle]") {
+  const site here;
+  const auto start = std::chrono::steady_clock::now();
+  check_right(here.run({settler, "unended"}, four), "unended");
+  CHECK(std::chrono::steady_clock::now() - start < 20s);
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("actors live on other machines, encrypted", "[cluster][settle][network]") {
+  const site here;
+  const network lan(3);
+  const auto ranked = [&](int rank) {
+    return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
+                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_SHARE=yes"});
+  };
+  child second(lan.in(1, {settler, "spread"}), ranked(1));
+  child third(lan.in(2, {settler, "spread"}), ranked(2));
+  const outcome o = child(lan.in(0, {settler, "spread"}), ranked(0)).finish();
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("spread: right, 3 processes"));
+  CHECK(second.finish().status == 0);
+  CHECK(third.finish().status == 0);
+}
+
+}  // namespace cluster_settle_test
