@@ -374,7 +374,7 @@ int names(const manta::runtime& rt) {
 // By a task in whichever node, which is its maker then.
 int by_a_task(int x) {
   const auto made = manta::spawn<counter>.with({.where = manta::spread()})(x);
-  std::this_thread::sleep_for(2ms);
+  std::this_thread::sleep_for(2ms);  // the task's work: others have their share
   return static_cast<int>(manta::remote<&counter::add>(made, 1L).get());
 }
 
@@ -511,7 +511,8 @@ int unended(const manta::runtime& rt) {
     all.push_back(one_at(one.name));
     for (int i = 0; i < 50; ++i) calls.push_back(manta::remote<&counter::slowly>(all.back(), 20));
   }
-  std::this_thread::sleep_for(50ms);  // until some run
+  // One of each has run, and the others are under way.
+  for (std::size_t i = 0; i < calls.size(); i += 50) expect(calls[i].get(long_enough) == 0, "one");
   return say("unended");
 }
 
