@@ -13,6 +13,7 @@
 #include <manta/exec/outside.hpp>
 
 #include "actor_state.hpp"
+#include "spec/made_error.hpp"
 
 // The mailbox: sending, holding back, and running what is in it.
 
@@ -31,12 +32,10 @@ constexpr int hurried_takes = 16;
 constexpr int pauses_to_gather = 16;
 
 error refusal(const job* call) noexcept {
-  try {
-    return error(errc::cancelled, fmt::format("the runtime ended before the call of {} began",
-                                              readable_name(call->ops->function)));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::cancelled, [call] {
+    return fmt::format("the runtime ended before the call of {} began",
+                       readable_name(call->ops->function));
+  });
 }
 
 bool gives_turn_here(actor_core* a) noexcept {

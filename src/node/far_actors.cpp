@@ -21,29 +21,23 @@
 #include "node/stop_note.hpp"
 #include "node/trip.hpp"
 #include "sched/places.hpp"
+#include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
 
 namespace {
 
 error end_error(const wire::actor_end_view& said) noexcept {
-  try {
-    return error(errc::actor_lost, std::string(said.message));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] { return std::string(said.message); });
 }
 
 error construction_error(const exec::actor_core& of, const wire::result_view& came) noexcept {
-  try {
-    const auto* const why = std::get_if<wire::error_view>(&came.outcome);
-    const bool says = why != nullptr && !why->chain.empty();
-    return error(errc::actor_lost,
-                 fmt::format("the constructor of {} failed: {}", of.shown_name(),
-                             says ? why->chain.front().message : "its answer was no message"));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  const auto* const why = std::get_if<wire::error_view>(&came.outcome);
+  const bool says = why != nullptr && !why->chain.empty();
+  return spec::made_error(errc::actor_lost, [&] {
+    return fmt::format("the constructor of {} failed: {}", of.shown_name(),
+                       says ? why->chain.front().message : "its answer was no message");
+  });
 }
 
 }  // namespace
@@ -130,9 +124,9 @@ std::uint64_t far_actors::node_named(const placement& where) const {
   const std::string& name = *where.node;
   if (name == desk::global().node_name()) return 0;
   std::string known = desk::global().node_name();
-  for (const peers::member& one : peers_.load()->all()) {
-    if (one.name == name && one.takes_actors) return one.epoch;
-    known += one.takes_actors ? ", " + one.name : "";
+  for (const auto& [one, epoch] : peers_.load()->names()) {
+    if (one == name) return epoch;
+    known += ", " + one;
   }
   if (where.is_soft) return 0;
   raise(

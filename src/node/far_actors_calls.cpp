@@ -17,25 +17,20 @@
 #include "node/passed_job.hpp"
 #include "node/stop_note.hpp"
 #include "node/trip.hpp"
+#include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
 
 error ended_there_error(const exec::actor_core& of) noexcept {
-  try {
-    return error(errc::actor_lost,
-                 fmt::format("the actor {} has ended; the call did not run", of.shown_name()));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] {
+    return fmt::format("the actor {} has ended; the call did not run", of.shown_name());
+  });
 }
 
 error lost_there_error(const exec::actor_core& of, const std::string& why) noexcept {
-  try {
-    return error(errc::actor_lost,
-                 fmt::format("the node of the actor {} is lost: {}", of.shown_name(), why));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] {
+    return fmt::format("the node of the actor {} is lost: {}", of.shown_name(), why);
+  });
 }
 
 void check_given_size(const workbench& on, const char* function) {

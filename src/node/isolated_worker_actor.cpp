@@ -24,6 +24,7 @@
 #include "node/isolated_worker.hpp"
 #include "node/memory_use.hpp"
 #include "node/trip.hpp"
+#include "spec/made_error.hpp"
 
 // The actor of an isolated worker.
 //
@@ -68,13 +69,10 @@ int threads_for(const wire::spawn_view& spawn) noexcept {
 
 // As actor_core says it of one that has not begun.
 error construction_error(const exec::actor_core& core, exec::job& construction) noexcept {
-  try {
-    return error(errc::actor_lost,
-                 fmt::format("the constructor of {} failed: {}", core.shown_name(),
-                             construction.failure().message()));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] {
+    return fmt::format("the constructor of {} failed: {}", core.shown_name(),
+                       construction.failure().message());
+  });
 }
 
 }  // namespace

@@ -330,15 +330,27 @@ std::vector<peers::member> peers::all() const {
   out.reserve(all_.size());
   for (const auto& [epoch, other] : all_) {
     const spec::node_member& is = other->is;
-    out.push_back({.name = is.who.name,
-                   .epoch = epoch,
+    out.push_back({.epoch = epoch,
                    .workers = std::max<std::uint32_t>(is.who.workers, 1),
                    .load = is.load,
                    .takes_work = takes_work(*other),
-                   .takes_actors = takes_work(*other) ||
-                                   (is.is == spec::node_state::alive && !other->had_link.load())});
+                   .takes_actors = takes_actors(*other)});
   }
   return out;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> peers::names() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, std::uint64_t>> out;
+  for (const auto& [epoch, other] : all_) {
+    if (takes_actors(*other)) out.emplace_back(other->is.who.name, epoch);
+  }
+  return out;
+}
+
+// With the lock.
+bool peers::takes_actors(const one& other) noexcept {
+  return takes_work(other) || (other.is.is == spec::node_state::alive && !other.had_link.load());
 }
 
 // With the lock.

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <manta/base/clock.hpp>
@@ -93,7 +94,6 @@ class peers {
     return request.high & ((std::uint64_t{1} << line_shift) - 1);
   }
   struct member {
-    std::string name = {};
     std::uint64_t epoch = 0;
     std::uint32_t workers = 1;
     spec::node_load load = {};
@@ -124,6 +124,8 @@ class peers {
   result<void> send_when_room(std::uint64_t to, const base::id& request,
                               std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
+  /// The names of those that take actors, with their epochs.
+  std::vector<std::pair<std::string, std::uint64_t>> names() const;
   /// One of those that take work, in turn; 0: there is none.
   std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
@@ -134,6 +136,7 @@ class peers {
   struct one;
   using one_ptr = std::shared_ptr<one>;
   static bool takes_work(const one& other) noexcept;
+  static bool takes_actors(const one& other) noexcept;
 
   base::deadline turn();
   base::deadline look_at_all(base::time_point now);

@@ -216,7 +216,8 @@ struct resident_actors::late_answer : exec::waiter {
     if (actor == base::id{}) {
       in->answer_call(*by, who, of, base::now() - at);
     } else {
-      in->answer_spawn(*by, who.first, actor, of);
+      const bool has_failed = (of->word() & exec::job_bits::failed) != 0;
+      in->answer_spawn(*by, who.first, actor, has_failed ? &of->failure() : nullptr);
     }
     of->drop();
   }
@@ -373,28 +374,20 @@ void resident_actors::refuse_call(peers& by, const key& who, const error& why) n
   leaves(who);
 }
 
+// Of a failure the end is told, too, behind this.
 void resident_actors::answer_spawn(peers& by, std::uint64_t to, const base::id& actor,
-                                   exec::job* construction) noexcept {
-  if ((construction->word() & exec::job_bits::failed) != 0) {
-    // Its end, which is told, comes behind.
-    const error why = construction->failure();
-    const borrowed_workbench on;
-    try {
-      write_failure(*on, actor, {peers::spawned, ++last_}, why);
-      static_cast<void>(by.send_when_room(to, {peers::spawned, last_}, on->writer.pieces(),
-                                          on->writer.size_bytes()));
-    } catch (...) {
-      return;  // the end says it
-    }
-    return;
-  }
+                                   const error* failure) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::spawned, ++last_};
-    if (!on->writer.write({request, 1, 0}, wire::result_view{.task = actor})) return;
+    if (failure != nullptr) {
+      write_failure(*on, actor, request, *failure);
+    } else if (!on->writer.write({request, 1, 0}, wire::result_view{.task = actor})) {
+      return;
+    }
     static_cast<void>(by.send_when_room(to, request, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {
-    return;  // nobody waits for it
+    return;  // a failure is told by the end, and else nobody waits for it
   }
 }
 
@@ -405,14 +398,7 @@ void resident_actors::refuse_spawn(peers& by, std::uint64_t to, const base::id& 
     const std::lock_guard lock(mutex_);
     coming_.erase(actor);
   }
-  try {
-    const borrowed_workbench on;
-    const base::id request{peers::spawned, ++last_};
-    write_failure(*on, actor, request, why);
-    static_cast<void>(by.send_when_room(to, request, on->writer.pieces(), on->writer.size_bytes()));
-  } catch (...) {
-    // The end says it.
-  }
+  answer_spawn(by, to, actor, &why);
   say_end(by, to, {actor, end_reason::constructor_failed, why.message()});
 }
 

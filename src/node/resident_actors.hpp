@@ -102,7 +102,7 @@ class resident_actors {
   resident_ptr find(const base::id& actor) const noexcept;
   void answer_call(peers& by, const key& who, exec::job* ended, duration ran) noexcept;
   void answer_spawn(peers& by, std::uint64_t to, const base::id& actor,
-                    exec::job* construction) noexcept;
+                    const error* failure) noexcept;
   void refuse_call(peers& by, const key& who, const error& why) noexcept;
   void refuse_spawn(peers& by, std::uint64_t to, const base::id& actor, const error& why) noexcept;
   void leaves(const key& who) noexcept;

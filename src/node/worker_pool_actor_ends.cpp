@@ -18,6 +18,7 @@
 #include "node/worker_hand.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_pool.hpp"
+#include "spec/made_error.hpp"
 
 // How actors in isolated workers end, with and without their processes; see worker_pool_actors.cpp.
 
@@ -112,15 +113,12 @@ void worker_pool::after_late_call(const std::shared_ptr<hand>& of) noexcept {
 namespace {
 
 error end_error(const exec::actor_core& of, const wire::actor_end_view& said) noexcept {
-  try {
-    return error(errc::actor_lost, said.reason == end_reason::exited
-                                       ? fmt::format("the actor {} has left (this_actor::exit); "
-                                                     "the call did not run",
-                                                     of.shown_name())
-                                       : std::string(said.message));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] {
+    return said.reason == end_reason::exited
+               ? fmt::format("the actor {} has left (this_actor::exit); the call did not run",
+                             of.shown_name())
+               : std::string(said.message);
+  });
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "node/worker_hand.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_pool.hpp"
+#include "spec/made_error.hpp"
 
 // Actors in isolated workers, seen from the node.
 //
@@ -229,13 +230,10 @@ void worker_pool::ring_for(const exec::actor_core& of) noexcept {
 
 // What a call fails with whose actor is no more there, and has not said so yet.
 error worker_pool::lost_error(const exec::actor_core& of) noexcept {
-  try {
-    return error(errc::actor_lost,
-                 fmt::format("the isolated worker of the actor {} has ended; the call did not run",
-                             of.shown_name()));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] {
+    return fmt::format("the isolated worker of the actor {} has ended; the call did not run",
+                       of.shown_name());
+  });
 }
 
 // Its arguments are nobody else's while they are encoded: who ends the tenant meanwhile leaves this

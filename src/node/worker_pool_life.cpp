@@ -25,6 +25,7 @@
 #include "node/worker_hand.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_pool.hpp"
+#include "spec/made_error.hpp"
 
 // How isolated workers begin and end, and the thread that looks after them.
 
@@ -326,14 +327,12 @@ bool is_wanted_by_others(const exec::job& j) noexcept {
 }
 
 error lost_value_error(const std::string& how) noexcept {
-  try {
-    return error(errc::worker_lost,
-                 fmt::format("a future inside of a value: the isolated worker that was to make its "
-                             "value ended with {}; let a task make it, which is run again",
-                             how));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::worker_lost, [&] {
+    return fmt::format(
+        "a future inside of a value: the isolated worker that was to make its value "
+        "ended with {}; let a task make it, which is run again",
+        how);
+  });
 }
 
 }  // namespace

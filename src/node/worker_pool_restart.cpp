@@ -15,6 +15,7 @@
 #include "node/worker_hand.hpp"
 #include "node/worker_pool.hpp"
 #include "sched/actor_death.hpp"
+#include "spec/made_error.hpp"
 
 // Actors whose isolated worker has died, and how they are made anew.
 //
@@ -71,17 +72,15 @@ namespace {
 
 error death_error(const exec::actor_core& of, bool was_killed, pid_t pid,
                   const std::string& how) noexcept {
-  try {
-    return error(
-        errc::actor_lost,
-        was_killed ? fmt::format("the actor {} was killed, and its isolated worker (pid {}) ended",
-                                 of.shown_name(), pid)
-                   : fmt::format("the isolated worker of the actor {} (pid {}) ended with {}; "
-                                 "mend what ends it, or raise max_restarts",
-                                 of.shown_name(), pid, how));
-  } catch (const std::bad_alloc&) {
-    return error::out_of_memory();
-  }
+  return spec::made_error(errc::actor_lost, [&] {
+    return was_killed
+               ? fmt::format("the actor {} was killed, and its isolated worker (pid {}) ended",
+                             of.shown_name(), pid)
+               : fmt::format(
+                     "the isolated worker of the actor {} (pid {}) ended with {}; "
+                     "mend what ends it, or raise max_restarts",
+                     of.shown_name(), pid, how);
+  });
 }
 
 // Why an actor that should have had a next life is lost.

@@ -34,7 +34,7 @@ namespace manta::inline v0::exec {
 enum class leaving : std::uint8_t {
   unneeded,  ///< the last handle went
   retired,   ///< after the calls made before
-  stopped,   ///< it was killed; outside::kill was called
+  stopped,   ///< it was killed; actor_host::kill was called
 };
 
 /// Who has the objects of actors whose cores are here.
