@@ -241,21 +241,20 @@ void far_actors::give_up(exec::actor_core* of, exec::job* construction, error wh
 // Calls that wait go right behind.
 void far_actors::begin(exec::actor_core* of) noexcept {
   of->begin(nullptr);
-  bool has_failed = false;
+  std::optional<error> failure;
   base::id killed;
   std::uint64_t node = 0;
   {
     const std::lock_guard lock(mutex_);
     if (auto* const seat = static_cast<note*>(of->seat)) {
       seat->has_begun = true;
-      has_failed = seat->has_failed;
+      failure = seat->failure;
       if (of->is_stopping()) killed = seat->id;
       node = seat->node;
     }
   }
   if (killed != base::id{}) say_kill(node, killed);
-  // What it failed with comes with its end.
-  if (has_failed) of->lose_elsewhere(end_reason::constructor_failed, ended_there_error(*of));
+  if (failure) of->lose_elsewhere(end_reason::constructor_failed, *std::move(failure));
 }
 
 // The construction has its answer.
@@ -271,8 +270,8 @@ void far_actors::on_spawned(std::uint64_t from, const wire::result_view& came) n
       note& one = *found->second;
       construction = std::exchange(one.construction, nullptr);
       has_begun = one.has_begun;
-      one.has_failed = has_failed;
       core = one.core;
+      if (has_failed && !has_begun) one.failure = construction_error(*core, came);
       core->pin();
     }
   }
@@ -309,12 +308,12 @@ bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
     if (take_note_of(of) != nullptr) of->unpin();  // the life has a pin
     return false;
   }
-  if (how == exec::leaving::stopped) {
-    say_kill(node, id);
-  } else if (how == exec::leaving::retired) {
+  // One that was stopped was told so when it was (kill, call_back), or has ended by itself: its
+  // constructor has failed, and who kills it now would say so to the calls that wait.
+  if (how == exec::leaving::retired) {
     send_order(node, line_about(peers::release, id),
                wire::actor_end_view{id, end_reason::ended, {}});
-  } else {
+  } else if (how == exec::leaving::unneeded) {
     const wire::reference_change gone{id, {1, 1}, 1, wire::change_kind::release};
     send_order(node, line_about(peers::release, id), wire::changes_view{{&gone, 1}});
   }

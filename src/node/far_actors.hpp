@@ -96,9 +96,9 @@ class far_actors final : public exec::actor_host {
     exec::actor_core* core = nullptr;   // with a pin
     exec::job* construction = nullptr;  // while it has no answer
     bool is_sent = false;
-    bool has_begun = false;   // its calls go
-    bool has_failed = false;  // the construction, before that
-    bool is_left = false;     // the core's end waits for the object's
+    bool has_begun = false;             // its calls go
+    std::optional<error> failure = {};  // of the construction, before that
+    bool is_left = false;               // the core's end waits for the object's
   };
   /// A call that was sent.
   struct call {

@@ -22,6 +22,7 @@
 namespace manta::inline v0::node {
 
 error ended_there_error(const exec::actor_core& of) noexcept {
+  if (const error* const why = of.loss()) return *why;
   return spec::made_error(errc::actor_lost, [&] {
     return fmt::format("the actor {} has ended; the call did not run", of.shown_name());
   });

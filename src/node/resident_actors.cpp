@@ -432,12 +432,14 @@ void resident_actors::obey(peers& by, std::uint64_t from, const peers::kept_mess
 }
 
 void resident_actors::kill_soon(const base::id& actor) {
-  const resident_ptr one = find(actor);
-  if (one == nullptr) {
+  resident_ptr one;
+  {
+    // In one look: it may be about to be made.
     const std::lock_guard lock(mutex_);
-    if (const auto found = coming_.find(actor); found != coming_.end()) found->second = true;
-    return;
+    if (const auto here = residents_.find(actor); here != residents_.end()) one = here->second;
+    if (const auto line = coming_.find(actor); line != coming_.end()) line->second = true;
   }
+  if (one == nullptr) return;
   facts_line::global().add([this, one] { kill(*one); });
 }
 

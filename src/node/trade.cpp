@@ -51,12 +51,8 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   peers_.store(&with);
   pace_ = {};
   is_open_.store(true);
-  {
-    const std::lock_guard lock(mutex_);
-    has_looker_ = true;
-  }
   try {
-    looker_ = std::thread([this] { run(); });
+    start_looker();
   } catch (...) {
     is_open_.store(false);
     const std::lock_guard lock(mutex_);
@@ -73,6 +69,23 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
     std::this_thread::sleep_for(1ms);
   }
   exec::thief_of_all.store(this, std::memory_order_release);
+}
+
+// Until it is one of the runtime's threads: on a busy machine that may end before, and then what
+// comes back would be nobody's.
+void trade::start_looker() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_looker_ = true;
+    is_looking_ = false;
+  }
+  looker_ = std::thread([this] { run(); });
+  std::unique_lock lock(mutex_);
+  is_home_.wait(lock, [this] { return is_looking_ || !has_looker_; });
+  if (has_looker_) return;
+  lock.unlock();
+  looker_.join();
+  throw std::bad_alloc();
 }
 
 void trade::call_back(bool at_once) noexcept {
@@ -156,8 +169,13 @@ void trade::run() noexcept {
     const std::lock_guard lock(mutex_);
     has_looker_ = false;
     is_home_.notify_all();
-    return;  // the runtime is about to end
+    return;  // no memory
   }
+  {
+    const std::lock_guard lock(mutex_);
+    is_looking_ = true;
+  }
+  is_home_.notify_all();
   base::time_point looked{};
   while (!is_closing_.load()) {
     is_asleep_.store(true);

@@ -125,6 +125,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::string why;
   };
 
+  void start_looker();
   // The looker's thread.
   void run() noexcept;
   void land() noexcept;
@@ -186,7 +187,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::vector<landed> landed_;
   std::vector<lost_node> lost_nodes_;  // whose actors the looker ends
   bool has_looker_ = false;
-  flights lost_;  // of a node that is gone; they are ended, or run again, by the looker
+  bool is_looking_ = false;  // it has begun
+  flights lost_;             // of a node that is gone; they are ended, or run again, by the looker
 
   std::atomic<int> givers_{0};  // threads in take_all
   std::atomic<std::size_t> turn_{0};

@@ -287,7 +287,7 @@ TEST_CASE("with the last handle queued calls finish and the destructor runs on a
 }
 
 TEST_CASE("a handle inside another actor and in a pending task's argument keeps the actor",
-          "[actor][anywhere]") {
+          "[actor][anywhere][actors_home]") {
   const manta::runtime rt(test::two_workers());
   died->shut();
   struct owner {

@@ -23,7 +23,10 @@ TEST_CASE("tasks and actors are in this process, or in another one, as the mode 
           "[modes][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const bool are_elsewhere = test::in_processes() || test::in_nodes();
-  CHECK((manta::remote<getpid>().get() != getpid()) == are_elsewhere);
+  // One that comes to a node which is not ready yet goes back.
+  int elsewhere = 0;
+  for (int i = 0; i < 100; ++i) elsewhere += manta::remote<getpid>().get() != getpid() ? 1 : 0;
+  CHECK((are_elsewhere ? elsewhere > 0 : elsewhere == 0));
   const auto one = manta::spawn<resident>();
   CHECK((manta::remote<&resident::process>(one).get() != getpid()) == are_elsewhere);
 }

@@ -242,7 +242,8 @@ TEST_CASE("a task knows its name, id, attempt, node and deadline", "[this_task][
   CHECK(seen[0].size() == 32);
   CHECK(seen[0] != seen[1]);
   CHECK(seen[0] != manta::to_string(manta::this_task::id()));
-  CHECK(seen[2] == (test::in_nodes() ? "rank-1" : "local"));
+  // In nodes mostly the other one; one that has no connection yet gets nothing.
+  CHECK((test::in_nodes() ? seen[2].starts_with("rank-") : seen[2] == "local"));
 }
 
 }  // namespace task_test
