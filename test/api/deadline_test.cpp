@@ -164,8 +164,8 @@ TEST_CASE("what waits for an argument ends at its deadline", "[deadline][anywher
   CHECK(b->ran == 0);
 }
 
-// Of one node: elsewhere what it calls may end by the same deadline, and it with a value, before its
-// own is noticed at home.
+// Of one node: elsewhere what it calls may end by the same deadline, and it with a value, before
+// its own is noticed at home.
 TEST_CASE("a task hands its deadline on to what it calls", "[deadline][anywhere][one_node]") {
   const own_board b;
   const manta::runtime rt(test::two_workers());
