@@ -20,7 +20,7 @@ namespace manta::inline v0::detail {
 /// The core and, behind it, the object and what it holds all its life.
 template <class T>
 struct actor_block : exec::actor_core {
-  std::unique_ptr<exec::resource_claim> claim;  // gone with the object
+  std::unique_ptr<exec::resource_claim> claim;  // given back with the object
   union {
     T object;
   };
@@ -37,11 +37,9 @@ struct actor_block : exec::actor_core {
     return claim_of(core).get();
   }
   static void release_claim(exec::actor_core* core) noexcept {
-    if (auto& held = claim_of(core)) {
-      held->release();
-      held.reset();
-    }
+    if (auto& held = claim_of(core)) held->release();
   }
+  static void forget_claim(exec::actor_core* core) noexcept { claim_of(core).reset(); }
   static void destroy(exec::actor_core* core) noexcept {
     std::destroy_at(&object_of(core));
     release_claim(core);
@@ -293,6 +291,7 @@ const exec::actor_ops actor_block<T>::ops = {
     .type = constructor_name<T>(),
     .claim = &actor_block::claim_in,
     .release = &actor_block::release_claim,
+    .forget = &actor_block::forget_claim,
     .settle = &actor_block::settle,
 };
 

@@ -115,6 +115,7 @@ std::string actor_core::shown_name() const {
 void actor_core::unpin() noexcept {
   if (pins_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const std::size_t size = kind_->size;
+  if (kind_->forget != nullptr) kind_->forget(this);
   this->~actor_core();
   free_block(this, size);
 }

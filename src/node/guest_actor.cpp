@@ -27,10 +27,9 @@ struct guest_core final : exec::actor_core {
     return static_cast<guest_core*>(core)->claim;
   }
   static void release(exec::actor_core* core) noexcept {
-    const std::unique_ptr<exec::resource_claim> held(
-        std::exchange(static_cast<guest_core*>(core)->claim, nullptr));
-    if (held != nullptr) held->release();
+    if (exec::resource_claim* const held = claim_in(core)) held->release();
   }
+  static void forget(exec::actor_core* core) noexcept { delete claim_in(core); }
   static void settle(exec::actor_core* core, exec::job* construction) noexcept {
     if ((construction->word() & exec::job_bits::failed) == 0) {
       construction->drop();
@@ -56,6 +55,7 @@ const exec::actor_ops& ops_of(const std::string& type) {
                   .type = at->first.c_str(),
                   .claim = guest_core::claim_in,
                   .release = guest_core::release,
+                  .forget = guest_core::forget,
                   .settle = guest_core::settle};
   }
   return at->second;

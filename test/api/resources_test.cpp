@@ -442,6 +442,17 @@ TEST_CASE("an actor that is killed while it waits for resources leaves the line"
   CHECK(holder.get(test::patience) == 1);
 }
 
+// A worker gives back what it asked for, while its killer looks whether it still waits.
+TEST_CASE("an actor that is killed as it begins keeps nothing", "[resources][anywhere]") {
+  const manta::runtime rt(machine(2, 1));
+  for (int i = 0; i < 300; ++i) {
+    std::vector<manta::actor<keeper>> all;
+    for (int k = 0; k < 4; ++k) all.push_back(manta::spawn<keeper>.with({.cpus = 1})());
+    for (const auto& one : all) manta::kill(one);
+  }
+  CHECK(all_comes_back(rt));
+}
+
 namespace {
 
 test::everywhere<test::common_gate> holds;

@@ -80,6 +80,8 @@ struct actor_ops {
   resource_claim* (*claim)(actor_core* self) noexcept = nullptr;
   /// Gives back what it asked for, when there is no object that does; null: it asked for nothing.
   void (*release)(actor_core* self) noexcept = nullptr;
+  /// Frees what `claim` answers, with the block: who kills the actor before it begins looks at it.
+  void (*forget)(actor_core* self) noexcept = nullptr;
   /// Its construction is finished: begins. Takes over the hold that is left.
   void (*settle)(actor_core* self, job* construction) noexcept = nullptr;
 };
