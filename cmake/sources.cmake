@@ -86,6 +86,8 @@ set(manta_sources
   src/node/errand.cpp
   src/node/far_actors.cpp
   src/node/far_actors_calls.cpp
+  src/node/far_handles.cpp
+  src/node/far_mirrors.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp
@@ -111,12 +113,14 @@ set(manta_sources
   src/node/recorder.cpp
   src/node/rendezvous.cpp
   src/node/resident_actors.cpp
+  src/node/resident_calls.cpp
   src/node/rest.cpp
   src/node/resting_array.cpp
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/shared_names.cpp
   src/node/trade.cpp
+  src/node/trade_peers.cpp
   src/node/trade_visits.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp

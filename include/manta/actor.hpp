@@ -235,6 +235,9 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
       node::check_construction(made, is_away);
     made->core = make_job<actor_block<T>>(&actor_block<T>::ops);
     made->core->lives_elsewhere(is_away);
+    // Before it has a name: others may find it by that at once.
+    if (far != 0) [[unlikely]]
+      node::send_actor(made->core, far, with);
     if (with != nullptr) {
       if (exec::actor_core* const living =
               apply_options(made->core, *with, &mirror_ops<T>, &job::ops)) {
@@ -242,8 +245,6 @@ actor<T> start_actor(type_list<P...> /*parameters*/, const actor_options* with, 
         return actor_access::make<T>(living);
       }
     }
-    if (far != 0) [[unlikely]]
-      node::send_actor(made->core, far, with);
   } catch (...) {
     unmake();
     throw;

@@ -157,8 +157,9 @@ bool actor_core::admit_from_afar() noexcept {
   return false;
 }
 
-mirror_core* mirror_core::make(const actor_ops* kind) {
+mirror_core* mirror_core::make(const actor_ops* kind, bool afar) {
   auto* const made = new (allocate_block(sizeof(mirror_core))) mirror_core(kind);
+  if (afar) made->lives_afar();
   static_cast<void>(made->claim_start());
   made->begin(nullptr);
   return made;

@@ -199,6 +199,7 @@ actor_core* actor_core::find(const std::string& name, const std::string& name_sp
 void actor_core::discard() noexcept {
   static_cast<void>(claim_start());
   end_life();
+  if (actor_host* const away = is_afar_ ? host() : nullptr) away->kill(this);  // it forgets it
   unpin();
   drop_handle();
 }

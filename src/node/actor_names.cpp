@@ -6,6 +6,8 @@
 
 #include <manta/node/carrier.hpp>
 
+#include "node/far_handles.hpp"
+#include "node/far_ids.hpp"
 #include "node/shared_names.hpp"
 
 namespace manta::inline v0::node {
@@ -60,7 +62,7 @@ struct end_of_name : exec::end_watcher {
 }  // namespace
 
 void actor_names::watch_end(exec::actor_core* core) {
-  if (core->is_elsewhere()) return;  // who runs it there says so
+  if (core->is_elsewhere() && !core->is_afar()) return;  // who runs it there says so
   auto watcher = std::make_unique<end_of_name>(core);
   actor_end how;
   if (core->watch(watcher.get(), how)) {
@@ -236,6 +238,7 @@ std::mutex& borrowing_actors() noexcept {
 
 // One at a time, so that an id has one core.
 exec::actor_core* borrow_actor(const base::id& what, const exec::actor_ops* kind) {
+  if (is_far_actor_id(what)) return borrow_far_actor(what, kind);
   const std::lock_guard lock(borrowing_actors());
   actor_names& names = actor_names::global();
   if (exec::actor_core* const known = names.find(what)) {

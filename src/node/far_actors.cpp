@@ -17,9 +17,8 @@
 
 #include "node/desk.hpp"
 #include "node/far_ids.hpp"
-#include "node/passed_job.hpp"
-#include "node/stop_note.hpp"
 #include "node/trip.hpp"
+#include "node/worker_monitors.hpp"
 #include "sched/places.hpp"
 #include "spec/made_error.hpp"
 
@@ -55,23 +54,26 @@ void far_actors::open(peers& with, std::uint32_t workers, bool all) {
   exec::actors_afar.store(this, std::memory_order_release);
 }
 
+// Others may have handles to what this node has made: it is let go, and its calls are stopped.
 void far_actors::call_back(bool at_once) noexcept {
   if (!is_open_.exchange(false)) return;
-  std::vector<note> living;
+  std::vector<exec::actor_core*> living;
+  std::vector<call> out;
   try {
     const std::lock_guard lock(mutex_);
     living.reserve(notes_.size());
-    for (const auto& [id, one] : notes_) {
-      living.push_back(*one);
-      one->core->pin();
-    }
+    out.reserve(calls_.size());
+    for (const auto& [id, one] : notes_) living.push_back(one->core);
+    for (const auto& [number, one] : calls_) out.push_back(one);
+    for (exec::actor_core* const one : living) one->pin();
+    for (const auto& [id, one] : notes_) wake(*one);
   } catch (const std::bad_alloc&) {
     // Those that are not told end with this node.
   }
-  for (const note& one : living) {
-    one.core->lose_elsewhere(end_reason::runtime_ended, exec::ended_error());
-    if (one.is_sent) say_kill(one.node, one.id);
-    one.core->unpin();
+  for (const call& one : out) say_stop(one, true);
+  for (exec::actor_core* const one : living) {
+    one->lose_elsewhere(end_reason::runtime_ended, exec::ended_error());
+    one->unpin();
   }
   if (!at_once) return;
   for (const auto& [number, one] : take_calls(0)) fail(one, exec::ended_error());
@@ -84,7 +86,8 @@ void far_actors::close() noexcept {
     is_home_.wait(lock, [this] { return calls_.empty(); });
   }
   exec::actors_afar.store(nullptr);
-  while (const note_ptr one = take_lost(0)) {
+  far_handles::global().close();
+  while (const note_ptr one = take_in(0)) {
     if (one->construction != nullptr) {
       one->construction->fail(exec::ended_error(), 1);
       one->construction->drop();
@@ -160,7 +163,7 @@ void far_actors::send_there(exec::actor_core* made, std::uint64_t node,
   if (asked != nullptr) fresh->asked = spec::to_demand(*asked);
   fresh->core = made;
   const std::lock_guard lock(mutex_);
-  fresh->id = far_actor_id(peers_.load()->epoch(), ++last_);
+  fresh->id = far_actor_id(peers_.load()->epoch(), next_number());
   note* const seat = fresh.get();
   ++living_[node];
   notes_.emplace(seat->id, std::move(fresh));
@@ -178,6 +181,11 @@ void send_actor(exec::actor_core* made, std::uint64_t node, const actor_options*
     made->discard();
     throw;
   }
+}
+
+std::uint64_t far_actors::next_number() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
 }
 
 // ---- making one
@@ -208,7 +216,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     asked = seat->asked;
   }
   const base::id request{line_about(peers::spawn, id), ++last_};
-  on->goes_afar = true;
+  on->goes_to = node;
   write_spawn(*on, *of, construction, id, request, &asked);
   check_given_size(*on, construction->ops->function);
   {
@@ -219,12 +227,16 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     seat->construction = construction;
     seat->is_sent = true;
   }
-  const result<void> is =
-      peers_.load()->send_when_room(node, request, on->writer.pieces(), on->writer.size_bytes());
-  if (is) return;
+  far_handles::global().has_made(id, node);
+  const result<void> is = far_handles::global().send(*peers_.load(), request, *on, true);
   const std::lock_guard lock(mutex_);
   auto* const seat = static_cast<note*>(of->seat);
-  if (seat == nullptr || seat->construction == nullptr) return;  // who lost the node has ended it
+  if (seat == nullptr) return;  // who lost the node has ended it
+  if (is) {
+    seat->has_gone = true;
+    return wake(*seat);
+  }
+  if (seat->construction == nullptr) return;  // as above
   seat->construction = nullptr;
   seat->is_sent = false;
   is.error().raise();
@@ -258,25 +270,21 @@ void far_actors::begin(exec::actor_core* of) noexcept {
 }
 
 // The construction has its answer.
-void far_actors::on_spawned(std::uint64_t from, const wire::result_view& came) noexcept {
+void far_actors::on_spawned(const wire::result_view& came) noexcept {
   exec::job* construction = nullptr;
   exec::actor_core* core = nullptr;
   bool has_begun = false;
   const bool has_failed = !std::holds_alternative<spec::parcel_view>(came.outcome);
   {
     const std::lock_guard lock(mutex_);
-    const auto found = notes_.find(came.task);
-    if (found != notes_.end()) {
-      note& one = *found->second;
-      construction = std::exchange(one.construction, nullptr);
-      has_begun = one.has_begun;
-      core = one.core;
-      if (has_failed && !has_begun) one.failure = construction_error(*core, came);
+    if (note* const one = made_here(came.task)) {
+      construction = std::exchange(one->construction, nullptr);
+      has_begun = one->has_begun;
+      core = one->core;
+      if (has_failed && !has_begun) one->failure = construction_error(*core, came);
       core->pin();
     }
   }
-  // This node has let go of it meanwhile, since that one seemed lost.
-  if (core == nullptr && !has_failed) say_kill(from, came.task);
   if (construction != nullptr) {
     const std::uint64_t bits = fill_slot(construction, came);
     construction->ops->drop_arguments(construction);
@@ -293,31 +301,29 @@ void far_actors::on_spawned(std::uint64_t from, const wire::result_view& came) n
 // ---- their ends
 
 bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
+  note_ptr gone;
   base::id id;
   std::uint64_t node = 0;
+  bool waits = false;
+  bool counted = false;
   {
     const std::lock_guard lock(mutex_);
     auto* const seat = static_cast<note*>(of->seat);
-    if (seat != nullptr && seat->is_sent && peers_.load() != nullptr) {
-      seat->is_left = true;
-      id = seat->id;
-      node = seat->node;
-    }
+    if (seat == nullptr) return false;
+    id = seat->id;
+    node = seat->node;
+    waits = seat->is_sent && peers_.load() != nullptr && (seat->is_made_here || seat->is_watched);
+    counted = std::exchange(seat->counts, false);
+    seat->is_left = true;
+    wake(*seat);
+    if (!waits) gone = unlist(seat);
   }
-  if (id == base::id{}) {
-    if (take_note_of(of) != nullptr) of->unpin();  // the life has a pin
-    return false;
-  }
-  // One that was stopped was told so when it was (kill, call_back), or has ended by itself: its
-  // constructor has failed, and who kills it now would say so to the calls that wait.
   if (how == exec::leaving::retired) {
-    send_order(node, line_about(peers::release, id),
-               wire::actor_end_view{id, end_reason::ended, {}});
-  } else if (how == exec::leaving::unneeded) {
-    const wire::reference_change gone{id, {1, 1}, 1, wire::change_kind::release};
-    send_order(node, line_about(peers::release, id), wire::changes_view{{&gone, 1}});
+    send_order(node, line_about(peers::release, id), wire::actor_end_view{id, {}, {}});
   }
-  return true;
+  if (counted) far_handles::global().lost_core(id);
+  if (gone != nullptr) of->unpin();  // the life has a pin
+  return waits;
 }
 
 void far_actors::kill(exec::actor_core* of) noexcept {
@@ -337,72 +343,97 @@ void far_actors::kill(exec::actor_core* of) noexcept {
 }
 
 // The object is gone.
-void far_actors::on_end(const wire::actor_end_view& said) noexcept {
-  const note_ptr was = take_note(said.actor);
-  if (was == nullptr) return;
-  exec::actor_core* const core = was->core;
-  try {
-    if (said.reason != end_reason::killed) core->note_end({said.reason, std::string(said.message)});
-  } catch (const std::bad_alloc&) {
-    // Then it is told what is known here.
+void far_actors::end(note_ptr one, const actor_end& how, const error& why) noexcept {
+  exec::actor_core* const core = one->core;
+  if (!one->is_left) core->lose_elsewhere(how.reason, why);
+  if (one->construction != nullptr) {
+    one->construction->fail(why, 1);
+    one->construction->drop();
   }
-  if (was->is_left) {
-    core->end_elsewhere();
-  } else {
-    core->lose_elsewhere(said.reason, end_error(said));
-  }
+  if (one->is_left) core->end_elsewhere();
   core->unpin();
 }
 
-void far_actors::lose(std::uint64_t node, const std::string& why) noexcept {
-  std::vector<note_ptr> lost;
-  while (note_ptr one = take_lost(node)) {
-    exec::actor_core* const core = one->core;
-    if (!one->is_left) core->lose_elsewhere(end_reason::process_lost, lost_there_error(*core, why));
-    if (one->construction != nullptr) {
-      one->construction->fail(lost_there_error(*core, why), 1);
-      one->construction->drop();
+void far_actors::on_end(const wire::actor_end_view& said) noexcept {
+  while (note_ptr one = take_of(said.actor)) {
+    try {
+      if (said.reason != end_reason::killed) {
+        one->core->note_end({said.reason, std::string(said.message)});
+      }
+    } catch (const std::bad_alloc&) {
+      // Then it is told what is known here.
     }
-    if (one->is_left) core->end_elsewhere();
-    core->unpin();
+    end(std::move(one), {said.reason, {}}, end_error(said));
+  }
+}
+
+void far_actors::lose(std::uint64_t node, const std::string& why) noexcept {
+  while (note_ptr one = take_in(node)) {
+    const error lost = lost_there_error(*one->core, why);
+    end(std::move(one), {end_reason::process_lost, {}}, lost);
   }
   for (const auto& [number, one] : take_calls(node)) fail(one, lost_there_error(*one.core, why));
 }
 
 // ---- what is known of them
 
-far_actors::note_ptr far_actors::take_note(const base::id& id) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = notes_.find(id);
-  if (found == notes_.end()) return nullptr;
-  note_ptr out = std::move(found->second);
-  notes_.erase(found);
+// Under the mutex. It may have been left, and have another one beside it whose handle came back.
+far_actors::note* far_actors::made_here(const base::id& id) const noexcept {
+  const auto [first, last] = notes_.equal_range(id);
+  const auto at = std::find_if(first, last, [](const auto& of) { return of.second->is_made_here; });
+  return at == last ? nullptr : at->second.get();
+}
+
+// Under the mutex.
+far_actors::note_ptr far_actors::unlist(const note* one) noexcept {
+  const auto [first, last] = notes_.equal_range(one->id);
+  const auto at = std::find_if(first, last, [&](const auto& of) { return of.second.get() == one; });
+  if (at == last) return nullptr;
+  note_ptr out = std::move(at->second);
+  notes_.erase(at);
   out->core->seat = nullptr;
-  if (const auto at = living_.find(out->node); at != living_.end() && --at->second == 0) {
-    living_.erase(at);
+  wake(*out);
+  if (!out->is_made_here) return out;
+  if (const auto in = living_.find(out->node); in != living_.end() && --in->second == 0) {
+    living_.erase(in);
   }
   return out;
 }
 
-far_actors::note_ptr far_actors::take_note_of(exec::actor_core* core) noexcept {
-  base::id id;
+far_actors::note_ptr far_actors::take_note_of(const exec::actor_core* core) noexcept {
+  note_ptr out;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto* const seat = static_cast<const note*>(core->seat)) id = seat->id;
+    const auto* const seat = static_cast<const note*>(core->seat);
+    if (seat != nullptr) out = unlist(seat);
   }
-  return id == base::id{} ? nullptr : take_note(id);
+  if (out != nullptr && out->counts) far_handles::global().lost_core(out->id);
+  return out;
 }
 
-// Of 0: any; null: there is none.
-far_actors::note_ptr far_actors::take_lost(std::uint64_t node) noexcept {
-  base::id id;
+// One with that id; null: there is none any more.
+far_actors::note_ptr far_actors::take_of(const base::id& id) noexcept {
+  note_ptr out;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = notes_.find(id);
+    if (found != notes_.end()) out = unlist(found->second.get());
+  }
+  if (out != nullptr && out->counts) far_handles::global().lost_core(out->id);
+  return out;
+}
+
+// The same of those in a node; 0: in any.
+far_actors::note_ptr far_actors::take_in(std::uint64_t node) noexcept {
+  note_ptr out;
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find_if(
-        notes_, [&](const auto& one) { return node == 0 || one.second->node == node; });
-    if (found != notes_.end()) id = found->first;
+        notes_, [&](const auto& of) { return node == 0 || of.second->node == node; });
+    if (found != notes_.end()) out = unlist(found->second.get());
   }
-  return id == base::id{} ? nullptr : take_note(id);
+  if (out != nullptr && out->counts) far_handles::global().lost_core(out->id);
+  return out;
 }
 
 // ---- messages
@@ -417,7 +448,7 @@ void far_actors::on_message(std::uint64_t from, const base::id& request,
       return on_result(from, request.low, read ? &*read : nullptr);
     case peers::spawned:
       if (const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr) {
-        on_spawned(from, *came);
+        on_spawned(*came);
       }
       return;
     case peers::actor_end:

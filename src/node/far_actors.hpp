@@ -16,14 +16,16 @@
 #include <manta/base/id.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/outside.hpp>
+#include <manta/exec/parker.hpp>
 #include <manta/spec/options.hpp>
 
 #include "base/id_hash.hpp"
+#include "node/far_handles.hpp"
 #include "node/peers.hpp"
 #include "node/workbench.hpp"
 #include "wire/views.hpp"
 
-// Actors that this node has made and that live in other ones.
+// Actors that live in other nodes and that this one has made, or has handles to.
 //
 // Problem. The calls of each caller run in their order; the object lives as long as there are
 // handles here; and whatever becomes of its node, each call and the actor itself ends once.
@@ -38,8 +40,10 @@
 // trade's looker, as results of tasks are: not on the loop's thread, since values are the user's
 // to read.
 //
-// A node that is lost takes its actors along: their calls fail with actor_lost. Handles to them
-// don't leave this node yet, and values with handles don't go there.
+// Others' actors whose handles came here (far_handles.hpp) have such a core, too, one for each at a
+// time; it knows of the object's end when somebody watches for it.
+//
+// A node that is lost takes its actors along: their calls fail with actor_lost.
 //
 // Threads: as said at each; the mutex is never held while others are called.
 
@@ -75,9 +79,23 @@ class far_actors final : public exec::actor_host {
   void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;
+  void watch(exec::actor_core* of) override;
+  /// What all nodes call it; waits until `to` can know it. See name_of_actor.
+  far_name name_of(exec::actor_core* core, std::uint64_t to, const char* function);
+  /// The core here of an actor that lives in `owner`, with a handle; see borrow_far_actor.
+  exec::actor_core* mirror_of(const base::id& actor, std::uint64_t owner,
+                              const exec::actor_ops* kind);
+  /// For the next id of this process.
+  static std::uint64_t next_number() noexcept;
   /// A call of one of them is to stop, if it is one.
   void stop(exec::job* call, bool with_children) noexcept;
   void stop_children() noexcept;
+
+  // The loop's thread.
+  /// An actor of this process, that one, is known where it lives.
+  void on_known(std::uint64_t number) noexcept;
+  /// That node is lost, and lose() comes soon.
+  void on_gone(std::uint64_t node) noexcept;
 
   // The looker's thread.
   void on_message(std::uint64_t from, const base::id& request,
@@ -95,10 +113,17 @@ class far_actors final : public exec::actor_host {
     spec::demand asked;
     exec::actor_core* core = nullptr;   // with a pin
     exec::job* construction = nullptr;  // while it has no answer
-    bool is_sent = false;
-    bool has_begun = false;             // its calls go
-    std::optional<error> failure = {};  // of the construction, before that
-    bool is_left = false;               // the core's end waits for the object's
+    bool is_made_here = true;
+    bool is_sent = false;                     // or about to be
+    bool has_gone = false;                    // what is said to its node comes behind it
+    bool is_known = false;                    // there: others' messages may name it
+    bool has_begun = false;                   // its calls go
+    std::optional<error> failure = {};        // of the construction, before that
+    bool is_watched = false;                  // another one's: its end is asked for
+    bool is_left = false;                     // the core's end waits for the object's
+    bool counts = true;                       // among who has handles here (far_handles.hpp)
+    bool is_lost = false;                     // its node
+    std::vector<exec::parker*> waiting = {};  // for it to be known
   };
   /// A call that was sent.
   struct call {
@@ -118,16 +143,25 @@ class far_actors final : public exec::actor_host {
   void write_checked(workbench& on, exec::job* call, const base::id& actor,
                      const base::id& request) const;
   void send_call(exec::actor_core* to, exec::job* call);
+  result<void> send_noted(const base::id& request, workbench& on) noexcept;
   void stop_if_cancelled(exec::job* call) noexcept;
-  void on_spawned(std::uint64_t from, const wire::result_view& came) noexcept;
+  void on_spawned(const wire::result_view& came) noexcept;
   void on_result(std::uint64_t from, std::uint64_t number, const wire::message_view* read) noexcept;
   void on_end(const wire::actor_end_view& said) noexcept;
   void finish(const call& of, const wire::result_view& came) noexcept;
   static void fail(const call& of, const error& why) noexcept;
   std::optional<call> take_call(std::uint64_t number, std::uint64_t node) noexcept;
-  note_ptr take_note(const base::id& id) noexcept;
-  note_ptr take_note_of(exec::actor_core* core) noexcept;
-  note_ptr take_lost(std::uint64_t node) noexcept;
+  class naming;
+  static void wake(note& of) noexcept;
+  note_ptr take_note_of(const exec::actor_core* core) noexcept;
+  note* made_here(const base::id& id) const noexcept;
+  note_ptr unlist(const note* one) noexcept;
+  note_ptr take_of(const base::id& id) noexcept;
+  note_ptr take_in(std::uint64_t node) noexcept;
+  void end(note_ptr one, const actor_end& how, const error& why) noexcept;
+  void end_if_lost(exec::actor_core* mirror, std::uint64_t owner) noexcept;
+  bool lives_nowhere(const base::id& actor, std::uint64_t owner, exec::actor_core* mirror);
+  exec::actor_core* known_here(const base::id& actor, bool& was_left);
   calls take_calls(std::uint64_t node) noexcept;
   void say_kill(std::uint64_t node, const base::id& actor) noexcept;
   void say_stop(const call& of, bool with_children) noexcept;
@@ -142,7 +176,9 @@ class far_actors final : public exec::actor_host {
 
   mutable std::mutex mutex_;
   std::condition_variable is_home_;
-  std::unordered_map<base::id, note_ptr, base::id_hash> notes_;
+  // Of one actor: at most one that counts, and those that are left.
+  std::unordered_multimap<base::id, note_ptr, base::id_hash> notes_;
+  std::mutex borrowing_;  // before mutex_: one core at a time for each
   std::unordered_map<std::uint64_t, std::uint32_t> living_;  // how many of them, by node
   calls calls_;
 };

@@ -92,9 +92,17 @@ void far_actors::write_checked(workbench& on, exec::job* call, const base::id& a
                       "a place in this node, or return the items at once",
                       readable_name(function)));
   }
-  on.goes_afar = true;
   write_call(on, call, actor, request);
   check_given_size(on, function);
+}
+
+// Throws nothing, for a call that is in the list already.
+result<void> far_actors::send_noted(const base::id& request, workbench& on) noexcept {
+  try {
+    return far_handles::global().send(*peers_.load(), request, on, true);
+  } catch (...) {
+    return error::out_of_memory();
+  }
 }
 
 void far_actors::send_call(exec::actor_core* to, exec::job* job) {
@@ -109,6 +117,7 @@ void far_actors::send_call(exec::actor_core* to, exec::job* job) {
     sent.node = seat->node;
   }
   const base::id request{line_about(peers::call, actor), sent.number};
+  on->goes_to = sent.node;
   write_checked(*on, job, actor, request);
   job->extra()->number = sent.number;
   {
@@ -119,14 +128,15 @@ void far_actors::send_call(exec::actor_core* to, exec::job* job) {
   to->pin();
   job->hold();  // it may end as soon as it is sent
   job->set(exec::job_bits::escaped);
-  const result<void> is = peers_.load()->send_when_room(sent.node, request, on->writer.pieces(),
-                                                        on->writer.size_bytes());
+  const result<void> is = send_noted(request, *on);
   if (!is) {
     if (const auto ours = take_call(sent.number, sent.node)) {
       fail(*ours, lost_there_error(*to, is.error().message()));
     }
-  } else {
+  } else if (is_open_.load()) {
     stop_if_cancelled(job);
+  } else {
+    say_stop(sent, true);  // call_back has told the others
   }
   job->drop();
 }

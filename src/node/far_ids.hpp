@@ -7,22 +7,33 @@
 
 #include "node/peers.hpp"
 
-// The ids of actors that a node has made in another one.
+// The ids of actors that several nodes know.
 
 namespace manta::inline v0::node {
 
 /// Apart from what isolated workers draw for theirs.
 inline constexpr std::uint64_t drawn_by_node = std::uint64_t{1} << 63U;
 
-/// The actor that the member `maker` has made as its `number`th; both say it by that number alone.
+/// The actor that the member `maker` has named as its `number`th: one that it has made in another
+/// node, or one of its own whose handle went to one.
 constexpr base::id far_actor_id(std::uint64_t maker, std::uint64_t number) noexcept {
   return {maker | drawn_by_node, number};
 }
 
+constexpr bool is_far_actor_id(const base::id& of) noexcept {
+  return (of.high & drawn_by_node) != 0;
+}
+constexpr std::uint64_t maker_of(const base::id& of) noexcept { return of.high & ~drawn_by_node; }
+
 /// What a message about one of them is called by, besides: those of one share a line there, in
-/// which they keep their order.
+/// which they keep their order. Two of different makers that happened to share one would wait for
+/// each other.
+constexpr std::uint64_t line_of(const base::id& actor) noexcept {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  return ((actor.low ^ (maker_of(actor) * odd)) << peers::line_shift) >> peers::line_shift;
+}
 constexpr std::uint64_t line_about(peers::topic what, const base::id& actor) noexcept {
-  return static_cast<std::uint64_t>(what) | actor.low << peers::line_shift;
+  return static_cast<std::uint64_t>(what) | line_of(actor) << peers::line_shift;
 }
 
 }  // namespace manta::inline v0::node

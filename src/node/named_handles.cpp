@@ -16,6 +16,7 @@
 
 #include "node/actor_names.hpp"
 #include "node/array_names.hpp"
+#include "node/far_handles.hpp"
 #include "node/far_things.hpp"
 #include "node/future_names.hpp"
 #include "node/large_ranges.hpp"
@@ -100,14 +101,23 @@ base::id name_of(workbench& on, const spec::reference& of, const char* function)
   return id;
 }
 
-// Other nodes know no handles yet.
-void check_stays_plain(const workbench& on, const char* function) {
-  if (on.out.lent().empty()) return;
-  raise(
-      errc::unsupported,
-      fmt::format("{}: a {} inside of a value can't go to another node or come from one yet; pass "
-                  "the value itself, or have both in one node",
-                  readable_name(function), what_is(on.out.lent().front().as.kind)));
+// To another node: actors only, so far.
+void name_afar(workbench& on, const char* function) {
+  for (const codec::lent_reference& lent : on.out.lent()) {
+    spec::reference named = lent.as;
+    if (named.kind != spec::reference_kind::actor) {
+      raise(errc::unsupported,
+            fmt::format("{}: a {} inside of a value can't go to another node or come from one yet; "
+                        "pass the value itself, or have both in one node",
+                        readable_name(function), what_is(named.kind)));
+    }
+    const far_name known =
+        name_of_actor(reinterpret_cast<exec::actor_core*>(named.local), on.goes_to, function);
+    named.what = known.id;
+    named.owner = {known.owner, 0};
+    named.local = 0;
+    on.references.push_back(named);
+  }
 }
 
 }  // namespace
@@ -115,8 +125,9 @@ void check_stays_plain(const workbench& on, const char* function) {
 spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();
   spec::parcel_view out = on.out.view();
-  if (on.goes_afar) {
-    check_stays_plain(on, function);
+  if (on.goes_to != 0) {
+    name_afar(on, function);
+    out.references = on.references;
     return out;
   }
   for (const codec::lent_reference& lent : on.out.lent()) {

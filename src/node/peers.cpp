@@ -161,6 +161,8 @@ peers::~peers() {
 void peers::begin(std::uint64_t epoch) {
   if (epoch_ != 0) return;
   epoch_ = epoch;
+  tell_.on_begin(*this);
+  for (const one_ptr& other : living()) tell_.on_joined(*this, other->is.epoch);
   job_->ask();
 }
 
@@ -197,11 +199,11 @@ void peers::add(const spec::node_member& of) {
     const std::lock_guard lock(mutex_);
     all_.emplace(of.epoch, made);
   }
-  // Only now: what has come over it is handled at once, and answered.
-  if (const auto early = early_.extract(of.process)) made->mail->attach(std::move(early.mapped()));
 }
 
 void peers::see(const spec::node_member& of) {
+  const bool is_news = of.epoch > newest_;
+  newest_ = std::max(newest_, of.epoch);
   if (!does_work(of) || of.process == with_.self || of.who.address.empty()) return;
   one_ptr gone;
   bool is_new = false;
@@ -216,10 +218,14 @@ void peers::see(const spec::node_member& of) {
       known->second->is = of;
     }
   }
+  // First: what it has said already is handled as it is added.
+  if (is_new && epoch_ != 0) tell_.on_joined(*this, of.epoch);
   if (is_new) add(of);
   job_->ask();
-  if (gone != nullptr) tell_.on_gone(*this, of.epoch, of.cause);
-  tell_.on_news();
+  // It may have come and gone before the head could tell this one: others may have lent to it.
+  const bool has_ended = is_news && of.is == spec::node_state::ended;
+  if (gone != nullptr || has_ended) tell_.on_gone(*this, of.epoch, of.cause);
+  tell_.on_news(*this);
 }
 
 void peers::accept(std::unique_ptr<wire::link> from, const wire::greeting& by) {
@@ -258,8 +264,12 @@ base::deadline peers::turn() {
 
 base::deadline peers::look_at_all(base::time_point now) {
   base::deadline due;
-  bool has_news = false;
+  bool has_news = has_news_.exchange(false);
   for (const one_ptr& other : living()) {
+    // Not as it is added: what has come over it may name members of which the head is just telling.
+    if (const auto early = early_.extract(other->is.process)) {
+      other->mail->attach(std::move(early.mapped()));
+    }
     other->mail->pump(now);
     if (!other->flush()) give_up(*other);
     const bool is_linked = other->mail->is_linked();
@@ -277,7 +287,7 @@ base::deadline peers::look_at_all(base::time_point now) {
     }
     if (its.has_value() && (!due.has_value() || *its < *due)) due = its;
   }
-  if (has_news) tell_.on_news();
+  if (has_news) tell_.on_news(*this);
   return due;
 }
 
@@ -295,6 +305,11 @@ result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
     if (is || is.error().code() != errc::store_full) return is;
     std::this_thread::sleep_for(1ms);
   }
+}
+
+void peers::tell_news() {
+  has_news_.store(true);
+  job_->ask();
 }
 
 bool peers::has(std::uint64_t member) const {

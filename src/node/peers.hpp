@@ -60,7 +60,11 @@ class peers {
     /// what it was given is lost.
     virtual void on_gone(peers& by, std::uint64_t node, const std::string& why) = 0;
     /// There are others than before, or they have other loads.
-    virtual void on_news() = 0;
+    virtual void on_news(peers& by) = 0;
+
+    /// This process is a member, and which others are that it may speak to, as long as it lives.
+    virtual void on_begin(peers& by) = 0;
+    virtual void on_joined(peers& by, std::uint64_t node) = 0;
 
    protected:
     ~visitor() = default;
@@ -86,12 +90,19 @@ class peers {
     actor_order,
     result_of_call,
     spawned,
-    actor_end
+    actor_end,
+    known,      ///< a spawn has come
+    references  ///< far_handles.hpp
   };
-  /// The lower byte is the topic; of messages of actors the rest says which of them share a line.
+  /// The lower 7 bits are the topic; the next says that handles of actors came with it; of messages
+  /// of actors the rest says which of them share a line.
   static constexpr unsigned line_shift = 8;
+  static constexpr std::uint64_t with_handles = std::uint64_t{1} << 7U;
   static constexpr std::uint64_t topic_of(const base::id& request) noexcept {
-    return request.high & ((std::uint64_t{1} << line_shift) - 1);
+    return request.high & (with_handles - 1);
+  }
+  static constexpr bool has_handles(const base::id& request) noexcept {
+    return (request.high & with_handles) != 0;
   }
   struct member {
     std::uint64_t epoch = 0;
@@ -129,6 +140,11 @@ class peers {
   /// One of those that take work, in turn; 0: there is none.
   std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
+  /// The visitor is told of news, soon. Any thread. Throws std::bad_alloc.
+  void tell_news();
+  /// The last one to join of those that this process has heard of; who joins later has a larger
+  /// number. The loop's thread.
+  std::uint64_t newest() const noexcept { return newest_; }
   /// Whether all that was sent has come there.
   bool is_quiet() const;
 
@@ -149,6 +165,8 @@ class peers {
   const settings with_;
   visitor& tell_;
   std::atomic<std::uint64_t> epoch_{0};  // written by the loop's thread
+  std::uint64_t newest_ = 0;
+  std::atomic<bool> has_news_{false};
   // The loop's thread only.
   std::unordered_map<base::id, std::unique_ptr<wire::link>, base::id_hash>
       early_;  // of whom the head has not told yet

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,10 +18,13 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/errand.hpp"
+#include "node/far_actors.hpp"
 #include "node/far_ids.hpp"
 #include "node/guest_actor.hpp"
+#include "node/resident.hpp"
 #include "node/trip.hpp"
 #include "node/worker_facts.hpp"
+#include "node/worker_monitors.hpp"
 
 namespace manta::inline v0::node {
 
@@ -27,29 +33,14 @@ namespace {
 // Then others have their turn.
 constexpr int letters_at_once = 64;
 
-error no_such_actor() { return {errc::actor_lost, "the actor has ended; the call did not run"}; }
-error node_leaves() { return {errc::actor_lost, "the node of the actor has left the cluster"}; }
+bool is_call_of(const base::id& actor, std::span<const std::byte> message) noexcept {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  const auto* const call = read ? std::get_if<wire::call_view>(&read->body) : nullptr;
+  return call != nullptr && call->actor == actor;
+}
 
 }  // namespace
-
-/// One of them. Lives as long as it is known, or its core's watcher.
-struct resident_actors::resident : exec::end_watcher {
-  resident_actors* in = nullptr;
-  peers* by = nullptr;
-  std::uint64_t from = 0;
-  base::id id;
-  exec::actor_core* core = nullptr;  // with a pin
-  std::atomic<bool> has_handle{true};
-  resident_ptr self;  // while its end is to come
-
-  ~resident() {
-    drop_handle();
-    core->unpin();
-  }
-  void drop_handle() noexcept {
-    if (has_handle.exchange(false)) core->drop_handle();
-  }
-};
 
 resident_actors& resident_actors::global() {
   static auto* const made = new resident_actors;
@@ -59,23 +50,24 @@ resident_actors& resident_actors::global() {
 // ---- lines
 
 void resident_actors::on_message(peers& by, std::uint64_t from, const base::id& request,
-                                 const peers::kept_message& message) {
+                                 const peers::kept_message& message,
+                                 std::shared_ptr<far_arrivals> came) {
   const std::uint64_t topic = peers::topic_of(request);
   if (topic == peers::actor_order) return obey(by, from, message);
-  const std::uint64_t line = request.high >> peers::line_shift;
+  resident_ptr settled;
+  if (topic == peers::spawn) settled = settle_in(by, from, message);
   if (topic == peers::call) {
     const std::lock_guard lock(mutex_);
     // No honest node makes one twice.
     if (!visits_.try_emplace({from, request.low}).second) return;
     ++open_calls_;
-  } else if (topic == peers::spawn) {
-    const std::lock_guard lock(mutex_);
-    coming_.emplace(far_actor_id(from, line), false);
   }
   try {
-    put_in_line(by, {from, line}, {request, message});
+    const key line{from, request.high >> peers::line_shift};
+    put_in_line(by, line, {request, message, std::move(came), settled, {}});
   } catch (...) {
     if (topic == peers::call) leaves({from, request.low});
+    if (settled != nullptr) settled->core->abandon_start(error::out_of_memory());
     throw;
   }
 }
@@ -121,8 +113,8 @@ void resident_actors::read_line(peers& by, const key& of, bool runs) noexcept {
     } else {
       turn_away(by, of.first, one);
     }
+    one = {};  // not under the mutex: what came with it may be the last
   }
-  one = {};
   try {
     run_errand([this, &by, of](bool still) { read_line(by, of, still); });
   } catch (const std::bad_alloc&) {
@@ -132,8 +124,10 @@ void resident_actors::read_line(peers& by, const key& of, bool runs) noexcept {
 }
 
 void resident_actors::read(peers& by, std::uint64_t from, const letter& one) noexcept {
+  if (one.freed != nullptr) return;  // with what it holds
   const borrowed_workbench on;
   const neutral_caller nobody;
+  const far_reading handles(one.came.get());
   const result<const wire::message_view&> read = on->reader.read(one.message.bytes);
   const wire::message_view* const message = read ? &*read : nullptr;
   if (peers::topic_of(one.request) == peers::call) {
@@ -141,125 +135,203 @@ void resident_actors::read(peers& by, std::uint64_t from, const letter& one) noe
   }
   if (message == nullptr) return;
   if (const auto* const asked = std::get_if<wire::spawn_view>(&message->body)) {
-    spawn(by, from, *asked);
-  } else if (const auto* const gone = std::get_if<wire::changes_view>(&message->body)) {
-    for (const wire::reference_change& each : gone->changes) release(each.object);
+    construct(by, from, *asked, one.settled);
   } else if (const auto* const end = std::get_if<wire::actor_end_view>(&message->body)) {
     retire(end->actor);
+  } else if (const auto* const ask = std::get_if<wire::ask_view>(&message->body)) {
+    hear_question(by, from, *ask);
+  }
+}
+
+void resident_actors::hear_question(peers& by, std::uint64_t from,
+                                    const wire::ask_view& asked) noexcept {
+  if (asked.what != wire::question::actor_end) return;
+  try {
+    const auto of = codec::decode<end_question>(asked.with);
+    watch(by, from, {of.high, of.low});
+  } catch (...) {
+    return;  // nonsense
   }
 }
 
 // This node's runtime has ended.
 void resident_actors::turn_away(peers& by, std::uint64_t from, const letter& one) noexcept {
-  if (peers::topic_of(one.request) == peers::call) {
-    if (comes_in({from, one.request.low})) {
-      refuse_call(by, {from, one.request.low}, node_leaves());
-    }
-    return;
+  const std::uint64_t topic = peers::topic_of(one.request);
+  if (topic == peers::call && comes_in({from, one.request.low})) {
+    return refuse_call(by, {from, one.request.low}, node_leaves());
   }
+  if (topic != peers::spawn) return;
   const borrowed_workbench on;
   const result<const wire::message_view&> read = on->reader.read(one.message.bytes);
   const auto* const asked = read ? std::get_if<wire::spawn_view>(&read->body) : nullptr;
-  if (asked != nullptr) refuse_spawn(by, from, asked->actor, node_leaves());
+  if (asked == nullptr) return;
+  const error why = node_leaves();
+  answer_spawn(by, from, asked->actor, &why);
+  if (one.settled != nullptr) one.settled->core->abandon_start(exec::ended_error());
 }
 
 // ---- making one
 
+// On the loop's thread: a core is nothing of the user's yet, and who is told of it next may call
+// it.
+// Null: it could not be made.
+resident_actors::resident_ptr resident_actors::settle_in(peers& by, std::uint64_t from,
+                                                         const peers::kept_message& message) {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message.bytes);
+  const auto* const asked = read ? std::get_if<wire::spawn_view>(&read->body) : nullptr;
+  if (asked == nullptr || maker_of(asked->actor) != from) return nullptr;
+  const neutral_caller nobody;
+  resident_ptr one;
+  try {
+    far_handles::global().lend_to_maker(asked->actor, from);
+    one = make(by, from, *asked);
+    const std::lock_guard lock(mutex_);
+    // Else it has ended already, with the runtime.
+    if (one->self != nullptr) {
+      residents_.emplace(asked->actor, one);
+      names_.emplace(one->core, asked->actor);
+    }
+  } catch (...) {
+    const error why = describe_current_exception("an actor's message");
+    {
+      // For its calls, which may be read before its maker is told.
+      const std::lock_guard lock(mutex_);
+      note_end(asked->actor, {end_reason::constructor_failed, why.message()});
+    }
+    refuse_spawn_soon(by, from, asked->actor, why);
+  }
+  if (!by.send(from, {peers::known, asked->actor.low}, {}, 0)) {
+    facts_line::global().add([&by, from, number = asked->actor.low] {
+      static_cast<void>(by.send_when_room(from, {peers::known, number}, {}, 0));
+    });
+  }
+  return one;
+}
+
 resident_actors::resident_ptr resident_actors::make(peers& by, std::uint64_t from,
-                                                    const wire::spawn_view& asked,
-                                                    exec::job*& construction) {
+                                                    const wire::spawn_view& asked) {
   const actor_options with = options_of(asked);
   std::unique_ptr<exec::resource_claim> claim =
       exec::resource_gate::claim(spec::to_demand(with), {}, true);
   exec::resource_claim* const held = claim.get();
-  const made_actor made = make_actor(asked, std::move(claim));
-  if (held != nullptr) held->holder = made.core;
-  resident_ptr out;
+  exec::actor_core* const core = node::make_resident(asked, std::move(claim));
+  if (held != nullptr) held->holder = core;
   try {
-    out = std::make_shared<resident>();
-    out->core = made.core;
-    out->core->pin();
-    out->in = this;
-    out->by = &by;
-    out->from = from;
-    out->id = asked.actor;
-    out->tell = [](exec::end_watcher* w, const actor_end& how) noexcept {
-      auto* const self = static_cast<resident*>(w);
-      self->in->on_end(self, how);
-    };
-    out->is_forgotten = [](exec::end_watcher* /*w*/) noexcept { return false; };
-    out->give_up = [](exec::end_watcher* /*w*/) noexcept {};
-    actor_end how;
-    made.core->watch(out.get(), how);
-    out->self = out;
+    return note(by, core, asked.actor, from);
   } catch (...) {
-    made.construction->fail(error::out_of_memory(), 1);
-    made.construction->drop();
-    if (out != nullptr) out->has_handle.store(false);
-    drop_core(made.core);
+    drop_core(core);
     throw;
   }
-  construction = made.construction;
+}
+
+// One that was made for others has one handle, which is theirs.
+resident_actors::resident_ptr resident_actors::note(peers& by, exec::actor_core* core,
+                                                    const base::id& id, std::uint64_t from) {
+  auto out = std::make_shared<resident>();
+  core->pin();
+  out->core = core;
+  out->in = this;
+  out->by = &by;
+  out->from = from;
+  out->id = id;
+  out->tell = [](exec::end_watcher* w, const actor_end& how) noexcept {
+    auto* const self = static_cast<resident*>(w);
+    self->in->on_end(self, how);
+  };
+  out->is_forgotten = [](exec::end_watcher* /*w*/) noexcept { return false; };
+  out->give_up = [](exec::end_watcher* w) noexcept {
+    static_cast<void>(std::move(static_cast<resident*>(w)->self));
+  };
+  out->self = out;
+  actor_end how;
+  try {
+    if (!core->watch(out.get(), how)) out->self = nullptr;
+  } catch (...) {
+    out->self = nullptr;
+    throw;
+  }
+  if (from != 0) out->starts_lent();
   return out;
 }
 
-// The answer to a construction or a call, when that has ended.
-struct resident_actors::late_answer : exec::waiter {
-  resident_actors* in = nullptr;
-  peers* by = nullptr;
-  key who;                  // of a call
-  base::id actor;           // else of that construction
-  exec::job* of = nullptr;  // with a hold
-  base::time_point at{};
+// ---- those of this node
 
-  void answer() noexcept {
-    if (actor == base::id{}) {
-      in->answer_call(*by, who, of, base::now() - at);
-    } else {
-      const bool has_failed = (of->word() & exec::job_bits::failed) != 0;
-      in->answer_spawn(*by, who.first, actor, has_failed ? &of->failure() : nullptr);
-    }
-    of->drop();
+base::id resident_actors::name(exec::actor_core* core) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = names_.find(core);
+    if (found != names_.end()) return found->second;
   }
-  // Takes the hold over.
-  static void add(std::unique_ptr<late_answer> one) noexcept {
-    one->fire = [](exec::waiter* w) noexcept {
-      const std::unique_ptr<late_answer> self(static_cast<late_answer*>(w));
-      self->answer();
-    };
-    late_answer* const raw = one.get();
-    if (raw->of->add_waiter(raw)) {
-      static_cast<void>(one.release());
-    } else {
-      raw->answer();
-    }
+  peers* const by = by_.load();
+  if (by == nullptr) exec::ended_error().raise();
+  const base::id id = far_actor_id(by->epoch(), far_actors::next_number());
+  const resident_ptr one = note(*by, core, id, 0);
+  const std::lock_guard lock(mutex_);
+  const auto [at, is_new] = names_.try_emplace(core, id);
+  if (is_new && one->self != nullptr) {
+    residents_.emplace(id, one);
+  } else if (is_new) {
+    names_.erase(at);  // it has ended: nobody finds it
+    return id;
   }
-};
+  return at->second;
+}
 
-void resident_actors::spawn(peers& by, std::uint64_t from, const wire::spawn_view& asked) noexcept {
+void resident_actors::hold(const base::id& actor) {
+  if (const resident_ptr one = find(actor)) one->hold();
+}
+
+exec::actor_core* resident_actors::handle_of(const base::id& actor) noexcept {
+  const resident_ptr one = find(actor);
+  if (one == nullptr) return nullptr;
+  one->core->add_handle_inside();
+  return one->core;
+}
+
+// What has come before this is read first, from whomever it is.
+void resident_actors::freed(const base::id& actor) noexcept {
+  const resident_ptr one = find(actor);
   try {
-    exec::job* construction = nullptr;
+    const std::shared_ptr<void> last(this, [this, one, actor](void*) {
+      if (one != nullptr) one->give_back(false);
+      forget_end(actor);
+    });
+    const std::lock_guard lock(mutex_);
+    for (auto& [of, line] : lines_) {
+      if (of.second == line_of(actor)) line.letters.push_back({{}, {}, {}, {}, last});
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // it lives until this node ends
+  }
+}
+
+// Unless it was lent once more meanwhile.
+void resident_actors::forget_end(const base::id& actor) noexcept {
+  if (far_handles::global().is_lent(actor)) return;
+  const std::lock_guard lock(mutex_);
+  ended_.erase(actor);
+}
+
+// Also of one that was killed meanwhile: the construction finds that, and lets go of the core.
+void resident_actors::construct(peers& by, std::uint64_t from, const wire::spawn_view& asked,
+                                const resident_ptr& one) noexcept {
+  if (one == nullptr) return;  // it could not be made: that is told
+  try {
     auto late = std::make_unique<late_answer>();
-    const resident_ptr one = make(by, from, asked, construction);
+    exec::job* const made = make_construction(asked, one->core);
     late->in = this;
     late->by = &by;
     late->who = {from, 0};
     late->actor = asked.actor;
-    late->of = construction;
-    construction->hold();
+    late->of = made;
+    made->hold();
     late_answer::add(std::move(late));
-    bool is_killed = false;
-    {
-      const std::lock_guard lock(mutex_);
-      residents_.emplace(asked.actor, one);
-      const auto came = coming_.find(asked.actor);
-      is_killed = came != coming_.end() && came->second;
-      if (came != coming_.end()) coming_.erase(came);
-    }
-    construction->ops->ready(construction);
-    if (is_killed) one->core->kill();
+    made->ops->ready(made);
   } catch (...) {
-    refuse_spawn(by, from, asked.actor, describe_current_exception("the message of an actor"));
+    const error why = describe_current_exception("the message of an actor");
+    answer_spawn(by, from, asked.actor, &why);
+    one->core->abandon_start(why);
   }
 }
 
@@ -267,111 +339,6 @@ resident_actors::resident_ptr resident_actors::find(const base::id& actor) const
   const std::lock_guard lock(mutex_);
   const auto found = residents_.find(actor);
   return found == residents_.end() ? nullptr : found->second;
-}
-
-// ---- calls
-
-void resident_actors::call(peers& by, const key& who, const wire::message_view* read) noexcept {
-  if (!comes_in(who)) return;
-  try {
-    const auto* const asked = read == nullptr ? nullptr : std::get_if<wire::call_view>(&read->body);
-    if (asked == nullptr) raise(errc::decode_failed, "a call that is none");
-    const resident_ptr to = find(asked->actor);
-    if (to == nullptr) no_such_actor().raise();
-    auto late = std::make_unique<late_answer>();
-    late->in = this;
-    late->by = &by;
-    late->who = who;
-    late->at = base::now();
-    exec::job* const made = make_call(*asked, to->core);
-    late->of = made;
-    made->hold();
-    const bool is_stopped = sits_down(who, made);
-    late_answer::add(std::move(late));
-    if (is_stopped) exec::cancel_job(made, true);
-    const std::uint64_t caller = made->ops->origin(made).caller;
-    to->core->send(made, caller);
-    made->drop();  // the future's, which nobody has
-  } catch (...) {
-    refuse_call(by, who, describe_current_exception("the message of a call"));
-  }
-}
-
-// False: it was stopped in line, or its node is lost; who did that answers it.
-bool resident_actors::comes_in(const key& who) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = visits_.find(who);
-  return found != visits_.end() && std::exchange(found->second.is_in_line, false);
-}
-
-// True: it was stopped before it had a job.
-bool resident_actors::sits_down(const key& who, exec::job* job) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = visits_.find(who);
-  if (found == visits_.end()) return true;  // its node is lost
-  found->second.job = job;
-  job->hold();
-  return found->second.is_stopped;
-}
-
-void resident_actors::leaves(const key& who) noexcept {
-  exec::job* job = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = visits_.find(who);
-    if (found == visits_.end()) return;
-    job = found->second.job;
-    visits_.erase(found);
-  }
-  if (job != nullptr) job->drop();
-  --open_calls_;
-}
-
-void resident_actors::answer_call(peers& by, const key& who, exec::job* ended,
-                                  duration ran) noexcept {
-  try {
-    exec::job* const end = ended->outcome();
-    const bool has_failed = (end->word() & exec::job_bits::failed) != 0;
-    if (has_failed && is_leaving_.load() && end->failure().code() == errc::cancelled) {
-      node_leaves().raise();
-    }
-    const borrowed_workbench on;
-    const base::id request{peers::result_of_call, who.second};
-    if (!write_given_result(*on, ended, request, 0, ran)) {
-      raise(errc::unsupported,
-            fmt::format("{}: a handle inside of a value can't come from another node yet; return "
-                        "the value itself, or have the actor in this node",
-                        readable_name(ended->ops->function)));
-    }
-    if (on->writer.size_bytes() >= most_given_bytes) {
-      raise(errc::unsupported,
-            fmt::format("{}: its result takes {} bytes, and {} is the most that comes from another "
-                        "node in one message; return less at a time",
-                        readable_name(ended->ops->function), on->writer.size_bytes(),
-                        most_given_bytes));
-    }
-    // False is of one that is gone.
-    static_cast<void>(
-        by.send_when_room(who.first, request, on->writer.pieces(), on->writer.size_bytes()));
-    leaves(who);
-  } catch (...) {
-    refuse_call(by, who, describe_current_exception(ended->ops->function));
-  }
-}
-
-void resident_actors::refuse_call(peers& by, const key& who, const error& why) noexcept {
-  try {
-    const borrowed_workbench on;
-    const base::id request{peers::result_of_call, who.second};
-    // Said apart from the call's own failures: it has not run, which its maker may know more of.
-    const bool is_unrun = why.code() == errc::actor_lost;
-    write_refusal(*on, {1, 1}, request, 0, why, is_unrun);
-    static_cast<void>(
-        by.send_when_room(who.first, request, on->writer.pieces(), on->writer.size_bytes()));
-  } catch (...) {
-    // No memory: the call has no answer until one of the two nodes ends.
-  }
-  leaves(who);
 }
 
 // Of a failure the end is told, too, behind this.
@@ -391,21 +358,29 @@ void resident_actors::answer_spawn(peers& by, std::uint64_t to, const base::id& 
   }
 }
 
-// What has not been made has an end, too.
-void resident_actors::refuse_spawn(peers& by, std::uint64_t to, const base::id& actor,
-                                   const error& why) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    coming_.erase(actor);
-  }
-  answer_spawn(by, to, actor, &why);
-  say_end(by, to, {actor, end_reason::constructor_failed, why.message()});
+// The loop's thread, which can't wait until there is room.
+void resident_actors::refuse_spawn_soon(peers& by, std::uint64_t to, const base::id& actor,
+                                        const error& why) {
+  facts_line::global().add([this, &by, to, actor, why] {
+    answer_spawn(by, to, actor, &why);
+    say_end(by, to, {actor, end_reason::constructor_failed, why.message()});
+  });
 }
 
 // ---- ends
 
-void resident_actors::release(const base::id& actor) noexcept {
-  if (const resident_ptr one = find(actor)) one->drop_handle();
+void resident_actors::watch(peers& by, std::uint64_t from, const base::id& actor) noexcept {
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = residents_.find(actor);
+      if (found != residents_.end()) return found->second->watchers.push_back(from);
+    }
+    const actor_end how = how_ended(actor);
+    say_end(by, from, {actor, how.reason, how.message});
+  } catch (const std::bad_alloc&) {
+    return;  // it hears of it when this node ends
+  }
 }
 
 void resident_actors::retire(const base::id& actor) noexcept {
@@ -432,14 +407,8 @@ void resident_actors::obey(peers& by, std::uint64_t from, const peers::kept_mess
 }
 
 void resident_actors::kill_soon(const base::id& actor) {
-  resident_ptr one;
-  {
-    // In one look: it may be about to be made.
-    const std::lock_guard lock(mutex_);
-    if (const auto here = residents_.find(actor); here != residents_.end()) one = here->second;
-    if (const auto line = coming_.find(actor); line != coming_.end()) line->second = true;
-  }
-  if (one == nullptr) return;
+  const resident_ptr one = find(actor);
+  if (one == nullptr) return;  // it has ended
   facts_line::global().add([this, one] { kill(*one); });
 }
 
@@ -451,23 +420,24 @@ void resident_actors::kill(resident& one) noexcept {
   } catch (const std::bad_alloc&) {
     return;  // it lives on
   }
-  std::deque<letter> rest;
-  std::deque<letter> calls;
-  {
+  std::vector<std::pair<key, peers::kept_message>> calls;
+  try {
     const std::lock_guard lock(mutex_);
-    const auto found = lines_.find({one.from, one.id.low});
-    if (found == lines_.end()) return;
-    rest.swap(found->second.letters);
-    while (!rest.empty()) {
-      const bool is_call = peers::topic_of(rest.front().request) == peers::call;
-      (is_call ? calls : found->second.letters).push_back(std::move(rest.front()));
-      rest.pop_front();
+    for (const auto& [of, line] : lines_) {
+      if (of.second != line_of(one.id)) continue;
+      for (const letter& each : line.letters) {
+        if (peers::topic_of(each.request) != peers::call) continue;
+        calls.emplace_back(key{of.first, each.request.low}, each.message);
+      }
     }
+  } catch (const std::bad_alloc&) {
+    // Who reads the line finds that it has ended.
   }
-  for (const letter& each : calls) {
-    if (comes_in({one.from, each.request.low})) {
-      refuse_call(*one.by, {one.from, each.request.low}, no_such_actor());
-    }
+  const error* const loss = one.core->loss();
+  // Who reads the line passes them.
+  for (const auto& [who, message] : calls) {
+    if (!is_call_of(one.id, message.bytes) || !comes_in(who)) continue;
+    refuse_call(*one.by, who, loss != nullptr ? *loss : end_error(one.id));
   }
 }
 
@@ -495,19 +465,43 @@ void resident_actors::stop_soon(peers& by, const key& who, bool with_children) {
   facts_line::global().add([held, with_children] { exec::cancel_job(held.get(), with_children); });
 }
 
+// Under the mutex. For who has handles, and asks or calls it later.
+void resident_actors::note_end(const base::id& actor, const actor_end& how) noexcept {
+  try {
+    ended_.insert_or_assign(actor, how);
+  } catch (const std::bad_alloc&) {
+    return;  // then it has just ended
+  }
+}
+
+actor_end resident_actors::how_ended(const base::id& actor) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ended_.find(actor);
+  if (found != ended_.end()) return found->second;
+  return {end_reason::ended, "the actor has ended"};
+}
+
 // Whoever ended it; the object is gone.
 void resident_actors::on_end(resident* of, const actor_end& how) noexcept {
-  const resident_ptr one = std::move(of->self);
+  resident_ptr one;
+  std::vector<std::uint64_t> told;
   {
     const std::lock_guard lock(mutex_);
+    one = std::move(of->self);
     const auto found = residents_.find(one->id);
     if (found != residents_.end() && found->second == one) residents_.erase(found);
+    const auto named = names_.find(one->core);
+    if (named != names_.end() && named->second == one->id) names_.erase(named);
+    told.swap(one->watchers);
+    note_end(one->id, how);
   }
-  if (is_leaving_.load() && how.reason == end_reason::runtime_ended) {
-    const error why = node_leaves();
-    return say_end(*one->by, one->from, {one->id, end_reason::process_lost, why.message()});
-  }
-  say_end(*one->by, one->from, {one->id, how.reason, how.message});
+  forget_end(one->id);  // or freed() does
+  const bool is_lost = is_leaving_.load() && how.reason == end_reason::runtime_ended;
+  const error why = node_leaves();
+  const wire::actor_end_view said{one->id, is_lost ? end_reason::process_lost : how.reason,
+                                  is_lost ? std::string_view(why.message()) : how.message};
+  if (one->from != 0) say_end(*one->by, one->from, said);
+  for (const std::uint64_t each : told) say_end(*one->by, each, said);
 }
 
 void resident_actors::say_end(peers& by, std::uint64_t to,
@@ -522,38 +516,22 @@ void resident_actors::say_end(peers& by, std::uint64_t to,
   }
 }
 
-// The loop's thread. Nobody wants what they do.
+// The loop's thread. Nobody wants what its calls do; what it has made ends when nobody else has
+// handles (far_handles.hpp).
 void resident_actors::on_gone(peers& by, std::uint64_t node) noexcept {
   try {
-    std::vector<base::id> actors;
     std::vector<key> stopped;
     std::vector<key> unread;
     {
       const std::lock_guard lock(mutex_);
-      for (const auto& [id, one] : residents_) {
-        if (one->from == node) actors.push_back(id);
-      }
       for (const auto& [who, one] : visits_) {
         if (who.first == node) (one.job != nullptr ? stopped : unread).push_back(who);
-      }
-      for (auto& [of, one] : lines_) {
-        if (of.first != node) continue;
-        for (const letter& each : one.letters) {
-          if (peers::topic_of(each.request) == peers::spawn) {
-            coming_.erase(far_actor_id(node, of.second));
-          }
-        }
-        one.letters.clear();
-      }
-      for (auto& [id, is_killed] : coming_) {
-        if (id.high == far_actor_id(node, 0).high) is_killed = true;  // one is being read, maybe
       }
     }
     for (const key& who : stopped) stop_soon(by, who, true);
     for (const key& who : unread) leaves(who);
-    for (const base::id& id : actors) kill_soon(id);
   } catch (...) {
-    return;  // no memory: they live until this node ends
+    return;  // no memory: they go on to their ends
   }
 }
 

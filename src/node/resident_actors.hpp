@@ -17,24 +17,29 @@
 #include <manta/exec/job.hpp>
 
 #include "base/id_hash.hpp"
+#include "node/far_handles.hpp"
 #include "node/peers.hpp"
 #include "node/stop_note.hpp"
 #include "node/workbench.hpp"
 #include "wire/views.hpp"
 
-// Actors of other nodes that live here: the other side of far_actors.hpp.
+// Actors of this node that others may have handles to: those that others have made here, and those
+// of this node's own whose handles went away. The other side of far_actors.hpp.
 //
 // Problem. Messages come on the loop's thread, which must not read users' values; but an actor's
 // have an order, which several workers that take one each would lose.
 // Idea. The loop puts each into a line, which its request's id names, and whoever finds a line
 // without a worker queues an errand for it (node/errand.hpp): one worker at a time reads a line's
-// messages, makes a job of each call and puts it into the actor's mailbox. Orders to stop come
-// past it, to a thread of their own, since workers may all be at what is to be stopped.
+// messages, makes a job of each call and puts it into the actor's mailbox. An actor's core is made
+// as its message comes, so that who is told of it next finds it; its constructor's arguments are
+// read in line. Orders to stop come past the lines, to a thread of their own, since workers may all
+// be at what is to be stopped.
 //
 //   loop --> line --> errand: read, make_call --> mailbox --> worker --> result --> peers
 //        --> order ------------------------------> kill, cancel
 //
-// An actor has one handle that is its maker's; when that node is lost it is killed.
+// While other nodes have handles (far_handles.hpp) the actor has one for all of them; when the last
+// of those has gone it goes, too, behind the calls that have come before.
 // Threads: as said at each; the mutex is never held while others are called.
 
 namespace manta::inline v0::node {
@@ -44,16 +49,31 @@ class resident_actors {
   static resident_actors& global();
 
   /// With a runtime.
-  void open() noexcept { is_leaving_.store(false); }
+  void open(peers& with) noexcept {
+    by_.store(&with);
+    is_leaving_.store(false);
+  }
   /// This node is about to leave: what its actors end with from now on is told as its loss.
   void close_door() noexcept { is_leaving_.store(true); }
   /// Whether calls have come that are not answered.
   bool has_calls() const noexcept { return open_calls_.load() > 0; }
 
-  // On the loop's thread.
+  // On the loop's thread. `came`: the handles that came with it; null: none.
   void on_message(peers& by, std::uint64_t from, const base::id& request,
-                  const peers::kept_message& message);
+                  const peers::kept_message& message, std::shared_ptr<far_arrivals> came);
   void on_gone(peers& by, std::uint64_t node) noexcept;
+
+  // Any thread.
+  /// What others know an actor of this node by, which it gets if need be. Throws std::bad_alloc.
+  base::id name(exec::actor_core* core);
+  /// It has a handle for them from now on, while it is lent.
+  void hold(const base::id& actor);
+  /// The actor of that name, with a handle; null: it has ended.
+  exec::actor_core* handle_of(const base::id& actor) noexcept;
+  /// How it has ended, as far as anybody may still ask. Throws std::bad_alloc.
+  actor_end how_ended(const base::id& actor) const;
+  /// No other node has handles to it by now.
+  void freed(const base::id& actor) noexcept;
 
  private:
   using key = std::pair<std::uint64_t, std::uint64_t>;  // node, and a number of its
@@ -62,16 +82,19 @@ class resident_actors {
       return base::id_hash{}({of.first, of.second});
     }
   };
+  struct resident;
+  using resident_ptr = std::shared_ptr<resident>;
   struct letter {
     base::id request;
     peers::kept_message message;
+    std::shared_ptr<far_arrivals> came;
+    resident_ptr settled;         // of a construction
+    std::shared_ptr<void> freed;  // the last that is read of it gives the others' handle back
   };
   struct line {
     std::deque<letter> letters;
     bool has_reader = false;
   };
-  struct resident;
-  using resident_ptr = std::shared_ptr<resident>;
   /// A call that has come.
   struct visit {
     exec::job* job = nullptr;  // with a hold; null: it is in line, or being read
@@ -87,12 +110,15 @@ class resident_actors {
   bool take_letter(const key& of, letter& into) noexcept;
   void read(peers& by, std::uint64_t from, const letter& one) noexcept;
   void turn_away(peers& by, std::uint64_t from, const letter& one) noexcept;
-  void spawn(peers& by, std::uint64_t from, const wire::spawn_view& asked) noexcept;
-  resident_ptr make(peers& by, std::uint64_t from, const wire::spawn_view& asked,
-                    exec::job*& construction);
+  resident_ptr settle_in(peers& by, std::uint64_t from, const peers::kept_message& message);
+  resident_ptr make(peers& by, std::uint64_t from, const wire::spawn_view& asked);
+  resident_ptr note(peers& by, exec::actor_core* core, const base::id& id, std::uint64_t from);
+  void construct(peers& by, std::uint64_t from, const wire::spawn_view& asked,
+                 const resident_ptr& one) noexcept;
   void call(peers& by, const key& who, const wire::message_view* read) noexcept;
   bool sits_down(const key& who, exec::job* job) noexcept;
-  void release(const base::id& actor) noexcept;
+  void hear_question(peers& by, std::uint64_t from, const wire::ask_view& asked) noexcept;
+  void watch(peers& by, std::uint64_t from, const base::id& actor) noexcept;
   void retire(const base::id& actor) noexcept;
   void obey(peers& by, std::uint64_t from, const peers::kept_message& message);
   void kill_soon(const base::id& actor);
@@ -104,11 +130,15 @@ class resident_actors {
   void answer_spawn(peers& by, std::uint64_t to, const base::id& actor,
                     const error* failure) noexcept;
   void refuse_call(peers& by, const key& who, const error& why) noexcept;
-  void refuse_spawn(peers& by, std::uint64_t to, const base::id& actor, const error& why) noexcept;
+  void refuse_spawn_soon(peers& by, std::uint64_t to, const base::id& actor, const error& why);
   void leaves(const key& who) noexcept;
   void on_end(resident* of, const actor_end& how) noexcept;
+  void note_end(const base::id& actor, const actor_end& how) noexcept;
+  void forget_end(const base::id& actor) noexcept;
+  error end_error(const base::id& actor) const noexcept;
   void say_end(peers& by, std::uint64_t to, const wire::actor_end_view& said) noexcept;
 
+  std::atomic<peers*> by_{nullptr};
   std::atomic<bool> is_leaving_{false};
   std::atomic<std::uint64_t> open_calls_{0};
   std::atomic<std::uint64_t> last_{0};
@@ -117,7 +147,9 @@ class resident_actors {
   std::unordered_map<key, line, key_hash> lines_;  // that have letters, or a reader
   std::unordered_map<base::id, resident_ptr, base::id_hash> residents_;
   std::unordered_map<key, visit, key_hash> visits_;
-  std::unordered_map<base::id, bool, base::id_hash> coming_;  // still in line; whether killed
+  std::unordered_map<const exec::actor_core*, base::id> names_;  // of the same
+  // Those that have ended while others have handles.
+  std::unordered_map<base::id, actor_end, base::id_hash> ended_;
 };
 
 }  // namespace manta::inline v0::node

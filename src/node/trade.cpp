@@ -16,6 +16,7 @@
 
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
+#include "node/far_handles.hpp"
 #include "node/head_facts.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trip.hpp"
@@ -38,7 +39,11 @@ bool was_cancelled(const base::id& caller) noexcept {
   return exec::may_be_cancelled(caller) && exec::is_cancelled_caller(caller);
 }
 
+constinit thread_local bool looks_here = false;
+
 }  // namespace
+
+bool trade::is_looker() noexcept { return looks_here; }
 
 trade& trade::global() {
   static auto* const made = new trade;
@@ -59,9 +64,11 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
     has_looker_ = false;
     throw;
   }
-  resident_actors::global().open();
+  resident_actors::global().open(with);
   far_actors::global().open(with, workers, for_tests.gives_actors);
   is_door_open_.store(true);
+  early_.open();
+  with.tell_news();
   exec::thief_from_afar.store(this, std::memory_order_release);
   if (!for_tests.gives_all) return;
   const base::time_point limit = base::now() + links_within;
@@ -119,9 +126,10 @@ void trade::close() noexcept {
   looker_.join();
   nap_.reset();
   end_flights();
+  std::vector<landed> unread;  // what came with them is given back when the mutex is free
   const std::lock_guard lock(mutex_);
   has_looker_ = false;
-  landed_.clear();
+  unread.swap(landed_);
   peers_.store(nullptr);
 }
 
@@ -155,14 +163,11 @@ void trade::woken() noexcept {
   if (is_asleep_.load() && is_asleep_.exchange(false)) nap_.signal();
 }
 
-void trade::on_news() {
-  if (is_asleep_.load()) woken();
-}
-
 // Sleeps while no worker runs, and looks again and again while one does: what is queued then is
 // queued without a word to anybody.
 void trade::run() noexcept {
   pthread_setname_np(pthread_self(), "manta-trade");
+  looks_here = true;
   try {
     exec::executor::require();
   } catch (...) {
@@ -205,6 +210,7 @@ void trade::land() noexcept {
     lost.swap(lost_);
     nodes.swap(lost_nodes_);
   }
+  far_handles::global().say_again();
   return_all(lost);
   for (const landed& one : came) hand_out(one);
   // Behind what they have still said.
@@ -216,6 +222,7 @@ void trade::land() noexcept {
 }
 
 void trade::hand_out(const landed& one) noexcept {
+  const far_reading handles(one.came.get());
   switch (peers::topic_of(one.request)) {
     case peers::answer:
       return head_facts::global().on_answer(one.message.bytes);
@@ -358,6 +365,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   const base::id request{peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
+  on->goes_to = to;
   if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() >= most_given_bytes) {
     return outcome::stays;
   }
@@ -374,8 +382,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
     is_noted = true;
   }
   j->set(exec::job_bits::escaped);
-  const result<void> sent =
-      peers_.load()->send(to, request, on->writer.pieces(), on->writer.size_bytes());
+  const result<void> sent = far_handles::global().send(*peers_.load(), request, *on, false);
   return sent ? outcome::given : outcome::full;
 }
 
@@ -397,46 +404,6 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
 }
 
 // ---- what comes
-
-// The loop's thread: nothing that is the user's is read here.
-void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
-                       const peers::kept_message& message) {
-  try {
-    switch (peers::topic_of(request)) {
-      case peers::task:
-        return take_in(by, {from, request.low}, message);
-      case peers::question:
-        return head_facts::global().on_question(by, from, message.bytes);
-      case peers::spawn:
-      case peers::call:
-      case peers::release:
-      case peers::actor_order:
-        return resident_actors::global().on_message(by, from, request, message);
-      case peers::result_of_task:
-      case peers::answer:
-      case peers::result_of_call:
-      case peers::spawned:
-      case peers::actor_end: {
-        {
-          const std::lock_guard lock(mutex_);
-          if (has_looker_) landed_.push_back({from, request, message});
-        }
-        return nap_.signal();
-      }
-      case peers::stop: {
-        const borrowed_workbench on;
-        const result<const wire::message_view&> read = on->reader.read(message.bytes);
-        const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
-        if (asked == nullptr || asked->what != wire::question::cancel_future) return;
-        return stop_visit(by, from, codec::decode<stop_note>(asked->with));
-      }
-      default:
-        return;
-    }
-  } catch (...) {
-    // No memory, or nonsense: who waits for it hears of it when this node ends, and not before.
-  }
-}
 
 namespace {
 
@@ -518,19 +485,6 @@ void trade::ask_to_stop(const flight& of, bool with_children) noexcept {
   } catch (...) {
     return;
   }
-}
-
-void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
-  head_facts::global().on_gone(node);
-  try {
-    const std::lock_guard lock(mutex_);
-    if (has_looker_) lost_nodes_.push_back({node, why});
-  } catch (const std::bad_alloc&) {
-    std::terminate();  // its actors' calls would never end
-  }
-  resident_actors::global().on_gone(by, node);
-  lose_flights(node);
-  stop_visits(node);
 }
 
 void trade::lose_flights(std::uint64_t node) noexcept {

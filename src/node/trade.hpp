@@ -23,6 +23,8 @@
 
 #include "base/id_hash.hpp"
 #include "life/membership.hpp"
+#include "node/early_messages.hpp"
+#include "node/far_handles.hpp"
 #include "node/peers.hpp"
 #include "node/stop_note.hpp"
 #include "sched/overflow.hpp"
@@ -86,7 +88,11 @@ class trade final : public exec::far_thief, public peers::visitor {
   void on_message(peers& by, std::uint64_t from, const base::id& request,
                   const peers::kept_message& message) override;
   void on_gone(peers& by, std::uint64_t node, const std::string& why) override;
-  void on_news() override;
+  void on_news(peers& by) override;
+  void on_begin(peers& by) override;
+  void on_joined(peers& by, std::uint64_t node) override;
+  /// Whether the calling thread is the one that handles what comes back.
+  static bool is_looker() noexcept;
 
  private:
   trade() = default;
@@ -118,6 +124,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::uint64_t from = 0;
     base::id request;
     peers::kept_message message;
+    std::shared_ptr<far_arrivals> came;
   };
   /// A node that is lost.
   struct lost_node {
@@ -150,8 +157,12 @@ class trade final : public exec::far_thief, public peers::visitor {
       return base::id_hash{}({of.first, of.second});
     }
   };
-  void take_in(peers& by, const visitor_key& who, const peers::kept_message& message);
-  void run_visit(peers& by, const visitor_key& who, peers::kept_message message) noexcept;
+  void hear(peers& by, std::uint64_t from, const base::id& request,
+            const peers::kept_message& message) noexcept;
+  void take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
+               std::shared_ptr<far_arrivals> came);
+  void run_visit(peers& by, const visitor_key& who, peers::kept_message message,
+                 const std::shared_ptr<far_arrivals>& came) noexcept;
   void send_home(peers& by, const visitor_key& who, bytes_view message) noexcept;
   bool leaves_line(const visitor_key& who) noexcept;
   bool comes_in(const visit& of) noexcept;
@@ -178,6 +189,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<bool> is_closing_{false};
   std::atomic<bool> is_door_open_{false};
   sched::service_pace pace_;  // the looker's
+  early_messages early_;      // the loop's
 
   mutable std::mutex mutex_;
   std::condition_variable is_home_;  // a flight has ended, after call_back

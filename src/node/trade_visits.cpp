@@ -34,7 +34,8 @@ void cancel_soon(exec::job* j, bool with_children) noexcept {
 
 }  // namespace
 
-void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message) {
+void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
+                    std::shared_ptr<far_arrivals> came) {
   {
     const std::lock_guard lock(mutex_);
     // No honest node gives one twice.
@@ -43,8 +44,8 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
   }
   if (!is_door_open_.load()) return send_home(by, who, message.bytes);
   try {
-    run_errand([this, &by, who, kept = message](bool runs) mutable {
-      runs ? run_visit(by, who, std::move(kept)) : send_home(by, who, kept.bytes);
+    run_errand([this, &by, who, kept = message, handles = std::move(came)](bool runs) mutable {
+      runs ? run_visit(by, who, std::move(kept), handles) : send_home(by, who, kept.bytes);
     });
   } catch (...) {
     if (leaves_line(who)) --guests_;
@@ -79,13 +80,15 @@ bool trade::sits_down(const visit& of) {
   return here.is_stopped;
 }
 
-void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message) noexcept {
+void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message,
+                      const std::shared_ptr<far_arrivals>& came) noexcept {
   visit of{.node = who.first, .number = who.second, .at = base::now()};
   if (!comes_in(of)) return;
   bool is_stopped = false;
   try {
     const borrowed_workbench on;
     const neutral_caller nobody;
+    const far_reading handles(came.get());
     const result<const wire::message_view&> read = on->reader.read(message.bytes);
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
     if (task == nullptr) raise(errc::decode_failed, "a task that is none");
@@ -178,13 +181,13 @@ void trade::answer(peers& by, const visit& of) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
+    on->goes_to = of.node;
     const bool can_go = !is_of_this_node(*of.job, is_leaving) &&
                         write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
                         on->writer.size_bytes() < most_given_bytes;
     if (can_go) {
       // False is of one that is gone.
-      static_cast<void>(
-          by.send_when_room(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
+      static_cast<void>(far_handles::global().send(by, request, *on, true));
       is_sent = true;
     }
   } catch (...) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/trip.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -128,18 +129,29 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   check_written(on.writer.write(envelope_of(request, with.attempt), sent));
 }
 
+namespace {
+
+// Whether all handles in what was written may go to another node.
+bool may_go_afar(const workbench& on) noexcept {
+  return std::ranges::all_of(on.out.lent(), [](const codec::lent_reference& one) {
+    return one.as.kind == spec::reference_kind::actor;
+  });
+}
+
+}  // namespace
+
 bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt) {
   const carrier& by = *carrier_of(j);
   on.out.clear();
   by.write_parameters(j, on.out);
   on.out.finish();
-  if (!on.out.lent().empty()) return false;
+  if (!may_go_afar(on)) return false;
   wire::task_view sent;
   sent.id = exec::id_of(*j);
   sent.parent = j->parent;
   sent.call_index = j->index;
   sent.function = codec::id_of(*by.entry);
-  sent.arguments = on.out.view();
+  sent.arguments = with_names(on, j->ops->function);
   sent.attempt = attempt;
   std::optional<asked_options> options;
   if (const exec::call_extra* const with = j->extra()) {
@@ -158,6 +170,7 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
   sent.attempt = attempt;
   sent.ran = ran;
   on.out.clear();
+  on.references.clear();
   if ((end->word() & exec::job_bits::failed) != 0) {
     const wire::error_record record(end->failure());
     sent.outcome = record.view();
@@ -169,8 +182,8 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
     by.write_value(end, on.out);
     on.out.finish();
   }
-  if (!on.out.lent().empty()) return false;
-  sent.outcome = on.out.view();
+  if (!may_go_afar(on)) return false;
+  sent.outcome = with_names(on, ended->ops->function);
   check_written(on.writer.write(envelope_of(request, 0), sent));
   return true;
 }
@@ -335,12 +348,8 @@ exec::job* make_construction(const wire::spawn_view& arrived, exec::actor_core* 
   return made;
 }
 
-made_actor make_actor(const wire::spawn_view& arrived) {
-  return make_actor(arrived, given_to(arrived.gpus));
-}
-
-made_actor make_actor(const wire::spawn_view& arrived,
-                      std::unique_ptr<exec::resource_claim> claim) {
+exec::actor_core* make_resident(const wire::spawn_view& arrived,
+                                std::unique_ptr<exec::resource_claim> claim) {
   actor_options asked;
   if (arrived.options != nullptr && !arrived.options->name.empty()) {
     asked.name = std::string(arrived.options->name);
@@ -351,11 +360,21 @@ made_actor make_actor(const wire::spawn_view& arrived,
       asked.groups.push_back({std::string(one.name), static_cast<int>(one.limit)});
     }
   }
-  made_actor made;
-  made.core = make_core(arrived, std::move(claim));
+  exec::actor_core* const made = make_core(arrived, std::move(claim));
   try {
-    made.core->is_here();
-    made.core->apply(asked);
+    made->is_here();
+    made->apply(asked);
+  } catch (...) {
+    drop_core(made);
+    throw;
+  }
+  return made;
+}
+
+made_actor make_actor(const wire::spawn_view& arrived) {
+  made_actor made;
+  made.core = make_resident(arrived, given_to(arrived.gpus));
+  try {
     made.construction = make_construction(arrived, made.core);
   } catch (...) {
     drop_core(made.core);

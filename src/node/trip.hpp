@@ -54,9 +54,12 @@ struct made_actor {
   exec::job* construction = nullptr;
 };
 /// The actor of such a message, which nobody knows yet: its object will be in this process, with
-/// what its node has given it; or with `claim`.
+/// what its node has given it.
 made_actor make_actor(const wire::spawn_view& arrived);
-made_actor make_actor(const wire::spawn_view& arrived, std::unique_ptr<exec::resource_claim> claim);
+/// The core of one whose object will be here, with one handle and with `claim`; its construction
+/// may be made later.
+exec::actor_core* make_resident(const wire::spawn_view& arrived,
+                                std::unique_ptr<exec::resource_claim> claim);
 /// Its core alone, also of a reservation; it holds `claim`.
 exec::actor_core* make_core(const wire::spawn_view& arrived,
                             std::unique_ptr<exec::resource_claim> claim);
@@ -70,8 +73,8 @@ void write_call(workbench& on, exec::job* j, const base::id& actor, const base::
 /// A job of this process for a call that arrived: unclaimed, two holds.
 exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to);
 
-/// Writes the message of a claimed task for another node; its first one keeps it meanwhile. False:
-/// it has handles, which can't go there yet. Throws as write_task.
+/// Writes the message of a claimed task for another node (on.goes_to); its first one keeps it
+/// meanwhile. False: it has handles that can't go there yet. Throws as write_task.
 bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt);
 /// The same for what such a task ended with there.
 bool write_given_result(workbench& on, exec::job* ended, const base::id& request,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct workbench {
   // See large_ranges.hpp.
   std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
   std::vector<array_block*> packed;          ///< those, with a hold each
-  bool goes_afar = false;  ///< to another node, where handles can't go yet; for one message
+  std::uint64_t goes_to = 0;                 ///< the other node that the message is for; 0: none
 };
 
 /// A workbench for one message. A user's constructor may make calls while its value is read, so it

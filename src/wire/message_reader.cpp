@@ -58,6 +58,7 @@ static_assert(int(schema::Heartbeat::Wish::LEAVE) == int(spec::node_wish::leave)
 static_assert(int(schema::Bulletin::Verdict::DISSOLVED) == int(spec::node_verdict::dissolved));
 static_assert(int(schema::Member::State::ENDED) == int(spec::node_state::ended));
 static_assert(int(schema::Ask::What::DELEGATION) == int(question::delegation));
+static_assert(int(schema::Ask::What::REFERENCES) == int(question::references));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -377,7 +378,7 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
 }
 
 void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
-  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::delegation);
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::references);
   to.with = payload(from.getWith());
 }
 

@@ -328,6 +328,8 @@ struct Ask {
     # How that actor ended, when it has; its id as src/node/worker_monitors.hpp has it.
     delegation @16;
     # What runs in the worker, or is its own, stands for another one's future. No answer.
+    references @17;
+    # Between nodes: what src/own/references.hpp says to another node, in its order. No answer.
   }
 }
 

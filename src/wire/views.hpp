@@ -220,7 +220,8 @@ enum class question : std::uint8_t {
   future_value,
   cancel_future,
   actor_end,
-  delegation
+  delegation,
+  references
 };
 
 /// A small fact is asked for, or changed.

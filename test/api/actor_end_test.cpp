@@ -348,7 +348,7 @@ TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor]
 }
 
 TEST_CASE("an actor gives its own handle, and that alone keeps it alive",
-          "[actor][end][anywhere][actors_home]") {
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   auto a = manta::spawn<worker>();
   auto own = manta::remote<&worker::self>(a).get(test::patience);
@@ -372,7 +372,7 @@ TEST_CASE("an actor gives its own handle, and that alone keeps it alive",
 }
 
 TEST_CASE("actors that hold themselves or each other go when one is ended",
-          "[actor][end][anywhere][actors_home]") {
+          "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
   {
     const auto a = manta::spawn<worker>();
@@ -462,8 +462,9 @@ int waits_for_end(manta::actor<bystander> a) {
 
 }  // namespace
 
+// Of one node: another one is told that the actor's process is lost.
 TEST_CASE("the end of the runtime tells a task that waits for a monitor",
-          "[actor][end][anywhere]") {
+          "[actor][end][anywhere][one_node]") {
   manta::actor<bystander> kept;
   manta::future<int> f;
   {

@@ -287,7 +287,7 @@ TEST_CASE("with the last handle queued calls finish and the destructor runs on a
 }
 
 TEST_CASE("a handle inside another actor and in a pending task's argument keeps the actor",
-          "[actor][anywhere][actors_home]") {
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   died->shut();
   struct owner {
@@ -341,7 +341,7 @@ struct selfish {
 
 }  // namespace
 
-TEST_CASE("an actor that waits for itself gets a typed error", "[actor][anywhere][actors_home]") {
+TEST_CASE("an actor that waits for itself gets a typed error", "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();

@@ -246,8 +246,7 @@ TEST_CASE("a short timeout again and again never loses a future", "[as_completed
   CHECK(sum == 4999L * 2500);
 }
 
-TEST_CASE("an actor that waits for its own calls is told so",
-          "[as_completed][anywhere][actors_home]") {
+TEST_CASE("an actor that waits for its own calls is told so", "[as_completed][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<introvert>();
   manta::remote<&introvert::know>(a, a).get();

@@ -118,8 +118,7 @@ TEST_CASE("a method yields what its actor has", "[stream][anywhere][actors_home]
   CHECK(manta::remote<&ledger::write>(a, "last").get() == 201);
 }
 
-TEST_CASE("a method that awaits its own actor's later call is told",
-          "[coroutine][anywhere][actors_home]") {
+TEST_CASE("a method that awaits its own actor's later call is told", "[coroutine][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>();
   CHECK_THROWS_AS(manta::remote<&ledger::asks>(a, a).get(), manta::self_wait);

@@ -467,8 +467,7 @@ TEST_CASE("a pool's actor that is late is handed on when its method has returned
   CHECK_FALSE(*was_shared);
 }
 
-TEST_CASE("an actor that tells of another one's loss stays in the pool",
-          "[actor_pool][anywhere][actors_home]") {
+TEST_CASE("an actor that tells of another one's loss stays in the pool", "[actor_pool][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::actor_pool<pool_member> pool({manta::spawn<pool_member>()});
   const auto other = manta::spawn<pool_member>();

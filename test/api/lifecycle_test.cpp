@@ -402,7 +402,7 @@ TEST_CASE("a runtime ends with 10,000 dependents of a task that never began",
 }
 
 TEST_CASE("a task's destructors and an actor's destructor may use futures and calls",
-          "[lifecycle][anywhere][actors_home]") {
+          "[lifecycle][anywhere]") {
   struct caller {
     std::shared_ptr<std::atomic<int>> outcome;
     caller() = default;

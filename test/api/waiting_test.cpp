@@ -101,7 +101,7 @@ TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle]") 
 }
 
 TEST_CASE("an actor that waits for its own call gets self_wait from wait, too",
-          "[actor][anywhere][actors_home]") {
+          "[actor][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   manta::remote<&selfish::know>(a, a).get();

@@ -50,6 +50,13 @@ TEST_CASE("an actor elsewhere is as one at home", "[cluster][settle]") {
   }
 }
 
+TEST_CASE("handles of actors go from any node to any", "[cluster][settle]") {
+  const site here;
+  for (const char* const what : {"handles", "holders", "ring"}) {
+    check_right(here.run({settler, what, "40"}, four), what);
+  }
+}
+
 TEST_CASE("actors that are made, called and ended in any order", "[cluster][settle]") {
   const site here;
   check_right(here.run({settler, "storms", "400"}, four), "storms");
@@ -70,6 +77,22 @@ TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle
     kill(pids.at("rank-2"), signal);
     check_right(job.finish(), "outlives");
     kill(pids.at("rank-2"), SIGKILL);
+  }
+}
+
+TEST_CASE("what a lost node alone had ends, and what others have lives", "[cluster][settle]") {
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+    CAPTURE(signal);
+    const site here;
+    variables more = four;
+    more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+    more.emplace_back("MANTA_DRAIN_MS=300");
+    child job({settler, "heirs"}, here.with(more));
+    REQUIRE(job.says("pid rank-3"));
+    const auto pids = pids_in(job.so_far().out);
+    kill(pids.at("rank-1"), signal);
+    check_right(job.finish(), "heirs");
+    kill(pids.at("rank-1"), SIGKILL);
   }
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -18,132 +17,17 @@
 
 #include <unistd.h>
 
-#include <manta/manta.hpp>
+#include "cluster/settling.hpp"
 
 namespace {
 
+using namespace settling;  // NOLINT: its words
 using namespace std::chrono_literals;
-
-constexpr auto long_enough = 20s;
-
-bool is_right = true;
-
-// What is not as it has to be is said, and the line at the end is another one.
-void expect(bool is, const std::string& what) {
-  if (is) return;
-  is_right = false;
-  std::printf("WRONG: %s\n", what.c_str());
-}
-
-int say(const std::string& what, std::size_t processes = 0) {
-  std::printf("%s: %s, %zu processes\n", what.c_str(), is_right ? "right" : "WRONG", processes);
-  std::fflush(stdout);
-  return is_right ? 0 : 1;
-}
-
-/// The error that a future ends with; nothing: it has a value.
-template <class E, class T>
-std::string thrown_by(const manta::future<T>& of) {
-  try {
-    static_cast<void>(of.get(long_enough));
-    return "nothing";
-  } catch (const E& e) {
-    return e.what();
-  } catch (const std::exception& e) {
-    return std::string("another one: ") + e.what();
-  }
-}
-
-template <class T>
-bool ends_within(const manta::future<T>& of, manta::duration limit) {
-  const auto came = of.try_get(limit);
-  return came.has_value() || came.error().code() != manta::errc::timed_out;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Notes in the cluster's keys that it is gone.
-struct counter {
-  counter() = default;
-  explicit counter(long from, std::string note = {}) : sum(from), told(std::move(note)) {}
-  counter(const counter&) = delete;
-  counter& operator=(const counter&) = delete;
-  ~counter() {
-    if (told.empty()) return;
-    try {
-      manta::kv::put(told, getpid()).get();
-    } catch (const manta::exception&) {
-      return;  // the runtime ends
-    }
-  }
-
-  int process() const { return getpid(); }
-  std::string node() const { return manta::this_task::node(); }
-  long add(long x) { return sum += x; }
-  // Each caller's calls come in its order.
-  bool next(int caller, int number) { return ++last[caller] == number; }
-  long slowly(int ms) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the call's work
-    return sum;
-  }
-  long fails(long x) { throw std::out_of_range("odd: " + std::to_string(x)); }
-  std::vector<double> scaled(const std::vector<double>& all, double by) {
-    std::vector<double> out = all;
-    for (double& one : out) one *= by;
-    return out;
-  }
-  // Until it is asked to stop.
-  long waits(const std::string& began) {
-    manta::kv::put(began, 1).get();
-    while (!manta::this_task::is_cancelled()) std::this_thread::sleep_for(1ms);
-    return sum;
-  }
-  void leaves() { manta::this_actor::exit(); }
-  manta::actor<counter> self() { return manta::this_actor::handle<counter>(); }
-  long asks(const manta::actor<counter>& other) {
-    return manta::remote<&counter::add>(other, 1L).get();
-  }
-  manta::stream<int> counts(int to) {
-    for (int i = 0; i < to; ++i) co_yield i;
-  }
-  manta::future<long> delegates(long x);
-
-  long sum = 0;
-  std::string told;
-  std::map<int, int> last;
-};
-
-long squared(long x) { return x * x; }
-manta::future<long> counter::delegates(long x) { return manta::remote<squared>(x); }
 
 struct never {
   never() { throw std::runtime_error("not today"); }
   int f() { return 0; }
 };
-
-manta::actor<counter> one_at(const std::string& node, long from = 0, const std::string& note = {}) {
-  return manta::spawn<counter>.with({.where = manta::on_node(node)})(from, note);
-}
-
-bool comes(const std::string& key) {
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  while (!manta::kv::get<int>(key).get().has_value()) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
-// Others of its nodes.
-std::vector<manta::node_info> others(const manta::runtime& rt) {
-  std::vector<manta::node_info> out;
-  for (const manta::node_info& one : rt.nodes()) {
-    if (one.pid != getpid()) out.push_back(one);
-  }
-  return out;
-}
 
 int spread(int count, int calls) {
   std::vector<manta::actor<counter>> all;
@@ -277,10 +161,11 @@ int values(const manta::runtime& rt) {
 int refusals(const manta::runtime& rt) {
   const std::string node = others(rt).front().name;
   const auto one = one_at(node);
-  const auto two = one_at(node);
-  const std::string there = thrown_by<manta::unsupported>(manta::remote<&counter::asks>(one, two));
-  expect(has(there, "an actor's handle inside of a value") || has(there, "actor's handle"), there);
-  const std::string back = thrown_by<manta::unsupported>(manta::remote<&counter::self>(one));
+  const manta::channel<int> channel(1);
+  const std::string there =
+      thrown_by<manta::unsupported>(manta::remote<&counter::listens>(one, channel));
+  expect(has(there, "a channel inside of a value"), there);
+  const std::string back = thrown_by<manta::unsupported>(manta::remote<&counter::gives_later>(one));
   expect(has(back, "can't come from another node"), back);
   auto items = manta::remote<&counter::counts>(one, 3);
   std::string stream = "nothing";
@@ -533,6 +418,10 @@ int main(int argc, char** argv) {
   if (what == "makers") return makers(count);
   if (what == "storms") return storms(count);
   if (what == "outlives") return outlives(rt);
+  if (what == "handles") return handles(rt);
+  if (what == "holders") return holders(rt);
+  if (what == "heirs") return heirs(rt);
+  if (what == "ring") return ring(rt, count);
   if (what == "orphans") return orphans(rt);
   if (what == "unended") return unended(rt);
   return spread(count, 200);

@@ -27,6 +27,8 @@ namespace spec = manta::spec;
 
 class ear final : public peers::visitor {
  public:
+  void on_begin(peers& /*by*/) override {}
+  void on_joined(peers& /*by*/, std::uint64_t /*node*/) override {}
   struct heard {
     std::uint64_t from = 0;
     std::uint64_t about = 0;
@@ -45,7 +47,7 @@ class ear final : public peers::visitor {
   void on_gone(peers& /*by*/, std::uint64_t /*node*/, const std::string& /*why*/) override {
     ++losses_;
   }
-  void on_news() override {}
+  void on_news(peers& /*by*/) override {}
 
   std::vector<heard> all() const {
     const std::lock_guard lock(mutex_);

@@ -387,8 +387,8 @@ class MANTA_API actor_core : public job {
 /// Stands for an actor of another process; has no object and needs no construction.
 class MANTA_API mirror_core final : public actor_core {
  public:
-  /// With one handle. Throws std::bad_alloc.
-  static mirror_core* make(const actor_ops* kind);
+  /// With one handle; `afar`: of another node's. Throws std::bad_alloc.
+  static mirror_core* make(const actor_ops* kind, bool afar = false);
 
  private:
   explicit mirror_core(const actor_ops* kind) : actor_core(kind) {}

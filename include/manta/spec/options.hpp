@@ -151,9 +151,9 @@ struct actor_options {
   /// What find_actor finds it by and errors call it, instead of the type's name. At most one living
   /// actor of a namespace has it; it is free again when that one ended. 1 to 1024 bytes.
   std::optional<std::string> name = std::nullopt;
-  /// Where the actor wants to live, as in `options`. In another node it is destroyed when this one
-  /// is lost, and lost with its own, whatever max_restarts says; its calls and their results have
-  /// no handles inside of values there: such a call fails with manta::unsupported.
+  /// Where the actor wants to live, as in `options`. In another node it is lost with that one,
+  /// whatever max_restarts says, and of the handles inside of its calls' arguments and results only
+  /// those of actors go there: a call with others fails with manta::unsupported.
   placement where = {};
   /// Where the name is unique. Names of different namespaces do not meet.
   std::string name_space = {};

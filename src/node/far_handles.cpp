@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/far_handles.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include <manta/codec/errors.hpp>
+
+#include "node/far_actors.hpp"
+#include "node/far_ids.hpp"
+#include "node/resident_actors.hpp"
+#include "node/workbench.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+constinit thread_local far_arrivals* read_here = nullptr;
+
+// Of which this node counts, or another one.
+bool is_counted(const spec::reference& one) noexcept {
+  return one.kind == spec::reference_kind::actor && is_far_actor_id(one.what);
+}
+
+// Those inside of what such a message has.
+std::span<const spec::reference> references_in(const wire::message_view& of) noexcept {
+  if (const auto* const task = std::get_if<wire::task_view>(&of.body)) {
+    return task->arguments.references;
+  }
+  if (const auto* const call = std::get_if<wire::call_view>(&of.body)) {
+    return call->arguments.references;
+  }
+  if (const auto* const spawn = std::get_if<wire::spawn_view>(&of.body)) {
+    return spawn->arguments.references;
+  }
+  const auto* const came = std::get_if<wire::result_view>(&of.body);
+  const auto* const value =
+      came == nullptr ? nullptr : std::get_if<spec::parcel_view>(&came->outcome);
+  return value == nullptr ? std::span<const spec::reference>() : value->references;
+}
+
+}  // namespace
+
+far_name name_of_actor(exec::actor_core* core, std::uint64_t to, const char* function) {
+  if (core->is_afar()) return far_actors::global().name_of(core, to, function);
+  if (!core->is_elsewhere()) {
+    return {resident_actors::global().name(core), far_handles::global().self()};
+  }
+  raise(
+      errc::unsupported,
+      fmt::format("{}: the handle of an actor in an isolated worker can't go to another node yet; "
+                  "have the actor in a thread of its node",
+                  readable_name(function)));
+}
+
+// ---- what came
+
+far_arrivals::~far_arrivals() {
+  for (const one& each : all_) {
+    if (!each.is_left) continue;
+    if (each.own != nullptr) {
+      each.own->drop_handle();
+    } else if (each.is_counted) {
+      far_handles::global().read(each.id);
+    }
+  }
+}
+
+far_reading::far_reading(far_arrivals* came) noexcept : outer_(std::exchange(read_here, came)) {}
+far_reading::~far_reading() { read_here = outer_; }
+
+exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind) {
+  if (read_here == nullptr) return nullptr;
+  for (far_arrivals::one& each : read_here->all_) {
+    if (!each.is_left || each.id != what) continue;
+    if (each.own != nullptr) {
+      each.is_left = false;
+      return each.own;
+    }
+    exec::actor_core* const core = far_actors::global().mirror_of(what, each.owner, kind);
+    each.is_left = false;
+    if (each.is_counted) far_handles::global().read(what);
+    return core;
+  }
+  return nullptr;
+}
+
+far_handles& far_handles::global() {
+  static auto* const made = new far_handles;
+  return *made;
+}
+
+std::uint64_t far_handles::newest_owner_in(std::span<const std::byte> message, std::uint64_t self) {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  std::uint64_t newest = 0;
+  if (!read) return newest;
+  for (const spec::reference& one : references_in(*read)) {
+    if (is_counted(one) && one.owner.high != self) newest = std::max(newest, one.owner.high);
+  }
+  return newest;
+}
+
+std::shared_ptr<far_arrivals> far_handles::came(std::uint64_t from,
+                                                std::span<const std::byte> message) {
+  auto out = std::make_shared<far_arrivals>();
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  if (!read) return out;
+  const std::span<const spec::reference> all = references_in(*read);
+  out->all_.reserve(all.size());
+  for (const spec::reference& one : all) {
+    if (!is_counted(one)) continue;
+    const std::uint64_t owner = one.owner.high;
+    bool is_own = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (refs_ == nullptr) return out;
+      is_own = owner == refs_->self();
+      // False: its node is dead, and calls of it fail.
+      const bool counts = !is_own && refs_->came(one.what, owner, from);
+      if (counts) ++others_[one.what].unread;
+      if (!is_own) out->all_.push_back({one.what, owner, nullptr, counts});
+    }
+    if (!is_own) continue;
+    out->all_.push_back({one.what, owner, resident_actors::global().handle_of(one.what)});
+  }
+  return out;
+}
+
+// One of an actor elsewhere was read, or never will be.
+void far_handles::read(const base::id& actor) noexcept {
+  std::vector<base::id> freed;
+  try {
+    const std::lock_guard lock(mutex_);
+    const auto found = others_.find(actor);
+    if (found == others_.end() || found->second.unread == 0) return;
+    --found->second.unread;
+    drop_if_unheld(actor);
+    freed = say();
+  } catch (...) {
+    return;  // no memory: it lives until this node ends
+  }
+  after(freed);
+}
+
+// Under the mutex.
+void far_handles::drop_if_unheld(const base::id& actor) {
+  const auto found = others_.find(actor);
+  if (found == others_.end() || found->second.cores > 0 || found->second.unread > 0) return;
+  others_.erase(found);
+  if (refs_ != nullptr) refs_->drop(actor);
+}
+
+// ---- cores here
+
+void far_handles::has_core(const base::id& actor) {
+  const std::lock_guard lock(mutex_);
+  ++others_[actor].cores;
+}
+
+void far_handles::has_made(const base::id& actor, std::uint64_t owner) {
+  const std::lock_guard lock(mutex_);
+  if (refs_ == nullptr || !refs_->came(actor, owner, owner)) return;
+  ++others_[actor].cores;
+}
+
+void far_handles::lost_core(const base::id& actor) noexcept {
+  std::vector<base::id> freed;
+  try {
+    const std::lock_guard lock(mutex_);
+    const auto found = others_.find(actor);
+    if (found == others_.end() || found->second.cores == 0) return;
+    --found->second.cores;
+    drop_if_unheld(actor);
+    freed = say();
+  } catch (...) {
+    return;  // as above
+  }
+  after(freed);
+}
+
+// ---- what is sent
+
+std::uint64_t far_handles::self() const {
+  const std::lock_guard lock(mutex_);
+  return refs_ == nullptr ? 0 : refs_->self();
+}
+
+result<void> far_handles::send(peers& by, base::id request, workbench& on, bool waits) {
+  const bool has_handles = !on.references.empty();
+  if (has_handles) {
+    request.high |= peers::with_handles;
+    lend(on.references, on.goes_to);
+  }
+  result<void> is =
+      waits ? by.send_when_room(on.goes_to, request, on.writer.pieces(), on.writer.size_bytes())
+            : by.send(on.goes_to, request, on.writer.pieces(), on.writer.size_bytes());
+  if (!is && has_handles) take_back(on.references, on.goes_to);
+  return is;
+}
+
+// Of those that live here others have one handle together from then on.
+void far_handles::lend(std::span<const spec::reference> all, std::uint64_t to) {
+  std::vector<base::id> freed;
+  std::vector<base::id> own;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;
+    for (const spec::reference& one : all) {
+      if (!is_counted(one)) continue;
+      refs_->lend(one.what, one.owner.high, to);
+      if (one.owner.high == refs_->self()) own.push_back(one.what);
+    }
+    freed = say();
+  }
+  for (const base::id& one : own) resident_actors::global().hold(one);
+  after(freed);
+}
+
+void far_handles::take_back(std::span<const spec::reference> all, std::uint64_t to) {
+  std::vector<base::id> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;
+    for (const spec::reference& one : all) {
+      if (is_counted(one)) refs_->take_back(one.what, one.owner.high, to);
+    }
+    freed = say();
+  }
+  after(freed);
+}
+
+void far_handles::lend_to_maker(const base::id& actor, std::uint64_t maker) {
+  std::vector<base::id> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;
+    refs_->lend(actor, refs_->self(), maker);
+    freed = say();
+  }
+  after(freed);
+}
+
+bool far_handles::is_lent(const base::id& actor) const {
+  const std::lock_guard lock(mutex_);
+  return refs_ != nullptr && refs_->is_lent(actor);
+}
+
+// ---- other nodes
+
+void far_handles::begin(peers& by) {
+  const std::lock_guard lock(mutex_);
+  by_ = &by;
+  refs_ = std::make_unique<own::references>(by.epoch());
+  others_.clear();
+  unsaid_.clear();
+}
+
+void far_handles::joined(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  if (refs_ != nullptr) refs_->joined(node);
+}
+
+void far_handles::gone(std::uint64_t node) {
+  std::vector<base::id> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;
+    refs_->gone(node);
+    freed = say();
+  }
+  after(freed);
+}
+
+void far_handles::hear(std::uint64_t from, std::span<const std::byte> message) {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  const auto* const said = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
+  if (said == nullptr || said->what != wire::question::references) return;
+  const auto all = codec::decode<notes>(said->with);
+  std::vector<base::id> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;
+    for (const own::reference_note& one : all) refs_->hear(from, one);
+    freed = say();
+  }
+  after(freed);
+}
+
+// Under the mutex, so that what is said first goes first. Answers what nobody else needs by now.
+std::vector<base::id> far_handles::say() {
+  own::references::work todo = refs_->take();
+  for (const auto& [to, note] : todo.notes) unsaid_[to].push_back(note);
+  for (auto at = unsaid_.begin(); at != unsaid_.end();) {
+    const borrowed_workbench on;
+    on->out.clear();
+    const base::id request{peers::references, ++last_};
+    const result<void> written = on->writer.write(
+        {request, 1, 0},
+        wire::ask_view{wire::question::references, codec::encode(on->out, at->second)});
+    if (!written) break;  // no memory
+    const result<void> is =
+        by_->send(at->first, request, on->writer.pieces(), on->writer.size_bytes());
+    const bool waits = !is && is.error().code() == errc::store_full;
+    at = waits ? std::next(at) : unsaid_.erase(at);
+  }
+  return std::move(todo.freed);
+}
+
+void far_handles::after(const std::vector<base::id>& freed) noexcept {
+  for (const base::id& one : freed) resident_actors::global().freed(one);
+}
+
+void far_handles::say_again() noexcept {
+  std::vector<base::id> freed;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr || unsaid_.empty()) return;
+    freed = say();
+  } catch (...) {
+    return;  // the next time
+  }
+  after(freed);
+}
+
+void far_handles::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  refs_ = nullptr;
+  by_ = nullptr;
+  others_.clear();
+  unsaid_.clear();
+}
+
+}  // namespace manta::inline v0::node

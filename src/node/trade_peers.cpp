@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the other nodes say, on the loop's thread: trade.hpp.
+#include <new>
+#include <utility>
+#include <variant>
+
+#include <manta/codec/errors.hpp>
+
+#include "node/far_actors.hpp"
+#include "node/far_handles.hpp"
+#include "node/head_facts.hpp"
+#include "node/resident_actors.hpp"
+#include "node/trade.hpp"
+#include "node/workbench.hpp"
+
+namespace manta::inline v0::node {
+
+void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
+                       const peers::kept_message& message) {
+  try {
+    if (early_.keeps(by, from, request, message)) return;
+  } catch (const std::bad_alloc&) {
+    return;  // as below
+  }
+  hear(by, from, request, message);
+}
+
+// The loop's thread: nothing that is the user's is read here.
+void trade::hear(peers& by, std::uint64_t from, const base::id& request,
+                 const peers::kept_message& message) noexcept {
+  try {
+    std::shared_ptr<far_arrivals> came;
+    if (peers::has_handles(request)) came = far_handles::global().came(from, message.bytes);
+    switch (peers::topic_of(request)) {
+      case peers::task:
+        return take_in(by, {from, request.low}, message, std::move(came));
+      case peers::question:
+        return head_facts::global().on_question(by, from, message.bytes);
+      case peers::spawn:
+      case peers::call:
+      case peers::release:
+      case peers::actor_order:
+        return resident_actors::global().on_message(by, from, request, message, std::move(came));
+      case peers::known:
+        return far_actors::global().on_known(request.low);
+      case peers::references:
+        return far_handles::global().hear(from, message.bytes);
+      case peers::result_of_task:
+      case peers::answer:
+      case peers::result_of_call:
+      case peers::spawned:
+      case peers::actor_end: {
+        {
+          const std::lock_guard lock(mutex_);
+          if (has_looker_) landed_.push_back({from, request, message, std::move(came)});
+        }
+        return nap_.signal();
+      }
+      case peers::stop: {
+        const borrowed_workbench on;
+        const result<const wire::message_view&> read = on->reader.read(message.bytes);
+        const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
+        if (asked == nullptr || asked->what != wire::question::cancel_future) return;
+        return stop_visit(by, from, codec::decode<stop_note>(asked->with));
+      }
+      default:
+        return;
+    }
+  } catch (...) {
+    // No memory, or nonsense: who waits for it hears of it when this node ends, and not before.
+  }
+}
+
+void trade::on_news(peers& by) {
+  if (!early_.is_empty()) {
+    early_.go_on(by, [&](std::uint64_t from, const base::id& request,
+                         const peers::kept_message& message) { hear(by, from, request, message); });
+  }
+  if (is_asleep_.load()) woken();
+}
+
+void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
+  // One that can't be reached from here lives, and goes on where it was.
+  if (!by.has(node)) early_.drop(node);
+  far_actors::global().on_gone(node);
+  head_facts::global().on_gone(node);
+  try {
+    const std::lock_guard lock(mutex_);
+    if (has_looker_) lost_nodes_.push_back({node, why});
+  } catch (const std::bad_alloc&) {
+    std::terminate();  // its actors' calls would never end
+  }
+  resident_actors::global().on_gone(by, node);
+  try {
+    // One that can't be reached from here lives, and so does what it has.
+    if (!by.has(node)) far_handles::global().gone(node);
+  } catch (const std::bad_alloc&) {
+    return;  // what it had is kept
+  }
+  lose_flights(node);
+  stop_visits(node);
+}
+
+void trade::on_begin(peers& by) {
+  early_.begin();
+  far_handles::global().begin(by);
+}
+void trade::on_joined(peers& /*by*/, std::uint64_t node) { far_handles::global().joined(node); }
+
+}  // namespace manta::inline v0::node

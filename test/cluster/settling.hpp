@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <manta/manta.hpp>
+
+// What the programs of settler.cpp are made of.
+
+namespace settling {
+
+using namespace std::chrono_literals;
+
+constexpr auto long_enough = 20s;
+
+inline bool is_right = true;
+
+// What is not as it has to be is said, and the line at the end is another one.
+inline void expect(bool is, const std::string& what) {
+  if (is) return;
+  is_right = false;
+  std::printf("WRONG: %s\n", what.c_str());
+}
+
+inline int say(const std::string& what, std::size_t processes = 0) {
+  std::printf("%s: %s, %zu processes\n", what.c_str(), is_right ? "right" : "WRONG", processes);
+  std::fflush(stdout);
+  return is_right ? 0 : 1;
+}
+
+/// The error that a future ends with; nothing: it has a value.
+template <class E, class T>
+std::string thrown_by(const manta::future<T>& of) {
+  try {
+    static_cast<void>(of.get(long_enough));
+    return "nothing";
+  } catch (const E& e) {
+    return e.what();
+  } catch (const std::exception& e) {
+    return std::string("another one: ") + e.what();
+  }
+}
+
+template <class T>
+bool ends_within(const manta::future<T>& of, manta::duration limit) {
+  const auto came = of.try_get(limit);
+  return came.has_value() || came.error().code() != manta::errc::timed_out;
+}
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Notes in the cluster's keys that it is gone.
+struct counter {
+  counter() = default;
+  explicit counter(long from, std::string note = {}) : sum(from), told(std::move(note)) {}
+  counter(const counter&) = delete;
+  counter& operator=(const counter&) = delete;
+  ~counter() {
+    if (told.empty()) return;
+    try {
+      manta::kv::put(told, getpid()).get();
+    } catch (const manta::exception&) {
+      return;  // the runtime ends
+    }
+  }
+
+  int process() const { return getpid(); }
+  std::string node() const { return manta::this_task::node(); }
+  long add(long x) { return sum += x; }
+  // Each caller's calls come in its order.
+  bool next(int caller, int number) { return ++last[caller] == number; }
+  long slowly(int ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the call's work
+    return sum;
+  }
+  long fails(long x) { throw std::out_of_range("odd: " + std::to_string(x)); }
+  std::vector<double> scaled(const std::vector<double>& all, double by) {
+    std::vector<double> out = all;
+    for (double& one : out) one *= by;
+    return out;
+  }
+  // Until it is asked to stop.
+  long waits(const std::string& began) {
+    manta::kv::put(began, 1).get();
+    while (!manta::this_task::is_cancelled()) std::this_thread::sleep_for(1ms);
+    return sum;
+  }
+  void leaves() { manta::this_actor::exit(); }
+  manta::actor<counter> self() { return manta::this_actor::handle<counter>(); }
+  long asks(const manta::actor<counter>& other) {
+    return manta::remote<&counter::add>(other, 1L).get();
+  }
+  // Keeps a handle, and gives it back.
+  void keep(const manta::actor<counter>& other) { kept = other; }
+  void let_go() { kept = {}; }
+  manta::actor<counter> held() const { return kept; }
+  long ask_kept(long x) { return manta::remote<&counter::add>(kept, x).get(); }
+  void kill_kept() { manta::kill(kept); }
+  int end_of_kept() { return static_cast<int>(manta::monitor(kept).get(long_enough).reason); }
+  // Round a ring of them, so often.
+  long pass_on(int times) {
+    return times == 0 ? sum : manta::remote<&counter::pass_on>(kept, times - 1).get() + 1;
+  }
+  manta::actor<counter> makes(const std::string& where, const std::string& note) {
+    return manta::spawn<counter>.with({.where = manta::on_node(where)})(7L, note);
+  }
+  long listens(const manta::channel<int>& /*to*/) { return sum; }
+  struct inner {
+    manta::future<long> later;
+  };
+  inner gives_later();
+  manta::stream<int> counts(int to) {
+    for (int i = 0; i < to; ++i) co_yield i;
+  }
+  manta::future<long> delegates(long x);
+
+  long sum = 0;
+  std::string told;
+  std::map<int, int> last;
+  manta::actor<counter> kept;
+};
+
+inline long squared(long x) { return x * x; }
+inline manta::future<long> counter::delegates(long x) { return manta::remote<squared>(x); }
+inline counter::inner counter::gives_later() { return {manta::remote<squared>(3L)}; }
+
+inline manta::actor<counter> one_at(const std::string& node, long from = 0,
+                                    const std::string& note = {}) {
+  return manta::spawn<counter>.with({.where = manta::on_node(node)})(from, note);
+}
+
+inline bool comes(const std::string& key) {
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!manta::kv::get<int>(key).get().has_value()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+// Others of its nodes.
+inline std::vector<manta::node_info> others(const manta::runtime& rt) {
+  std::vector<manta::node_info> out;
+  for (const manta::node_info& one : rt.nodes()) {
+    if (one.pid != getpid()) out.push_back(one);
+  }
+  return out;
+}
+
+// settler_handles.cpp
+int handles(const manta::runtime& rt);
+int holders(const manta::runtime& rt);
+int heirs(const manta::runtime& rt);
+int ring(const manta::runtime& rt, int rounds);
+
+}  // namespace settling
