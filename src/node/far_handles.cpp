@@ -133,13 +133,16 @@ std::shared_ptr<far_arrivals> far_handles::came(std::uint64_t from,
 }
 
 // One of an actor elsewhere was read, or never will be.
-void far_handles::read(const base::id& actor) noexcept {
+void far_handles::read(const base::id& actor) noexcept { let_go(actor, &holders::unread); }
+void far_handles::lost_core(const base::id& actor) noexcept { let_go(actor, &holders::cores); }
+
+void far_handles::let_go(const base::id& actor, std::uint32_t holders::*kind) noexcept {
   std::vector<base::id> freed;
   try {
     const std::lock_guard lock(mutex_);
     const auto found = others_.find(actor);
-    if (found == others_.end() || found->second.unread == 0) return;
-    --found->second.unread;
+    if (found == others_.end() || found->second.*kind == 0) return;
+    --(found->second.*kind);
     drop_if_unheld(actor);
     freed = say();
   } catch (...) {
@@ -167,21 +170,6 @@ void far_handles::has_made(const base::id& actor, std::uint64_t owner) {
   const std::lock_guard lock(mutex_);
   if (refs_ == nullptr || !refs_->came(actor, owner, owner)) return;
   ++others_[actor].cores;
-}
-
-void far_handles::lost_core(const base::id& actor) noexcept {
-  std::vector<base::id> freed;
-  try {
-    const std::lock_guard lock(mutex_);
-    const auto found = others_.find(actor);
-    if (found == others_.end() || found->second.cores == 0) return;
-    --found->second.cores;
-    drop_if_unheld(actor);
-    freed = say();
-  } catch (...) {
-    return;  // as above
-  }
-  after(freed);
 }
 
 // ---- what is sent

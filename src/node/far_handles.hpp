@@ -142,6 +142,7 @@ class far_handles {
   void lend(std::span<const spec::reference> all, std::uint64_t to);
   void take_back(std::span<const spec::reference> all, std::uint64_t to);
   void read(const base::id& actor) noexcept;
+  void let_go(const base::id& actor, std::uint32_t holders::*kind) noexcept;
   void drop_if_unheld(const base::id& actor);
   std::vector<base::id> say();
   static void after(const std::vector<base::id>& freed) noexcept;

@@ -23,6 +23,23 @@ void check_right(const outcome& o, const std::string& what) {
   CHECK_THAT(o.out, Contains(what + ": right"));
 }
 
+// Runs one of its programs, and sends that signal to a rank so long after it has said its pids.
+void lose(const std::string& what, const std::string& rank, int signal,
+          std::chrono::milliseconds after) {
+  CAPTURE(what, rank, signal);
+  const site here;
+  variables more = four;
+  more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+  more.emplace_back("MANTA_DRAIN_MS=300");
+  child job({settler, what}, here.with(more));
+  REQUIRE(job.says("pid rank-3"));
+  const auto pids = pids_in(job.so_far().out);
+  std::this_thread::sleep_for(after);
+  kill(pids.at(rank), signal);
+  check_right(job.finish(), what);
+  kill(pids.at(rank), SIGKILL);
+}
+
 }  // namespace
 
 TEST_CASE("actors that are to lie spread live in all nodes", "[cluster][settle]") {
@@ -64,36 +81,12 @@ TEST_CASE("actors that are made, called and ended in any order", "[cluster][sett
 }
 
 TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle]") {
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
-    CAPTURE(signal);
-    const site here;
-    variables more = four;
-    more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
-    more.emplace_back("MANTA_DRAIN_MS=300");
-    child job({settler, "outlives"}, here.with(more));
-    REQUIRE(job.says("pid rank-3"));
-    const auto pids = pids_in(job.so_far().out);
-    std::this_thread::sleep_for(50ms);  // the fault's time: calls are under way
-    kill(pids.at("rank-2"), signal);
-    check_right(job.finish(), "outlives");
-    kill(pids.at("rank-2"), SIGKILL);
-  }
+  // The fault's time: calls are under way.
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("outlives", "rank-2", signal, 50ms);
 }
 
 TEST_CASE("what a lost node alone had ends, and what others have lives", "[cluster][settle]") {
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
-    CAPTURE(signal);
-    const site here;
-    variables more = four;
-    more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
-    more.emplace_back("MANTA_DRAIN_MS=300");
-    child job({settler, "heirs"}, here.with(more));
-    REQUIRE(job.says("pid rank-3"));
-    const auto pids = pids_in(job.so_far().out);
-    kill(pids.at("rank-1"), signal);
-    check_right(job.finish(), "heirs");
-    kill(pids.at("rank-1"), SIGKILL);
-  }
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("heirs", "rank-1", signal, 0ms);
 }
 
 TEST_CASE("the actors that a lost node has made elsewhere end", "[cluster][settle]") {

@@ -198,13 +198,11 @@ int limits(const manta::runtime& rt) {
   const auto grouped = manta::spawn<counter>.with(
       {.where = manta::on_node(node), .max_concurrency = 2, .groups = {{"io", 2}}})();
   std::vector<manta::future<long>> at_once;
-  const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 2; ++i) at_once.push_back(manta::remote<&counter::slowly>(grouped, 300));
   for (int i = 0; i < 2; ++i) {
     at_once.push_back(manta::remote<&counter::slowly>.with({.group = "io"})(grouped, 300));
   }
   for (auto& one : at_once) expect(one.get(long_enough) == 0, "a call of a group");
-  static_cast<void>(start);
 
   // Whose resources they are: those of the node where they live.
   auto first = manta::spawn<counter>.with({.cpus = 1, .where = manta::on_node(node)})();
