@@ -92,7 +92,9 @@ certificate_ptr make_certificate(const certificate_plan& plan) {
       ASN1_TIME_set(X509_getm_notAfter(made.get()), plan.end) != nullptr &&
       X509_set_subject_name(made.get(), name.get()) == 1 &&
       X509_set_issuer_name(made.get(), issuer) == 1 && X509_set_pubkey(made.get(), plan.key) == 1 &&
-      add_extensions(made.get(), plan) && X509_sign(made.get(), plan.signer, nullptr) > 0;
+      add_extensions(made.get(), plan) && X509_sign(made.get(), plan.signer, nullptr) > 0 &&
+      // OpenSSL keeps what the extensions mean once somebody asks: now, before threads share it.
+      X509_check_purpose(made.get(), -1, 0) == 1;
   return is ? std::move(made) : nullptr;
 }
 

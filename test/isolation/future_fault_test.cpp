@@ -320,7 +320,9 @@ TEST_CASE("a worker that names a future it was never given is ended", "[isolatio
   const future<int> other = manta::remote<same>(1);
   const auto says = [](const std::string& text) {
     CAPTURE(text);
-    CHECK(text.find("a future that it was never given") != std::string::npos);
+    // It lets go of what it has forged as its call ends: the words of that may come first.
+    CHECK((text.find("a future that it was never given") != std::string::npos ||
+           text.find("handles given back that it has not") != std::string::npos));
     CHECK(text.find('\n') == std::string::npos);
   };
   for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{1} << 40U}) {
