@@ -20,6 +20,7 @@ set(manta_sources
   src/control/call_log.cpp
   src/control/checkpoints.cpp
   src/control/checks.cpp
+  src/control/claimed_names.cpp
   src/control/cluster_rows.cpp
   src/control/expiry.cpp
   src/control/history.cpp
@@ -51,6 +52,7 @@ set(manta_sources
   src/exec/deque.cpp
   src/exec/executor.cpp
   src/exec/job.cpp
+  src/exec/named_actors.cpp
   src/exec/parker.cpp
   src/exec/repeats.cpp
   src/exec/resource_gate.cpp
@@ -88,6 +90,7 @@ set(manta_sources
   src/node/far_actors_calls.cpp
   src/node/far_handles.cpp
   src/node/far_mirrors.cpp
+  src/node/far_names.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp
@@ -114,6 +117,7 @@ set(manta_sources
   src/node/rendezvous.cpp
   src/node/resident_actors.cpp
   src/node/resident_calls.cpp
+  src/node/resident_names.cpp
   src/node/rest.cpp
   src/node/resting_array.cpp
   src/node/ring_sleep.cpp

@@ -9,6 +9,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/outside.hpp>
 
+#include "node/far_names.hpp"
 #include "node/worker_questions.hpp"
 
 // The compiled part of actors' public front.
@@ -82,16 +83,27 @@ exec::actor_core* running_actor(const char* what) {
 
 }  // namespace
 
-// Names are the node's.
+namespace {
+
+exec::actor_core* take_name(exec::actor_core* made, const node::spawn_asked& asked,
+                            const exec::actor_ops* mirror) {
+  node::far_names& names = node::far_names::global();
+  if (names.is_open()) return names.take(made, asked, mirror);
+  node::worker_questions* const afar = node::worker_questions::here();
+  return afar != nullptr ? afar->reserve(made, asked, mirror)
+                         : made->take_name(asked.options.get_if_exists);
+}
+
+}  // namespace
+
+// Names are the cluster's, or the node's where there is none.
 exec::actor_core* apply_options(exec::actor_core* made, const actor_options& asked,
                                 const exec::actor_ops* mirror, const exec::job_ops* construction) {
   exec::actor_core* living = nullptr;
   try {
     made->apply(asked);
     if (asked.name) {
-      node::worker_questions* const afar = node::worker_questions::here();
-      living = afar != nullptr ? afar->reserve(made, {asked, *construction}, mirror)
-                               : made->take_name(asked.get_if_exists);
+      living = take_name(made, {asked, *construction}, mirror);
     }
   } catch (...) {
     made->discard();
@@ -104,6 +116,8 @@ exec::actor_core* apply_options(exec::actor_core* made, const actor_options& ask
 exec::actor_core* find_core(const std::string& name, const std::string& name_space,
                             const exec::actor_ops* mirror) {
   exec::executor::require();
+  node::far_names& names = node::far_names::global();
+  if (names.is_open()) return names.find(name, name_space, {mirror->type, mirror});
   if (node::worker_questions* const afar = node::worker_questions::here()) {
     return afar->find_actor(name, name_space, mirror);
   }

@@ -288,7 +288,8 @@ class spawn_with_options {
   explicit spawn_with_options(actor_options with) : with_(std::move(with)) {}
 
   /// As spawn<T>(args...). Throws invalid_argument for an option out of its range, name_taken, and
-  /// unsupported or infeasible for what this runtime never has.
+  /// unsupported or infeasible for what this runtime never has. One with a name waits for the
+  /// head's node and for the one where it is to live, if these are others; node_lost: that is lost.
   template <class... Args>
   actor<T> operator()(Args&&... args) const {
     exec::executor::require();

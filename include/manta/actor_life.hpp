@@ -77,8 +77,11 @@ class weak_actor {
 
 /// The living actor of that name in that namespace, or nothing. A name is found from spawn on, and
 /// no longer once the actor's last handle went or its end was asked for. Throws no_runtime;
-/// invalid_argument when that actor is not a T, with both types. Any thread. Cost: one lock; in an
-/// isolated worker a question to its node, which is waited for.
+/// invalid_argument when that actor is not a T, with both types; node_lost; unsupported in an
+/// isolated worker for an actor of another node. Any thread. Cost: one lock; in an isolated worker
+/// a question to its node, and for an actor of another node one to the head's node and one to the
+/// actor's, which are waited for. There a name is free when its node has heard of the end, a moment
+/// later.
 template <class T>
 std::optional<actor<T>> find_actor(const std::string& name, const std::string& name_space = {}) {
   exec::actor_core* const found = detail::find_core(name, name_space, &detail::mirror_ops<T>);

@@ -2,8 +2,6 @@
 #include <manta/exec/actor_core.hpp>
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -47,36 +45,6 @@ const job_ops activation_ops = {
     .function = "actor",
     .function_hash = 0,
 };
-
-// The living actors that have a name. An entry whose actor is about to end counts as free.
-struct name_table {
-  std::mutex mutex;
-  std::map<std::pair<std::string, std::string>, actor_core*> actors;
-
-  static name_table& global() {
-    static auto* const made = new name_table;
-    return *made;
-  }
-};
-
-std::string in_space(const std::string& name, const std::string& name_space) {
-  return name_space.empty() ? fmt::format("\"{}\"", name)
-                            : fmt::format("\"{}\" of namespace \"{}\"", name, name_space);
-}
-
-[[noreturn]] void raise_other_type(const std::string& what, const char* found, const char* asked) {
-  raise(errc::invalid_argument,
-        fmt::format("the actor {} is a {}, asked for a {}; use its type, or another name", what,
-                    readable_name(found), readable_name(asked)));
-}
-
-// A worker's actor may be known by the first 1,024 bytes of its type's name (wire/views.hpp).
-bool is_same_type(const char* a, const char* b) noexcept {
-  constexpr std::size_t most_known = 1024;
-  const bool may_be_cut =
-      std::min(strnlen(a, most_known + 1), strnlen(b, most_known + 1)) == most_known;
-  return may_be_cut ? std::strncmp(a, b, most_known) == 0 : std::strcmp(a, b) == 0;
-}
 
 }  // namespace
 
@@ -148,52 +116,6 @@ void actor_core::add_handle_inside() noexcept {
   pin();
   const std::uint32_t old = handles_.fetch_add(1, std::memory_order_acq_rel);
   if ((old & ~end_queued) != 0) unpin();  // the handles have their pin already
-}
-
-// Names.
-
-actor_core* actor_core::take_name(bool may_exist) {
-  rare_state& r = *rare();
-  name_table& names = name_table::global();
-  actor_core* found = nullptr;
-  bool is_other = false;
-  {
-    const std::lock_guard lock(names.mutex);
-    const auto [at, is_new] = names.actors.try_emplace({r.name_space, r.name}, this);
-    if (is_new || !at->second->try_add_handle()) {
-      at->second = this;
-      r.is_named = true;
-      if (const run_observer* const by = observing()) by->named(r.name, r.name_space, kind_->type);
-      return nullptr;
-    }
-    found = at->second;
-    is_other = !is_same_type(found->kind_->type, kind_->type);
-  }
-  if (may_exist && !is_other) return found;
-  const std::string what = in_space(r.name, r.name_space);
-  const char* const type = found->kind_->type;
-  found->drop_handle();
-  if (may_exist) raise_other_type(what, type, kind_->type);
-  raise(errc::name_taken,
-        fmt::format("an actor {} is alive already (a {}); choose another name or namespace, or ask "
-                    "for it with get_if_exists or find_actor",
-                    what, readable_name(type)));
-}
-
-actor_core* actor_core::find(const std::string& name, const std::string& name_space,
-                             const char* type) {
-  name_table& names = name_table::global();
-  actor_core* found = nullptr;
-  {
-    const std::lock_guard lock(names.mutex);
-    const auto at = names.actors.find({name_space, name});
-    if (at == names.actors.end() || !at->second->try_add_handle()) return nullptr;
-    found = at->second;
-  }
-  if (is_same_type(found->kind_->type, type)) return found;
-  const char* const found_type = found->kind_->type;
-  found->drop_handle();
-  raise_other_type(in_space(name, name_space), found_type, type);
 }
 
 void actor_core::discard() noexcept {
@@ -490,15 +412,7 @@ void actor_core::dispose() noexcept {
   life_.store(phase::gone, std::memory_order_seq_cst);
   end_watcher* watchers = nullptr;
   if (rare_state* const r = rare_.load(std::memory_order_seq_cst)) {
-    if (r->is_named) {
-      name_table& names = name_table::global();
-      const std::lock_guard lock(names.mutex);
-      const auto at = names.actors.find({r->name_space, r->name});
-      if (at != names.actors.end() && at->second == this) {
-        names.actors.erase(at);
-        if (const run_observer* const by = observing()) by->unnamed(r->name, r->name_space);
-      }
-    }
+    if (!r->name.empty()) lose_name(*r);
     open_places();
     const std::lock_guard lock(r->life_mutex);
     watchers = std::exchange(r->watchers, nullptr);

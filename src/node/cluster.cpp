@@ -19,6 +19,7 @@
 
 #include "node/desk.hpp"
 #include "node/end_signals.hpp"
+#include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
 #include "node/own_program.hpp"
@@ -236,6 +237,8 @@ void cluster::share(std::uint32_t workers, given_all all) {
   if (at->others()->has(head)) {  // else it does not share
     head_facts::global().ask_of(*at->others(), head);
   }
+  const std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : head;
+  if (knows_names != 0) far_names::global().open(*at->others(), knows_names);
   const bool waits = all.tasks && !is_serving() && plan_.size > 1;
   trade::global().open(
       *at->others(), workers,

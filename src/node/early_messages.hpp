@@ -71,7 +71,8 @@ class early_messages {
                 const peers::kept_message& message) const {
     const std::uint64_t topic = peers::topic_of(request);
     const bool is_of_actors = topic == peers::spawn || topic == peers::call ||
-                              topic == peers::release || topic == peers::actor_order;
+                              topic == peers::construct || topic == peers::release ||
+                              topic == peers::actor_order || topic == peers::name;
     if (is_of_actors && !is_open_.load()) return false;
     return !peers::has_handles(request) ||
            far_handles::newest_owner_in(message.bytes, by.epoch()) <= by.newest();

@@ -206,6 +206,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
   const borrowed_workbench on;
   base::id id;
   std::uint64_t node = 0;
+  bool is_reserved = false;
   spec::demand asked;
   {
     const std::lock_guard lock(mutex_);
@@ -213,9 +214,10 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     if (seat == nullptr) ended_there_error(*of).raise();
     id = seat->id;
     node = seat->node;
+    is_reserved = seat->is_reserved;
     asked = seat->asked;
   }
-  const base::id request{line_about(peers::spawn, id), ++last_};
+  const base::id request{line_about(is_reserved ? peers::construct : peers::spawn, id), ++last_};
   on->goes_to = node;
   write_spawn(*on, *of, construction, id, request, &asked);
   check_given_size(*on, construction->ops->function);
@@ -227,7 +229,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     seat->construction = construction;
     seat->is_sent = true;
   }
-  far_handles::global().has_made(id, node);
+  if (!is_reserved) far_handles::global().has_made(id, node);
   const result<void> is = far_handles::global().send(*peers_.load(), request, *on, true);
   const std::lock_guard lock(mutex_);
   auto* const seat = static_cast<note*>(of->seat);
@@ -245,6 +247,10 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
 // It never left.
 void far_actors::give_up(exec::actor_core* of, exec::job* construction, error why) noexcept {
   const note_ptr was = take_note_of(of);
+  if (was != nullptr && was->is_reserved) {
+    send_order(was->node, line_about(peers::release, was->id),
+               wire::actor_end_view{was->id, end_reason::constructor_failed, why.message()});
+  }
   construction->fail(std::move(why), 1);
   of->kind().settle(of, construction);
   if (was != nullptr) of->unpin();
@@ -329,15 +335,18 @@ bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
 void far_actors::kill(exec::actor_core* of) noexcept {
   base::id id;
   std::uint64_t node = 0;
+  bool is_sent = false;
   {
     const std::lock_guard lock(mutex_);
     const auto* const seat = static_cast<const note*>(of->seat);
-    if (seat != nullptr && seat->is_sent) {
+    if (seat != nullptr && (seat->is_sent || seat->is_reserved)) {
       id = seat->id;
       node = seat->node;
+      is_sent = seat->is_sent;
     }
   }
-  if (id != base::id{}) return say_kill(node, id);
+  if (id != base::id{}) say_kill(node, id);
+  if (is_sent) return;
   // One that was not made yet ends without being left.
   if (of->has_ended() && take_note_of(of) != nullptr) of->unpin();
 }

@@ -80,8 +80,13 @@ class far_actors final : public exec::actor_host {
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;
   void watch(exec::actor_core* of) override;
+  void unnamed(const exec::actor_core* of) noexcept override;
   /// What all nodes call it; waits until `to` can know it. See name_of_actor.
   far_name name_of(exec::actor_core* core, std::uint64_t to, const char* function);
+  /// What all nodes call one that is to be made, and where that will be. Throws actor_lost.
+  far_name whereabouts(const exec::actor_core* of) const;
+  /// Its core was made there, and stays so if it `is` what was asked for.
+  void reserved(const exec::actor_core* of, bool is);
   /// The core here of an actor that lives in `owner`, with a handle; see borrow_far_actor.
   exec::actor_core* mirror_of(const base::id& actor, std::uint64_t owner,
                               const exec::actor_ops* kind);
@@ -114,6 +119,7 @@ class far_actors final : public exec::actor_host {
     exec::actor_core* core = nullptr;   // with a pin
     exec::job* construction = nullptr;  // while it has no answer
     bool is_made_here = true;
+    bool is_reserved = false;                 // its core is there already
     bool is_sent = false;                     // or about to be
     bool has_gone = false;                    // what is said to its node comes behind it
     bool is_known = false;                    // there: others' messages may name it

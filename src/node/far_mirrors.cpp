@@ -13,6 +13,7 @@
 
 #include "node/far_actors.hpp"
 #include "node/far_ids.hpp"
+#include "node/far_names.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trade.hpp"
 #include "node/worker_monitors.hpp"
@@ -67,6 +68,34 @@ far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const cha
     wait.sleep();
   }
 }
+
+// ---- cores that are made before the actor can be
+
+far_name far_actors::whereabouts(const exec::actor_core* of) const {
+  const std::lock_guard lock(mutex_);
+  const auto* const seat = static_cast<const note*>(of->seat);
+  if (seat == nullptr) ended_there_error(*of).raise();
+  return {seat->id, seat->node};
+}
+
+// Its node counts this one as who has it, whatever becomes of it.
+void far_actors::reserved(const exec::actor_core* of, bool is) {
+  const far_name at = whereabouts(of);
+  far_handles::global().has_made(at.id, at.owner);
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto* const seat = is ? static_cast<note*>(of->seat) : nullptr) {
+      seat->is_reserved = seat->is_known = true;
+      wake(*seat);
+      return;
+    }
+  }
+  far_handles::global().lost_core(at.id);
+}
+
+void far_actors::unnamed(const exec::actor_core* of) noexcept { far_names::global().let_go(of); }
+
+// ---- nodes that are lost
 
 // The looker, which ends what is lost, may be among those that wait.
 void far_actors::on_gone(std::uint64_t node) noexcept {

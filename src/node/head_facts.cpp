@@ -14,7 +14,7 @@ namespace manta::inline v0::node {
 
 namespace {
 
-bool is_about_names(wire::question asked) noexcept {
+bool is_of_workers(wire::question asked) noexcept {
   return asked == wire::question::find_actor || asked == wire::question::actor_end ||
          asked == wire::question::thing || asked == wire::question::delegation ||
          asked == wire::question::future_value || asked == wire::question::cancel_future;
@@ -114,12 +114,9 @@ void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std:
     const result<const wire::message_view&> read = on->reader.read(frame);
     if (!read) return;
     number = read->head.request.low;
-    // What is no question is an actor that wants a name.
     const auto* const asked = std::get_if<wire::ask_view>(&read->body);
-    if (asked == nullptr || is_about_names(asked->what)) {
-      raise(errc::unsupported,
-            "names and handles of actors are known in the driver's node only, for now; ask for "
-            "them there, or run the program with share=no");
+    if (asked == nullptr || is_of_workers(asked->what)) {
+      raise(errc::decode_failed, "a question that no other node asks the head's");
     }
     facts_of(by, from)->ask(number, *asked);
   } catch (...) {

@@ -22,7 +22,7 @@
 //   node: kv::put -> ask -> peers ~~~> head: [facts' thread] -> store
 //         future <- answer <- peers <~~~~~~~~~~~~ answer <------'
 //
-// Names of actors are not among it yet: who asks for one in another node than the head's is told.
+// Names of actors are far_names.hpp's.
 //
 // Threads: any, but as said.
 

@@ -91,8 +91,11 @@ class peers {
     result_of_call,
     spawned,
     actor_end,
-    known,      ///< a spawn has come
-    references  ///< far_handles.hpp
+    known,       ///< a spawn has come
+    references,  ///< far_handles.hpp
+    construct,   ///< as spawn, of one whose core is there already
+    name,        ///< far_names.hpp
+    name_answer
   };
   /// The lower 7 bits are the topic; the next says that handles of actors came with it; of messages
   /// of actors the rest says which of them share a line.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,9 +27,10 @@ struct resident_actors::resident : exec::end_watcher {
   peers* by = nullptr;
   std::uint64_t from = 0;  // who has made it; 0: this node
   base::id id;
-  exec::actor_core* core = nullptr;     // with a pin
-  resident_ptr self;                    // while its end is to come
-  std::vector<std::uint64_t> watchers;  // others who want to know its end; under the mutex
+  exec::actor_core* core = nullptr;      // with a pin
+  resident_ptr self;                     // while its end is to come
+  std::atomic<bool> is_reserved{false};  // its construction is to come, and has its core's pin
+  std::vector<std::uint64_t> watchers;   // others who want to know its end; under the mutex
 
   ~resident() {
     give_back(true);

@@ -56,6 +56,7 @@ void resident_actors::on_message(peers& by, std::uint64_t from, const base::id& 
   if (topic == peers::actor_order) return obey(by, from, message);
   resident_ptr settled;
   if (topic == peers::spawn) settled = settle_in(by, from, message);
+  if (topic == peers::construct) settled = take_reserved(from, message);
   if (topic == peers::call) {
     const std::lock_guard lock(mutex_);
     // No honest node makes one twice.
@@ -67,7 +68,7 @@ void resident_actors::on_message(peers& by, std::uint64_t from, const base::id& 
     put_in_line(by, line, {request, message, std::move(came), settled, {}});
   } catch (...) {
     if (topic == peers::call) leaves({from, request.low});
-    if (settled != nullptr) settled->core->abandon_start(error::out_of_memory());
+    if (settled != nullptr) abandon_core(*settled->core, error::out_of_memory());
     throw;
   }
 }
@@ -137,7 +138,7 @@ void resident_actors::read(peers& by, std::uint64_t from, const letter& one) noe
   if (const auto* const asked = std::get_if<wire::spawn_view>(&message->body)) {
     construct(by, from, *asked, one.settled);
   } else if (const auto* const end = std::get_if<wire::actor_end_view>(&message->body)) {
-    retire(end->actor);
+    end_asked(*end);
   } else if (const auto* const ask = std::get_if<wire::ask_view>(&message->body)) {
     hear_question(by, from, *ask);
   }
@@ -160,14 +161,14 @@ void resident_actors::turn_away(peers& by, std::uint64_t from, const letter& one
   if (topic == peers::call && comes_in({from, one.request.low})) {
     return refuse_call(by, {from, one.request.low}, node_leaves());
   }
-  if (topic != peers::spawn) return;
+  if (topic != peers::spawn && topic != peers::construct) return;
   const borrowed_workbench on;
   const result<const wire::message_view&> read = on->reader.read(one.message.bytes);
   const auto* const asked = read ? std::get_if<wire::spawn_view>(&read->body) : nullptr;
   if (asked == nullptr) return;
   const error why = node_leaves();
   answer_spawn(by, from, asked->actor, &why);
-  if (one.settled != nullptr) one.settled->core->abandon_start(exec::ended_error());
+  if (one.settled != nullptr) abandon_core(*one.settled->core, exec::ended_error());
 }
 
 // ---- making one
@@ -331,7 +332,7 @@ void resident_actors::construct(peers& by, std::uint64_t from, const wire::spawn
   } catch (...) {
     const error why = describe_current_exception("the message of an actor");
     answer_spawn(by, from, asked.actor, &why);
-    one->core->abandon_start(why);
+    abandon_core(*one->core, why);
   }
 }
 
@@ -383,10 +384,14 @@ void resident_actors::watch(peers& by, std::uint64_t from, const base::id& actor
   }
 }
 
-void resident_actors::retire(const base::id& actor) noexcept {
-  const resident_ptr one = find(actor);
+void resident_actors::end_asked(const wire::actor_end_view& said) noexcept {
+  const resident_ptr one = find(said.actor);
+  if (one == nullptr) return;
   try {
-    if (one != nullptr) one->core->retire();
+    if (said.reason == end_reason::constructor_failed) {
+      return give_up_reserved(*one, error(errc::actor_lost, std::string(said.message)), true);
+    }
+    one->core->retire();
   } catch (const std::bad_alloc&) {
     // It lives on.
   }
@@ -485,22 +490,23 @@ actor_end resident_actors::how_ended(const base::id& actor) const {
 void resident_actors::on_end(resident* of, const actor_end& how) noexcept {
   resident_ptr one;
   std::vector<std::uint64_t> told;
+  std::uint64_t maker = 0;
   {
     const std::lock_guard lock(mutex_);
     one = std::move(of->self);
-    const auto found = residents_.find(one->id);
-    if (found != residents_.end() && found->second == one) residents_.erase(found);
-    const auto named = names_.find(one->core);
-    if (named != names_.end() && named->second == one->id) names_.erase(named);
+    maker = one->from;
+    unlist(*one);
     told.swap(one->watchers);
     note_end(one->id, how);
   }
+  // It was killed before its construction came, which never will.
+  if (one->is_reserved.exchange(false)) one->core->unpin();
   forget_end(one->id);  // or freed() does
   const bool is_lost = is_leaving_.load() && how.reason == end_reason::runtime_ended;
   const error why = node_leaves();
   const wire::actor_end_view said{one->id, is_lost ? end_reason::process_lost : how.reason,
                                   is_lost ? std::string_view(why.message()) : how.message};
-  if (one->from != 0) say_end(*one->by, one->from, said);
+  if (maker != 0) say_end(*one->by, maker, said);
   for (const std::uint64_t each : told) say_end(*one->by, each, said);
 }
 
@@ -530,6 +536,7 @@ void resident_actors::on_gone(peers& by, std::uint64_t node) noexcept {
     }
     for (const key& who : stopped) stop_soon(by, who, true);
     for (const key& who : unread) leaves(who);
+    lose_reserved(node);
   } catch (...) {
     return;  // no memory: they go on to their ends
   }

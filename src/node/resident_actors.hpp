@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include <manta/exec/job.hpp>
 
 #include "base/id_hash.hpp"
+#include "control/claimed_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
 #include "node/stop_note.hpp"
@@ -74,6 +76,10 @@ class resident_actors {
   actor_end how_ended(const base::id& actor) const;
   /// No other node has handles to it by now.
   void freed(const base::id& actor) noexcept;
+  /// Makes the core of an actor of that member's whose name is to be taken, with it; its message
+  /// comes later. `then` is told who has the name; see far_names.hpp. Throws as spawn.
+  void reserve(peers& by, std::uint64_t from, const wire::spawn_view& asked,
+               const std::function<void(const result<control::name_holder>& who)>& then);
 
  private:
   using key = std::pair<std::uint64_t, std::uint64_t>;  // node, and a number of its
@@ -111,6 +117,10 @@ class resident_actors {
   void read(peers& by, std::uint64_t from, const letter& one) noexcept;
   void turn_away(peers& by, std::uint64_t from, const letter& one) noexcept;
   resident_ptr settle_in(peers& by, std::uint64_t from, const peers::kept_message& message);
+  resident_ptr take_reserved(std::uint64_t from, const peers::kept_message& message) noexcept;
+  void give_up_reserved(resident& one, const error& why, bool was_told) noexcept;
+  void lose_reserved(std::uint64_t maker);
+  void unlist(const resident& one) noexcept;
   resident_ptr make(peers& by, std::uint64_t from, const wire::spawn_view& asked);
   resident_ptr note(peers& by, exec::actor_core* core, const base::id& id, std::uint64_t from);
   void construct(peers& by, std::uint64_t from, const wire::spawn_view& asked,
@@ -119,7 +129,7 @@ class resident_actors {
   bool sits_down(const key& who, exec::job* job) noexcept;
   void hear_question(peers& by, std::uint64_t from, const wire::ask_view& asked) noexcept;
   void watch(peers& by, std::uint64_t from, const base::id& actor) noexcept;
-  void retire(const base::id& actor) noexcept;
+  void end_asked(const wire::actor_end_view& said) noexcept;
   void obey(peers& by, std::uint64_t from, const peers::kept_message& message);
   void kill_soon(const base::id& actor);
   void kill(resident& one) noexcept;

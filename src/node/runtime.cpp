@@ -21,6 +21,7 @@
 #include "node/check_copy.hpp"
 #include "node/cluster.hpp"
 #include "node/desk.hpp"
+#include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
 #include "node/journal.hpp"
@@ -54,6 +55,7 @@ void end_engine(bool asks_to_stop) noexcept {
   if (asks_to_stop) exec::cancel_all();
   node::kv_watches::global().close();  // a worker may wait for one
   node::head_facts::global().close();  // likewise, for an answer
+  node::far_names::global().close();
   node::worker_pool& pool = node::worker_pool::global();
   const bool is_isolated = pool.is_open();
   pool.close(asks_to_stop);

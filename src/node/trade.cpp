@@ -17,6 +17,7 @@
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
 #include "node/far_handles.hpp"
+#include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trip.hpp"
@@ -228,6 +229,8 @@ void trade::hand_out(const landed& one) noexcept {
       return head_facts::global().on_answer(one.message.bytes);
     case peers::result_of_task:
       return on_result(one.from, one.message.bytes);
+    case peers::name_answer:
+      return far_names::global().on_answer(one.request.low, one.message.bytes);
     default:
       return far_actors::global().on_message(one.from, one.request, one.message);
   }

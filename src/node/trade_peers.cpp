@@ -8,6 +8,7 @@
 
 #include "node/far_actors.hpp"
 #include "node/far_handles.hpp"
+#include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trade.hpp"
@@ -36,7 +37,10 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return take_in(by, {from, request.low}, message, std::move(came));
       case peers::question:
         return head_facts::global().on_question(by, from, message.bytes);
+      case peers::name:
+        return far_names::global().on_question(by, from, request.low, message);
       case peers::spawn:
+      case peers::construct:
       case peers::call:
       case peers::release:
       case peers::actor_order:
@@ -47,6 +51,7 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return far_handles::global().hear(from, message.bytes);
       case peers::result_of_task:
       case peers::answer:
+      case peers::name_answer:
       case peers::result_of_call:
       case peers::spawned:
       case peers::actor_end: {
@@ -85,10 +90,11 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
   far_actors::global().on_gone(node);
   head_facts::global().on_gone(node);
   try {
+    far_names::global().on_gone(node);
     const std::lock_guard lock(mutex_);
     if (has_looker_) lost_nodes_.push_back({node, why});
   } catch (const std::bad_alloc&) {
-    std::terminate();  // its actors' calls would never end
+    std::terminate();  // its actors' calls would never end, nor would who waits for its word
   }
   resident_actors::global().on_gone(by, node);
   try {

@@ -353,6 +353,7 @@ exec::actor_core* make_resident(const wire::spawn_view& arrived,
   actor_options asked;
   if (arrived.options != nullptr && !arrived.options->name.empty()) {
     asked.name = std::string(arrived.options->name);
+    if (arrived.reserves) asked.name_space = std::string(arrived.name_space);
   }
   if (!arrived.groups.empty()) {
     asked.max_concurrency = static_cast<int>(arrived.groups.front().limit);
@@ -386,6 +387,12 @@ made_actor make_actor(const wire::spawn_view& arrived) {
 void drop_core(exec::actor_core* made) noexcept {
   if (made->kind().release != nullptr) made->kind().release(made);
   made->discard();
+}
+
+void abandon_core(exec::actor_core& of, const error& why) noexcept {
+  const auto release = of.kind().release;
+  if (!of.is_elsewhere() && release != nullptr) release(&of);
+  of.abandon_start(why);
 }
 
 void write_call(workbench& on, exec::job* j, const base::id& actor, const base::id& request) {

@@ -67,6 +67,9 @@ exec::actor_core* make_core(const wire::spawn_view& arrived,
 exec::job* make_construction(const wire::spawn_view& arrived, exec::actor_core* of);
 /// Ends a core that nobody knows, with what it holds.
 void drop_core(exec::actor_core* made) noexcept;
+/// Ends one that is known, and will never be made: as actor_core::abandon_start, with what it
+/// holds.
+void abandon_core(exec::actor_core& of, const error& why) noexcept;
 
 /// The same for a claimed call of the actor's.
 void write_call(workbench& on, exec::job* j, const base::id& actor, const base::id& request);

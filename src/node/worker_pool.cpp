@@ -470,7 +470,7 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
       on_ask(from, read->head.request.low, *asked);
     } else if (const auto* const spawn = std::get_if<wire::spawn_view>(&read->body);
                spawn != nullptr && spawn->reserves) {
-      on_reservation(*from, read->head.request.low, *spawn);
+      on_reservation(from, read->head.request.low, *spawn);
     } else if (std::holds_alternative<wire::task_view>(read->body) ||
                std::holds_alternative<wire::call_view>(read->body) ||
                std::holds_alternative<wire::spawn_view>(read->body)) {

@@ -114,6 +114,7 @@ class worker_pool final : public exec::outside {
  private:
   struct flight;
   struct hand;
+  using hand_ptr = std::shared_ptr<hand>;
   struct tenant;
   struct hosted;
   struct waiting {
@@ -123,50 +124,49 @@ class worker_pool final : public exec::outside {
   /// What a thread looks at: renewed when workers come or go.
   struct view {
     std::uint64_t generation = 0;
-    std::vector<std::shared_ptr<hand>> hands;
+    std::vector<hand_ptr> hands;
     sched::patience patience;
   };
   static view& my_view() noexcept;
-  const std::vector<std::shared_ptr<hand>>& look();
+  const std::vector<hand_ptr>& look();
 
   // worker_pool.cpp: tasks
   void put_pending(waiting w, bool first);
   bool pop_pending(waiting& w);
   bool has_pending() const noexcept;
-  std::shared_ptr<hand> claim_place(exec::job* j, std::uint64_t& number) noexcept;
+  hand_ptr claim_place(exec::job* j, std::uint64_t& number) noexcept;
   void dispatch() noexcept;
   enum class step : std::uint8_t { sent, skipped, nothing, wants_worker };
-  step dispatch_one(std::shared_ptr<hand>& to) noexcept;
+  step dispatch_one(hand_ptr& to) noexcept;
   std::uint64_t board(hand& to, exec::job* j) noexcept;
-  bool send_to(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number,
-               bool is_awaited) noexcept;
+  bool send_to(const hand_ptr& to, exec::job* j, std::uint64_t number, bool is_awaited) noexcept;
   void leave(hand& of, flight& f) noexcept;
   void free_place(hand& of, flight& f) noexcept;
   void fail_flight(hand& of, std::uint64_t number, error reason) noexcept;
   bool pump() noexcept;
   void make_room() noexcept;
-  bool drain_one(const std::shared_ptr<hand>& from, bool waits = false) noexcept;
-  void handle_in_order(const std::shared_ptr<hand>& from, workbench& on) noexcept;
+  bool drain_one(const hand_ptr& from, bool waits = false) noexcept;
+  void handle_in_order(const hand_ptr& from, workbench& on) noexcept;
   static void let_others_order() noexcept;
   struct ordering;
-  void on_frame(const std::shared_ptr<hand>& from, workbench& on) noexcept;
+  void on_frame(const hand_ptr& from, workbench& on) noexcept;
   exec::job* end_flight(hand& from, const wire::envelope& head,
                         const wire::result_view& arrived) noexcept;
   void finish(exec::job* j, const wire::result_view& arrived,
               std::span<const std::byte> frame) noexcept;
-  void on_task(const std::shared_ptr<hand>& from, std::span<const std::byte> frame,
+  void on_task(const hand_ptr& from, std::span<const std::byte> frame,
                const wire::message_view& arrived);
   bool repeats(exec::job* j) noexcept;
   void answer(passed_job* j) noexcept;
   void watch_stack(hand& of) noexcept;
   void watch_places(hand& of) noexcept;
-  void watch_block(const std::shared_ptr<hand>& of) noexcept;
+  void watch_block(const hand_ptr& of) noexcept;
   void take_back(hand& from) noexcept;
   bool unqueue(const exec::job* j) noexcept;
   bool take_from_another(const exec::job* j) noexcept;
   bool charge_spent(passed_job& j) noexcept;
-  bool give_awaited(const std::shared_ptr<hand>& to, std::uint64_t awaits) noexcept;
-  bool has_news(const std::vector<std::shared_ptr<hand>>& hands) noexcept;
+  bool give_awaited(const hand_ptr& to, std::uint64_t awaits) noexcept;
+  bool has_news(const std::vector<hand_ptr>& hands) noexcept;
   void sleep_on_rings(exec::parker& p, base::time_point until) noexcept;
   std::chrono::microseconds spin_time() const noexcept;
   void wake_collector() noexcept;
@@ -175,21 +175,19 @@ class worker_pool final : public exec::outside {
   void count(hand& of, duration ran) noexcept;
 
   // worker_pool_actors.cpp: actors
-  std::shared_ptr<hand> house(exec::actor_core* core, exec::job* construction) noexcept;
+  hand_ptr house(exec::actor_core* core, exec::job* construction) noexcept;
   std::unique_ptr<tenant> evict(hand& from) noexcept;
-  void vacate(const std::shared_ptr<hand>& one) noexcept;
+  void vacate(const hand_ptr& one) noexcept;
   static void note_gpus(hand& at, exec::actor_core& lives_there) noexcept;
   static error lost_error(const exec::actor_core& of) noexcept;
   bool send_spawn(hand& to, exec::actor_core* of, exec::job* construction);
-  void send_call(std::shared_ptr<hand> to, exec::job* call, std::uint64_t number,
-                 bool has_more) noexcept;
-  std::shared_ptr<hand> take_seat(exec::actor_core* of, exec::job* call,
-                                  std::uint64_t& number) noexcept;
+  void send_call(hand_ptr to, exec::job* call, std::uint64_t number, bool has_more) noexcept;
+  hand_ptr take_seat(exec::actor_core* of, exec::job* call, std::uint64_t& number) noexcept;
   void ring_for(const exec::actor_core& of) noexcept;
   bool try_send_call(hand& to, exec::job* call, std::uint64_t number, bool has_more) noexcept;
   exec::job* end_call(hand& from, std::uint64_t number) noexcept;
-  bool on_actor_result(const std::shared_ptr<hand>& from, std::uint64_t number,
-                       const wire::result_view& arrived, std::span<const std::byte> frame) noexcept;
+  bool on_actor_result(const hand_ptr& from, std::uint64_t number, const wire::result_view& arrived,
+                       std::span<const std::byte> frame) noexcept;
   void finish_call(exec::job* call, const wire::result_view& arrived,
                    std::span<const std::byte> frame) noexcept;
   static void lend(hand& to, const base::id& what);
@@ -201,8 +199,8 @@ class worker_pool final : public exec::outside {
   bool stop_call(exec::job* j) noexcept;
   static void order_kill(hand& at) noexcept;
   void keep_late_calls(hand& of) noexcept;
-  void after_late_call(const std::shared_ptr<hand>& of) noexcept;
-  void on_actor_end(const std::shared_ptr<hand>& from, const wire::actor_end_view& said) noexcept;
+  void after_late_call(const hand_ptr& of) noexcept;
+  void on_actor_end(const hand_ptr& from, const wire::actor_end_view& said) noexcept;
   static void send_leave(hand& at, workbench& on) noexcept;
   static void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
                          const error& why) noexcept;
@@ -221,27 +219,28 @@ class worker_pool final : public exec::outside {
   void lose_tenant(hand& dead, const std::string& how) noexcept;
 
   // worker_pool_asks.cpp: questions
-  void on_ask(const std::shared_ptr<hand>& from, std::uint64_t number, const wire::ask_view& asked);
-  void on_find(hand& from, std::uint64_t number, const actor_question& asked);
-  void on_monitor(const std::shared_ptr<hand>& from, std::uint64_t number,
-                  const wire::ask_view& asked);
+  void on_ask(const hand_ptr& from, std::uint64_t number, const wire::ask_view& asked);
+  void on_find(const hand_ptr& from, std::uint64_t number, const actor_question& asked);
+  void find_afar(const hand_ptr& from, std::uint64_t number, const actor_question& asked);
+  void on_monitor(const hand_ptr& from, std::uint64_t number, const wire::ask_view& asked);
   void tell_monitors_of_end() noexcept;
-  void on_reservation(hand& from, std::uint64_t number, const wire::spawn_view& asked);
+  void on_reservation(const hand_ptr& from, std::uint64_t number, const wire::spawn_view& asked);
+  using taking = std::function<exec::actor_core*()>;
+  void settle_reservation(hand& from, std::uint64_t number, const base::id& id,
+                          exec::actor_core* made, const taking& take) noexcept;
   void answer_handle(hand& to, std::uint64_t number, exec::actor_core* core);
   void answer_error(hand& to, std::uint64_t number, const error& why);
   void refuse_answer(hand& to, const base::id& request) noexcept;
   void say_answer(hand& to, std::uint64_t number, const wire::result_view& answer) noexcept;
   void welcome(exec::actor_core& made, hand& to, const base::id& id);
   exec::actor_core* take_reserved(hand& from, const base::id& id) noexcept;
-  static void abandon_core(exec::actor_core& of, const error& why) noexcept;
   bool abandon_reserved(hand& from, const base::id& id, std::string_view why) noexcept;
   void forget_questions(hand& of) noexcept;
 
   // worker_pool_things.cpp: channels, semaphores, barriers
   bool has_all_shared(hand& of, std::span<const spec::reference> came) noexcept;
-  void on_thing(const std::shared_ptr<hand>& from, std::uint64_t number,
-                const wire::ask_view& asked);
-  std::shared_ptr<worker_things> things_of(const std::shared_ptr<hand>& of);
+  void on_thing(const hand_ptr& from, std::uint64_t number, const wire::ask_view& asked);
+  std::shared_ptr<worker_things> things_of(const hand_ptr& of);
   bool say_written(hand& to, std::uint64_t number,
                    const std::function<void(workbench& on)>& write) noexcept;
   void stop_waiting_tasks() noexcept;
@@ -256,15 +255,14 @@ class worker_pool final : public exec::outside {
   static void abandon_all(hand& at) noexcept;
   void on_flow(hand& from, std::uint64_t request, const wire::flow_view& said) noexcept;
   static exec::job* under_way_at(hand& at, std::uint64_t number) noexcept;
-  void on_item(const std::shared_ptr<hand>& from, std::uint64_t number,
-               const wire::item_view& item);
+  void on_item(const hand_ptr& from, std::uint64_t number, const wire::item_view& item);
   void pass_item(hand& to, std::uint64_t request, const wire::item_view& item);
   static error lost_generator(const std::string& name, pid_t pid, const std::string& how);
 
   // worker_pool_hosts.cpp: what workers ask for that runs in this process
   exec::actor_core* make_asked(const wire::spawn_view& asked);
   bool is_hosted(hand& from, const wire::message_view& arrived);
-  void host(const std::shared_ptr<hand>& from, std::span<const std::byte> frame,
+  void host(const hand_ptr& from, std::span<const std::byte> frame,
             const wire::message_view& arrived);
   static exec::actor_core* host_call(hosted& into, const wire::call_view& call);
   void host_actor(hosted& into, hand& from, const wire::spawn_view& asked);
@@ -272,20 +270,18 @@ class worker_pool final : public exec::outside {
   void note_next(std::uint64_t worker, std::uint64_t request, exec::job* j) noexcept;
   bool runs_again(hosted& h) noexcept;
   void answer(hosted* h) noexcept;
-  std::shared_ptr<hand> take_asked(std::uint64_t worker, std::uint64_t request) noexcept;
+  hand_ptr take_asked(std::uint64_t worker, std::uint64_t request) noexcept;
 
   // worker_pool_arrays.cpp: arrays
   bool receive_arrays(hand& from, std::span<const spec::reference> came, array_tray& into);
-  using room_requests = std::vector<std::pair<std::shared_ptr<hand>, worker_order>>;
-  static bool is_of_arrays(const std::shared_ptr<hand>& from, came_order& came,
-                           room_requests& rooms);
-  void grant_room(const std::shared_ptr<hand>& to, const worker_order& asked);
+  using room_requests = std::vector<std::pair<hand_ptr, worker_order>>;
+  static bool is_of_arrays(const hand_ptr& from, came_order& came, room_requests& rooms);
+  void grant_room(const hand_ptr& to, const worker_order& asked);
   void share_array_news() noexcept;
   bool release_arrays(hand& from, const base::id& what, std::uint32_t n);
 
   // worker_pool_rest.cpp: arrays that have to come back first
-  void bring_back(const std::shared_ptr<hand>& to, exec::job* j, std::uint64_t number,
-                  bool is_awaited) noexcept;
+  void bring_back(const hand_ptr& to, exec::job* j, std::uint64_t number, bool is_awaited) noexcept;
   void wake_here(hand* at, const carrier& by, exec::job* j);
 
   // worker_pool_trust.cpp: workers that say nonsense, or do not read
@@ -304,8 +300,7 @@ class worker_pool final : public exec::outside {
   void on_owed(hand& from, const base::id& id, const wire::result_view& arrived,
                std::span<const std::byte> frame);
   void forget_owed(hand& of, const error& why) noexcept;
-  void on_future_ask(const std::shared_ptr<hand>& from, std::uint64_t number,
-                     const wire::ask_view& asked);
+  void on_future_ask(const hand_ptr& from, std::uint64_t number, const wire::ask_view& asked);
   void on_delegation(hand& from, const delegation_note& said);
   void note_early_delegations(hand& from, std::uint64_t request, exec::job* j) noexcept;
   static exec::job_ref delegator(hand& from, const base::id& id) noexcept;
@@ -313,13 +308,12 @@ class worker_pool final : public exec::outside {
   void say_value(hand& to, std::uint64_t number, const future_names::found& of) noexcept;
 
   // worker_pool_life.cpp: workers
-  std::shared_ptr<hand> make_hand(std::size_t place) noexcept;
+  hand_ptr make_hand(std::size_t place) noexcept;
   bool add_worker() noexcept;
   void fail_without_workers() noexcept;
   void on_report(const zygote::report& said) noexcept;
   std::uint64_t collect_lost(hand& dead, std::vector<flight>& lost) noexcept;
-  void on_death(const std::shared_ptr<hand>& dead, bool was_killed,
-                const std::string& how) noexcept;
+  void on_death(const hand_ptr& dead, bool was_killed, const std::string& how) noexcept;
   bool takes_retry(const flight& f) noexcept;
   void fail_lost(const flight& f, pid_t pid, const std::string& how) noexcept;
   void give_up_pending(const std::string& why) noexcept;
@@ -372,9 +366,9 @@ class worker_pool final : public exec::outside {
 
   std::mutex mutex_;
   sched::roster roster_{{}};
-  std::vector<std::shared_ptr<hand>> all_;
-  std::vector<std::shared_ptr<hand>> hands_;   // of these, by the roster's numbers; null: none
-  std::vector<std::shared_ptr<hand>> vacant_;  // those whose actor has ended, for the next
+  std::vector<hand_ptr> all_;
+  std::vector<hand_ptr> hands_;   // of these, by the roster's numbers; null: none
+  std::vector<hand_ptr> vacant_;  // those whose actor has ended, for the next
   work sum_;
   work sum_at_open_;
   std::array<std::deque<waiting>, 3> pending_;

@@ -9,6 +9,8 @@
 #include <manta/exec/actor_core.hpp>
 
 #include "node/actor_names.hpp"
+#include "node/errand.hpp"
+#include "node/far_names.hpp"
 #include "node/guest_actor.hpp"
 #include "node/trip.hpp"
 #include "node/worker_facts.hpp"
@@ -94,7 +96,7 @@ void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number
                          const wire::ask_view& asked) {
   try {
     if (asked.what == wire::question::find_actor) {
-      return on_find(*from, number, value_of_question<actor_question>(asked));
+      return on_find(from, number, value_of_question<actor_question>(asked));
     }
     if (asked.what == wire::question::actor_end) return on_monitor(from, number, asked);
     if (asked.what == wire::question::thing) return on_thing(from, number, asked);
@@ -122,14 +124,30 @@ void worker_pool::on_ask(const std::shared_ptr<hand>& from, std::uint64_t number
   }
 }
 
-void worker_pool::on_find(hand& from, std::uint64_t number, const actor_question& asked) {
+void worker_pool::on_find(const std::shared_ptr<hand>& from, std::uint64_t number,
+                          const actor_question& asked) {
   exec::actor_core* found = nullptr;
   try {
     found = exec::actor_core::find(asked.name, asked.name_space, asked.type.c_str());
+    if (found == nullptr && far_names::global().is_open()) return find_afar(from, number, asked);
   } catch (...) {
-    return answer_error(from, number, describe_current_exception("find_actor"));
+    return answer_error(*from, number, describe_current_exception("find_actor"));
   }
-  answer_handle(from, number, found);
+  answer_handle(*from, number, found);
+}
+
+// Other nodes are asked, which is waited for: by a worker, which lends its core meanwhile.
+void worker_pool::find_afar(const std::shared_ptr<hand>& from, std::uint64_t number,
+                            const actor_question& asked) {
+  run_errand([this, from, number, asked](bool runs) {
+    try {
+      if (!runs) exec::ended_error().raise();
+      answer_handle(*from, number,
+                    far_names::global().find(asked.name, asked.name_space, {asked.type.c_str()}));
+    } catch (...) {
+      answer_error(*from, number, describe_current_exception("find_actor"));
+    }
+  });
 }
 
 void worker_pool::on_monitor(const std::shared_ptr<hand>& from, std::uint64_t number,
@@ -183,34 +201,62 @@ void worker_pool::tell_monitors_of_end() noexcept {
 }
 
 // A worker takes the name of an actor that it is about to make.
-void worker_pool::on_reservation(hand& from, std::uint64_t number, const wire::spawn_view& asked) {
-  exec::actor_core* living = nullptr;
-  exec::actor_core* made = nullptr;
-  bool is_nonsense = asked.actor.high != from.unique;
+void worker_pool::on_reservation(const std::shared_ptr<hand>& from, std::uint64_t number,
+                                 const wire::spawn_view& asked) {
+  bool is_nonsense = asked.actor.high != from->unique;
   {
     const std::lock_guard lock(mutex_);
-    is_nonsense = is_nonsense || from.lent.contains(asked.actor);
+    is_nonsense = is_nonsense || from->lent.contains(asked.actor);
   }
-  if (is_nonsense) return distrust(from, "the reservation of an actor that is not its own");
+  if (is_nonsense) return distrust(*from, "the reservation of an actor that is not its own");
   try {
-    made = make_asked(asked);
-    living = made->take_name(asked.may_exist);
+    exec::actor_core* const made = make_asked(asked);
+    const auto settle = [this, from, number, made, id = asked.actor](const taking& take) {
+      settle_reservation(*from, number, id, made, take);
+    };
+    if (!far_names::global().is_open()) {
+      return settle([made, &asked] { return made->take_name(asked.may_exist); });
+    }
+    const control::claimed_name name{std::string(asked.name_space),
+                                     std::string(asked.options->name)};
+    run_errand([settle, made, name, may_exist = asked.may_exist](bool runs) {
+      settle([&] {
+        if (!runs) exec::ended_error().raise();
+        return far_names::global().take_here(made, name, may_exist);
+      });
+    });
+  } catch (...) {
+    answer_error(*from, number, describe_current_exception("spawn"));
+  }
+}
+
+// `take`: its name; answers the living one that will do instead.
+void worker_pool::settle_reservation(hand& from, std::uint64_t number, const base::id& id,
+                                     exec::actor_core* made, const taking& take) noexcept {
+  exec::actor_core* living = nullptr;
+  try {
+    living = take();
     if (living == nullptr) {
       {
         const std::lock_guard lock(mutex_);
-        from.reserved.emplace(asked.actor, made);
+        if (from.is_dead) raise(errc::worker_lost, "the worker has ended");
+        from.reserved.emplace(id, made);
       }
-      welcome(*made, from, asked.actor);
+      welcome(*made, from, id);
     } else {
       drop_core(made);
     }
   } catch (...) {
     const error why = describe_current_exception("spawn");
-    take_reserved(from, asked.actor);
-    if (made != nullptr) drop_core(made);
+    take_reserved(from, id);
+    drop_core(made);
     return answer_error(from, number, why);
   }
-  answer_handle(from, number, living);
+  try {
+    answer_handle(from, number, living);
+  } catch (...) {
+    refuse_answer(from, {1, number});
+  }
 }
 
 // A new actor whose one handle is that worker's. When it throws the actor is as it was.
@@ -246,13 +292,6 @@ bool worker_pool::abandon_reserved(hand& from, const base::id& id, std::string_v
     abandon_core(*core, error::out_of_memory());
   }
   return true;
-}
-
-// It will never be made.
-void worker_pool::abandon_core(exec::actor_core& of, const error& why) noexcept {
-  const auto release = of.kind().release;
-  if (!of.is_elsewhere() && release != nullptr) release(&of);
-  of.abandon_start(why);
 }
 
 // The worker is gone, or the runtime ends: what it had asked for is forgotten.

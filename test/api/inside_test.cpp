@@ -133,7 +133,7 @@ bool comes_free(const std::string& name) {
 }  // namespace
 
 TEST_CASE("inside: a task finds an actor by its name, and says what is wrong as the driver does",
-          "[name][anywhere][one_node]") {
+          "[name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<ledger>.with({.name = "books"})(1);
   const auto b = manta::spawn<ledger>.with({.name = "books", .name_space = "old"})(100);
@@ -149,7 +149,7 @@ TEST_CASE("inside: a task finds an actor by its name, and says what is wrong as 
 }
 
 TEST_CASE("inside: a name that a task takes is everybody's to find, and taken",
-          "[name][anywhere][one_node]") {
+          "[name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   auto made = manta::remote<makes>("one", 7).get();
   REQUIRE(manta::find_actor<ledger>("one", "made"));
@@ -182,7 +182,7 @@ TEST_CASE("inside: two types with long names that begin alike are two types", "[
 }
 
 TEST_CASE("inside: many tasks that get or make one name get one actor",
-          "[name][anywhere][one_node]") {
+          "[name][anywhere]") {
   const manta::runtime rt(test::workers(3));
   const auto keeps = manta::spawn<ledger>.with({.name = "all"})(0);
   std::vector<manta::future<int>> all;
@@ -193,7 +193,7 @@ TEST_CASE("inside: many tasks that get or make one name get one actor",
 }
 
 TEST_CASE("inside: a name is there before its actor can be made, and free when it never is",
-          "[name][anywhere][one_node]") {
+          "[name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   CHECK(manta::remote<begins_late>("late", 4).get().value == 5);
   CHECK(comes_free("late"));
@@ -211,7 +211,7 @@ TEST_CASE("inside: a name is there before its actor can be made, and free when i
 }
 
 TEST_CASE("inside: an actor's method takes and finds names, its own, too",
-          "[name][anywhere][actors_home]") {
+          "[name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<head>.with({.name = "head"})();
   CHECK(manta::remote<&head::hires>(a, "clerk").get() == 42);

@@ -74,6 +74,13 @@ TEST_CASE("handles of actors go from any node to any", "[cluster][settle]") {
   }
 }
 
+TEST_CASE("any node takes and finds names of actors in any node", "[cluster][settle]") {
+  const site here;
+  for (const char* const what : {"titles", "workers"}) {
+    check_right(here.run({settler, what, "40"}, four), what);
+  }
+}
+
 TEST_CASE("actors that are made, called and ended in any order", "[cluster][settle]") {
   const site here;
   check_right(here.run({settler, "storms", "400"}, four), "storms");
@@ -87,6 +94,10 @@ TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle
 
 TEST_CASE("what a lost node alone had ends, and what others have lives", "[cluster][settle]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("heirs", "rank-1", signal, 0ms);
+}
+
+TEST_CASE("a lost node's names are free, and others' stay taken", "[cluster][settle]") {
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("widows", "rank-1", signal, 0ms);
 }
 
 TEST_CASE("the actors that a lost node has made elsewhere end", "[cluster][settle]") {

@@ -420,6 +420,9 @@ int main(int argc, char** argv) {
   if (what == "holders") return holders(rt);
   if (what == "heirs") return heirs(rt);
   if (what == "ring") return ring(rt, count);
+  if (what == "titles") return titles(rt, count);
+  if (what == "workers") return workers(rt);
+  if (what == "widows") return widows(rt);
   if (what == "orphans") return orphans(rt);
   if (what == "unended") return unended(rt);
   return spread(count, 200);

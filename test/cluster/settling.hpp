@@ -60,6 +60,14 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// What is put under a key, whenever that is; no worker waits meanwhile.
+inline manta::coroutine<long> value_of(std::string key) {
+  auto puts = manta::kv::watch<int>(key);
+  if (const auto is = co_await manta::kv::get<int>(key)) co_return is->value;
+  const auto change = co_await puts.next();
+  co_return *change.value;
+}
+
 // Notes in the cluster's keys that it is gone.
 struct counter {
   counter() = default;
@@ -115,6 +123,29 @@ struct counter {
   manta::actor<counter> makes(const std::string& where, const std::string& note) {
     return manta::spawn<counter>.with({.where = manta::on_node(where)})(7L, note);
   }
+  // Names, from the node that it lives in.
+  manta::actor<counter> finds(const std::string& name) {
+    const auto found = manta::find_actor<counter>(name);
+    return found ? *found : manta::actor<counter>();
+  }
+  manta::actor<counter> takes(const std::string& name, const std::string& where, bool may_exist) {
+    return named(name, where, may_exist)(0L);
+  }
+  void takes_alone(const std::string& name, const std::string& where) {
+    kept = named(name, where, false)(0L);
+  }
+  // What it begins with is never there.
+  void takes_early(const std::string& name, const std::string& where) {
+    early = named(name, where, false)(manta::remote<value_of>(std::string("nothing")));
+  }
+  static manta::spawn_with_options<counter> named(const std::string& name, const std::string& where,
+                                                  bool may_exist) {
+    manta::actor_options out;
+    out.name = name;
+    out.get_if_exists = may_exist;
+    out.where = manta::on_node(where);
+    return manta::spawn<counter>.with(out);
+  }
   long listens(const manta::channel<int>& /*to*/) { return sum; }
   struct inner {
     manta::future<long> later;
@@ -129,6 +160,7 @@ struct counter {
   std::string told;
   std::map<int, int> last;
   manta::actor<counter> kept;
+  manta::actor<counter> early;
 };
 
 inline long squared(long x) { return x * x; }
@@ -163,5 +195,9 @@ int handles(const manta::runtime& rt);
 int holders(const manta::runtime& rt);
 int heirs(const manta::runtime& rt);
 int ring(const manta::runtime& rt, int rounds);
+// settler_names.cpp
+int titles(const manta::runtime& rt, int rounds);
+int workers(const manta::runtime& rt);
+int widows(const manta::runtime& rt);
 
 }  // namespace settling

@@ -139,7 +139,9 @@ class MANTA_API actor_core : public job {
   actor_core* take_name(bool may_exist);
   /// The living actor of that name, with a handle for the caller; null when there is none. Throws
   /// invalid_argument when it is not of the type.
-  static actor_core* find(const std::string& name, const std::string& name_space, const char* type);
+  static actor_core* find(const std::string& name, const std::string& space, const char* type);
+  /// Its name is held where its object is, in another node: only who observes is told.
+  void note_name() noexcept;
   /// Ends an actor whose construction will not be started; the caller has its one handle, and no
   /// longer has it then.
   void discard() noexcept;
@@ -331,6 +333,7 @@ class MANTA_API actor_core : public job {
   bool claim_end() noexcept;
   void end_life() noexcept;
   void dispose() noexcept;
+  void lose_name(const rare_state& of) noexcept;
   void fail_lost(job* list) noexcept;
   void fail_held() noexcept;
   actor_end how_it_ended() const;

@@ -52,6 +52,8 @@ class MANTA_API actor_host {
   virtual void kill(actor_core* of) noexcept = 0;
   /// Somebody watches for its end. Throws store_full: too many do.
   virtual void watch(actor_core* /*of*/) {}
+  /// An actor of this process, with a name that others may know, has ended.
+  virtual void unnamed(const actor_core* /*of*/) noexcept {}
 
  protected:
   ~actor_host() = default;
