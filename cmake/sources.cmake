@@ -91,6 +91,7 @@ set(manta_sources
   src/node/far_handles.cpp
   src/node/far_mirrors.cpp
   src/node/far_names.cpp
+  src/node/far_names_answers.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp

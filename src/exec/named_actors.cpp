@@ -52,6 +52,15 @@ bool is_same_type(const char* a, const char* b) noexcept {
   return may_be_cut ? std::strncmp(a, b, most_known) == 0 : std::strcmp(a, b) == 0;
 }
 
+// Takes the handle over.
+actor_core* of_type(actor_core* found, const std::string& name, const std::string& name_space,
+                    const char* type) {
+  if (is_same_type(found->kind().type, type)) return found;
+  const char* const found_type = found->kind().type;
+  found->drop_handle();
+  raise_other_type(in_space(name, name_space), found_type, type);
+}
+
 }  // namespace
 
 actor_core* actor_core::take_name(bool may_exist) {
@@ -97,18 +106,33 @@ void actor_core::note_name() noexcept {
   if (const run_observer* const by = observing()) by->named(r.name, r.name_space, kind_->type);
 }
 
-std::string type_of_named(const std::string& name, const std::string& name_space) {
+namespace {
+
+// With a handle; null: nobody has that name from now on.
+actor_core* living_or_free(const std::string& name, const std::string& name_space) {
   name_table& names = name_table::global();
-  actor_core* found = nullptr;
-  {
-    const std::lock_guard lock(names.mutex);
-    const auto at = names.actors.find({name_space, name});
-    if (at == names.actors.end() || !at->second->try_add_handle()) return {};
-    found = at->second;
-  }
+  const std::lock_guard lock(names.mutex);
+  const auto at = names.actors.find({name_space, name});
+  if (at == names.actors.end()) return nullptr;
+  if (at->second->try_add_handle()) return at->second;
+  names.actors.erase(at);
+  if (const run_observer* const by = observing()) by->unnamed(name, name_space);
+  return nullptr;
+}
+
+}  // namespace
+
+std::string type_of_named(const std::string& name, const std::string& name_space) {
+  actor_core* const found = living_or_free(name, name_space);
+  if (found == nullptr) return {};
   std::string out = found->kind().type;
   found->drop_handle();
   return out;
+}
+
+actor_core* find_or_free(const std::string& name, const std::string& name_space, const char* type) {
+  actor_core* const found = living_or_free(name, name_space);
+  return found == nullptr ? nullptr : of_type(found, name, name_space, type);
 }
 
 actor_core* actor_core::find(const std::string& name, const std::string& name_space,
@@ -121,10 +145,7 @@ actor_core* actor_core::find(const std::string& name, const std::string& name_sp
     if (at == names.actors.end() || !at->second->try_add_handle()) return nullptr;
     found = at->second;
   }
-  if (is_same_type(found->kind_->type, type)) return found;
-  const char* const found_type = found->kind_->type;
-  found->drop_handle();
-  raise_other_type(in_space(name, name_space), found_type, type);
+  return of_type(found, name, name_space, type);
 }
 
 void actor_core::lose_name(const rare_state& of) noexcept {

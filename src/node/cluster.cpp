@@ -237,7 +237,8 @@ void cluster::share(std::uint32_t workers, given_all all) {
   if (at->others()->has(head)) {  // else it does not share
     head_facts::global().ask_of(*at->others(), head);
   }
-  const std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : head;
+  const std::uint64_t shares = at->others()->has(head) ? head : 0;
+  const std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : shares;
   if (knows_names != 0) far_names::global().open(*at->others(), knows_names);
   const bool waits = all.tasks && !is_serving() && plan_.size > 1;
   trade::global().open(

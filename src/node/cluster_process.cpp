@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 
 namespace manta::inline v0::node {
@@ -77,7 +78,10 @@ cluster_process::~cluster_process() {
   listeners_.clear();
   if (job_ != nullptr) job_->stop();
   // Links ask the job until they have ended.
-  if (peers_ != nullptr) head_facts::global().stop_answering();
+  if (peers_ != nullptr) {
+    far_names::global().stop_answering();
+    head_facts::global().stop_answering();
+  }
   peers_.reset();
   came_.clear();
   head_.reset();

@@ -86,7 +86,7 @@ class far_actors final : public exec::actor_host {
   /// What all nodes call one that is to be made, and where that will be. Throws actor_lost.
   far_name whereabouts(const exec::actor_core* of) const;
   /// Its core was made there, and stays so if it `is` what was asked for.
-  void reserved(const exec::actor_core* of, bool is);
+  void reserved(const exec::actor_core* of, const far_name& at, bool is);
   /// The core here of an actor that lives in `owner`, with a handle; see borrow_far_actor.
   exec::actor_core* mirror_of(const base::id& actor, std::uint64_t owner,
                               const exec::actor_ops* kind);

@@ -234,6 +234,17 @@ void far_handles::lend_to_maker(const base::id& actor, std::uint64_t maker) {
   after(freed);
 }
 
+void far_handles::take_back_from_maker(const base::id& actor, std::uint64_t maker) {
+  std::vector<base::id> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;
+    refs_->take_back(actor, refs_->self(), maker);
+    freed = say();
+  }
+  after(freed);
+}
+
 bool far_handles::is_lent(const base::id& actor) const {
   const std::lock_guard lock(mutex_);
   return refs_ != nullptr && refs_->is_lent(actor);

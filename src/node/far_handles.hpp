@@ -115,6 +115,8 @@ class far_handles {
   result<void> send(peers& by, base::id request, workbench& on, bool waits);
   /// An actor that `maker` has made here; it has a handle.
   void lend_to_maker(const base::id& actor, std::uint64_t maker);
+  /// It was not to be, and its maker was told so.
+  void take_back_from_maker(const base::id& actor, std::uint64_t maker);
   /// The other side: this node has one, which lives in `owner`.
   void has_made(const base::id& actor, std::uint64_t owner);
   /// There is a core here for an actor elsewhere, or one less.

@@ -78,9 +78,8 @@ far_name far_actors::whereabouts(const exec::actor_core* of) const {
   return {seat->id, seat->node};
 }
 
-// Its node counts this one as who has it, whatever becomes of it.
-void far_actors::reserved(const exec::actor_core* of, bool is) {
-  const far_name at = whereabouts(of);
+// Its node counts this one as who has it, whatever becomes of it: it may have ended by now.
+void far_actors::reserved(const exec::actor_core* of, const far_name& at, bool is) {
   far_handles::global().has_made(at.id, at.owner);
   {
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/far_names.hpp"
 
-#include <exception>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -15,8 +15,6 @@
 
 #include "exec/named_actors.hpp"
 #include "node/far_actors.hpp"
-#include "node/far_handles.hpp"
-#include "node/resident_actors.hpp"
 #include "node/trade.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
@@ -25,6 +23,9 @@
 namespace manta::inline v0::node {
 
 namespace {
+
+// The head's word of a new member comes within a heartbeat.
+constexpr auto until_heard_of = std::chrono::milliseconds(2);
 
 name_question about_name(name_act act, const control::claimed_name& of) {
   return {static_cast<std::uint8_t>(act), of.name_space, of.name};
@@ -40,6 +41,14 @@ const spec::parcel_view& parcel_in(const wire::result_view& came) {
 name_answer answer_in(const wire::result_view& came) {
   return codec::decode<name_answer>(parcel_in(came));
 }
+// The looker hears the answers.
+void check_may_wait() {
+  if (!trade::is_looker()) return;
+  raise(errc::unsupported,
+        "find_actor: asked for a name while a value from another node is read; ask for it before, "
+        "or in the task");
+}
+
 // A handle alone, or nothing.
 auto handle_in(const exec::actor_ops* kind) {
   return [kind](const wire::result_view& came) -> exec::actor_core* {
@@ -50,6 +59,22 @@ auto handle_in(const exec::actor_ops* kind) {
 }
 
 }  // namespace
+
+// Questions that get no answer: who waits for one is told why, also when nobody came to do that.
+struct far_names::unanswered {
+  std::vector<taker> all;
+
+  unanswered() = default;
+  unanswered(const unanswered&) = delete;
+  unanswered& operator=(const unanswered&) = delete;
+  ~unanswered() { end(exec::ended_error()); }
+  void end(const error& why) noexcept {
+    if (all.empty()) return;
+    const std::vector<taker> told = std::exchange(all, {});
+    const wire::error_record record(why);
+    for (const taker& then : told) then({.task = {1, 1}, .outcome = record.view()});
+  }
+};
 
 far_names& far_names::global() {
   static auto* const made = new far_names;
@@ -62,6 +87,12 @@ void far_names::open(peers& by, std::uint64_t head) {
   known_ = {};
   claims_.clear();
   by_.store(&by);
+  is_open_.store(true);
+}
+
+void far_names::stop_answering() noexcept {
+  const std::lock_guard lock(mutex_);
+  by_.store(nullptr);
 }
 
 void far_names::close() noexcept {
@@ -69,17 +100,13 @@ void far_names::close() noexcept {
   std::map<key, std::vector<std::function<void()>>> waiting;
   {
     const std::lock_guard lock(mutex_);
-    by_.store(nullptr);
+    is_open_.store(false);
     asked.swap(asked_);
     waiting.swap(unsettled_);
   }
-  try {
-    const wire::error_record record(exec::ended_error());
-    const wire::result_view said{.task = {1, 1}, .outcome = record.view()};
-    for (const auto& [number, one] : asked) one.then(said);
-  } catch (const std::bad_alloc&) {
-    std::terminate();  // who asked would wait for ever
-  }
+  unanswered left;
+  for (auto& [number, one] : asked) left.all.push_back(std::move(one.then));
+  left.end(exec::ended_error());
   for (const auto& [name, all] : waiting) {
     for (const auto& then : all) then();  // which find that nobody is asked any more
   }
@@ -93,7 +120,7 @@ void far_names::ask(std::uint64_t node, const writer& write, taker then) {
   {
     const std::lock_guard lock(mutex_);
     by = by_.load();
-    if (by == nullptr) exec::ended_error().raise();
+    if (!is_open_.load() || by == nullptr) exec::ended_error().raise();
     asked_.emplace(number, asked_one{node, std::move(then)});
   }
   try {
@@ -138,11 +165,7 @@ auto far_names::ask_now(std::uint64_t node, const writer& write, Read read) {
     exec::parker nap;
     std::optional<result<value>> got;
   };
-  if (trade::is_looker()) {
-    raise(errc::unsupported,
-          "find_actor: asked for a name while a value from another node is read; ask for it "
-          "before, or in the task");
-  }
+  check_may_wait();
   const auto until = std::make_shared<waiting>();
   try {
     ask(node, write, [until, read](const wire::result_view& came) {
@@ -178,23 +201,20 @@ void far_names::on_answer(std::uint64_t number, std::span<const std::byte> messa
 
 // Not here: who hears of it may ask another one, and wait until there is room for that.
 void far_names::on_gone(std::uint64_t node) {
-  std::vector<taker> waiting;
+  const auto waiting = std::make_shared<unanswered>();
   {
     const std::lock_guard lock(mutex_);
     const peers* const by = by_.load();
     if (by != nullptr && !by->has(node)) known_.gone(node);
     std::erase_if(asked_, [&](auto& one) {
       if (one.second.of != node) return false;
-      waiting.push_back(std::move(one.second.then));
+      waiting->all.push_back(std::move(one.second.then));
       return true;
     });
   }
-  if (waiting.empty()) return;
-  facts_line::global().add([waiting = std::move(waiting)] {
-    const wire::error_record record(
-        error(errc::node_lost, "the node that was asked for an actor's name is lost"));
-    const wire::result_view said{.task = {1, 1}, .outcome = record.view()};
-    for (const taker& then : waiting) then(said);
+  if (waiting->all.empty()) return;
+  facts_line::global().add([waiting] {
+    waiting->end(error(errc::node_lost, "the node that was asked for an actor's name is lost"));
   });
 }
 
@@ -239,7 +259,7 @@ void far_names::hold(exec::actor_core* core, const key& name, const told& then) 
   {
     const std::lock_guard lock(mutex_);
     by = by_.load();
-    if (by == nullptr) exec::ended_error().raise();
+    if (!is_open_.load() || by == nullptr) exec::ended_error().raise();
     const auto [at, is_new] = unsettled_.try_emplace(name);
     if (!is_new) {
       at->second.push_back([this, core, name, then] {
@@ -316,12 +336,14 @@ void far_names::when_settled(const key& name, std::function<void()> then) {
 }
 
 void far_names::wait_settled(const key& name) {
+  check_may_wait();
   const auto nap = std::make_shared<exec::parker>();
   when_settled(name, [nap] { nap->signal(); });
   worker_questions::wait(*nap);
 }
 
 far_names::holder far_names::hold_now(exec::actor_core* core, const key& name) {
+  check_may_wait();
   struct waiting {
     exec::parker nap;
     std::optional<result<holder>> got;
@@ -367,14 +389,20 @@ void far_names::let_go(const exec::actor_core* core) noexcept {
 
 // ---- spawn and find
 
-// What is here, or in a node that is gone by now: nothing.
-template <class T>
-T far_names::value_or_none(result<T> got, std::uint64_t of) const {
-  if (got) return *std::move(got);
-  const peers* const by = by_.load();
-  const bool is_gone = got.error().code() == errc::node_lost && by != nullptr && !by->has(of);
-  if (!is_gone) got.error().raise();
-  return T{};
+// What `asks` gets from that node; of one that is gone by now: nothing. The head may have heard of
+// one that has just joined before this node has.
+template <class T, class Ask>
+T far_names::value_or_none(std::uint64_t of, const Ask& asks) const {
+  for (;;) {
+    result<T> got = asks();
+    if (got) return *std::move(got);
+    const peers* const by = by_.load();
+    const bool is_lost = got.error().code() == errc::node_lost;
+    if (!is_lost || !is_open() || by == nullptr || by->has(of)) got.error().raise();
+    if (of <= by->newest()) return T{};
+    exec::parker nap;
+    exec::executor::sleep(nap, base::after(until_heard_of));
+  }
 }
 
 exec::actor_core* far_names::living(const holder& at, const key& name, const wanted& as) {
@@ -382,7 +410,7 @@ exec::actor_core* far_names::living(const holder& at, const key& name, const wan
   if (by == nullptr) exec::ended_error().raise();
   if (at.node == by->epoch()) {
     wait_settled(name);
-    return exec::actor_core::find(name.name, name.name_space, as.type);
+    return exec::find_or_free(name.name, name.name_space, as.type);
   }
   if (as.kind == nullptr) {
     if (type_of_living(at, name).empty()) return nullptr;
@@ -393,7 +421,8 @@ exec::actor_core* far_names::living(const holder& at, const key& name, const wan
   }
   name_question what = about_name(name_act::find, name);
   what.type = as.type;
-  return value_or_none(ask_now(at.node, name_writer(what), handle_in(as.kind)), at.node);
+  return value_or_none<exec::actor_core*>(
+      at.node, [&] { return ask_now(at.node, name_writer(what), handle_in(as.kind)); });
 }
 
 std::string far_names::type_of_living(const holder& at, const key& name) {
@@ -403,8 +432,9 @@ std::string far_names::type_of_living(const holder& at, const key& name) {
     wait_settled(name);
     return exec::type_of_named(name.name, name.name_space);
   }
-  return value_or_none(ask_now(at.node, name_writer(about_name(name_act::type, name)), answer_in),
-                       at.node)
+  const name_question what = about_name(name_act::type, name);
+  return value_or_none<name_answer>(at.node,
+                                    [&] { return ask_now(at.node, name_writer(what), answer_in); })
       .type;
 }
 
@@ -434,6 +464,10 @@ exec::actor_core* far_names::take_here(exec::actor_core* made, const key& name, 
 template <class Claim>
 exec::actor_core* far_names::take_by(const Claim& claims, const key& name, bool may_exist,
                                      const wanted& as) {
+  if (may_exist) {
+    exec::actor_core* const here = exec::actor_core::find(name.name, name.name_space, as.type);
+    if (here != nullptr) return here;
+  }
   for (;;) {
     const holder has = claims();
     if (has == holder{}) return nullptr;
@@ -462,112 +496,9 @@ far_names::holder far_names::reserve(exec::actor_core* made, const spawn_asked& 
       answer_in);
   if (!got) got.error().raise();
   const holder who{got->node, got->number};
-  far_actors::global().reserved(made, who == holder{});
+  far_actors::global().reserved(made, at, who == holder{});
   if (who == holder{}) made->note_name();
   return who;
-}
-
-// ---- other nodes' questions
-
-namespace {
-
-void say_name(peers& by, std::uint64_t to, std::uint64_t number, const name_answer& what) noexcept {
-  try {
-    const borrowed_workbench on;
-    on->out.clear();
-    write_answer(*on, {peers::name_answer, number}, codec::encode(on->out, what));
-    static_cast<void>(by.send_when_room(to, {peers::name_answer, number}, on->writer.pieces(),
-                                        on->writer.size_bytes()));
-  } catch (...) {
-    return;  // no memory: who asked hears of it when one of the two nodes ends
-  }
-}
-
-void say_name(peers& by, std::uint64_t to, std::uint64_t number, const error& why) noexcept {
-  try {
-    const borrowed_workbench on;
-    write_failure(*on, {1, 1}, {peers::name_answer, number}, why);
-    static_cast<void>(by.send_when_room(to, {peers::name_answer, number}, on->writer.pieces(),
-                                        on->writer.size_bytes()));
-  } catch (...) {
-    return;  // as above
-  }
-}
-
-}  // namespace
-
-// Not on the loop's thread: answers may have to wait for room.
-void far_names::on_question(peers& by, std::uint64_t from, std::uint64_t number,
-                            const peers::kept_message& message) {
-  facts_line::global().add(
-      [this, &by, from, number, message] { hear(by, from, number, message.bytes); });
-}
-
-void far_names::hear(peers& by, std::uint64_t from, std::uint64_t number,
-                     std::span<const std::byte> message) noexcept {
-  try {
-    const borrowed_workbench on;
-    const neutral_caller nobody;
-    const result<const wire::message_view&> read = on->reader.read(message);
-    if (!read) return;
-    if (const auto* const asked = std::get_if<wire::spawn_view>(&read->body)) {
-      resident_actors::global().reserve(
-          by, from, *asked, [&by, from, number](const result<holder>& who) {
-            if (!who) return say_name(by, from, number, who.error());
-            say_name(by, from, number, name_answer{who->node, who->number});
-          });
-    } else if (const auto* const ask = std::get_if<wire::ask_view>(&read->body)) {
-      hear_question(by, from, number, codec::decode<name_question>(ask->with));
-    }
-  } catch (...) {
-    say_name(by, from, number, describe_current_exception("a question of another node"));
-  }
-}
-
-void far_names::hear_question(peers& by, std::uint64_t from, std::uint64_t number,
-                              const name_question& what) {
-  const auto act = static_cast<name_act>(what.act);
-  if (act == name_act::find || act == name_act::type) {
-    return when_settled({what.name_space, what.name},
-                        [&by, from, number, what] { answer_living(by, from, number, what); });
-  }
-  if (!is_head()) raise(errc::node_lost, "the node that knew who has which name is leaving");
-  const name_answer got = answer_as_head(from, what);
-  if (number != 0) say_name(by, from, number, got);
-}
-
-void far_names::answer_living(peers& by, std::uint64_t to, std::uint64_t number,
-                              const name_question& what) noexcept {
-  exec::actor_core* found = nullptr;
-  try {
-    const borrowed_workbench on;
-    on->goes_to = to;
-    on->references.clear();
-    on->out.clear();
-    spec::parcel_view value;
-    if (static_cast<name_act>(what.act) == name_act::type) {
-      const name_answer out{.type = exec::type_of_named(what.name, what.name_space)};
-      value = codec::encode(on->out, out);
-    } else {
-      found = exec::actor_core::find(what.name, what.name_space, what.type.c_str());
-    }
-    if (found != nullptr) {
-      const far_name known = name_of_actor(found, to, "manta::find_actor()");
-      spec::reference named;
-      named.what = known.id;
-      named.owner = {known.owner, 0};
-      named.kind = spec::reference_kind::actor;
-      on->references.push_back(named);
-    }
-    value.references = on->references;
-    const base::id request{peers::name_answer, number};
-    write_answer(*on, request, value);
-    // False is of one that is gone.
-    static_cast<void>(far_handles::global().send(by, request, *on, true));
-  } catch (...) {
-    say_name(by, to, number, describe_current_exception("manta::find_actor()"));
-  }
-  if (found != nullptr) found->drop_handle();
 }
 
 }  // namespace manta::inline v0::node

@@ -74,9 +74,11 @@ class far_names {
 
   /// While a runtime runs; `head`: the member that knows who has which name, or this one.
   void open(peers& by, std::uint64_t head);
-  bool is_open() const noexcept { return by_.load() != nullptr; }
-  /// Who waits for an answer ends with `ended_error`.
+  bool is_open() const noexcept { return is_open_.load(); }
+  /// Who waits for an answer ends with `ended_error`; others are answered on.
   void close() noexcept;
+  /// After it: they are not, since the peers are about to go.
+  void stop_answering() noexcept;
 
   /// Takes the name of a new actor, to which its options were applied; its object will be here or
   /// afar. Or answers the living one of that name, with a handle, where that will do. Waits for
@@ -123,6 +125,8 @@ class far_names {
     std::uint64_t number = 0;
   };
 
+  struct unanswered;
+
   far_names() = default;
 
   void ask(std::uint64_t node, const writer& write, taker then);
@@ -143,8 +147,8 @@ class far_names {
   template <class Claim>
   exec::actor_core* take_by(const Claim& claims, const key& name, bool may_exist, const wanted& as);
   std::string type_of_living(const holder& at, const key& name);
-  template <class T>
-  T value_or_none(result<T> got, std::uint64_t of) const;
+  template <class T, class Ask>
+  T value_or_none(std::uint64_t of, const Ask& asks) const;
   void hear(peers& by, std::uint64_t from, std::uint64_t number,
             std::span<const std::byte> message) noexcept;
   void hear_question(peers& by, std::uint64_t from, std::uint64_t number,
@@ -153,6 +157,7 @@ class far_names {
                             const name_question& what) noexcept;
 
   std::atomic<peers*> by_{nullptr};
+  std::atomic<bool> is_open_{false};
   std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> last_{0};
 

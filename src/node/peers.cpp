@@ -203,7 +203,7 @@ void peers::add(const spec::node_member& of) {
 
 void peers::see(const spec::node_member& of) {
   const bool is_news = of.epoch > newest_;
-  newest_ = std::max(newest_, of.epoch);
+  newest_ = std::max(newest_.load(), of.epoch);
   if (!does_work(of) || of.process == with_.self || of.who.address.empty()) return;
   one_ptr gone;
   bool is_new = false;

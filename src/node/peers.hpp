@@ -146,8 +146,8 @@ class peers {
   /// The visitor is told of news, soon. Any thread. Throws std::bad_alloc.
   void tell_news();
   /// The last one to join of those that this process has heard of; who joins later has a larger
-  /// number. The loop's thread.
-  std::uint64_t newest() const noexcept { return newest_; }
+  /// number.
+  std::uint64_t newest() const noexcept { return newest_.load(); }
   /// Whether all that was sent has come there.
   bool is_quiet() const;
 
@@ -167,8 +167,8 @@ class peers {
   wire::loop& at_;
   const settings with_;
   visitor& tell_;
-  std::atomic<std::uint64_t> epoch_{0};  // written by the loop's thread
-  std::uint64_t newest_ = 0;
+  std::atomic<std::uint64_t> epoch_{0};   // written by the loop's thread
+  std::atomic<std::uint64_t> newest_{0};  // as epoch_
   std::atomic<bool> has_news_{false};
   // The loop's thread only.
   std::unordered_map<base::id, std::unique_ptr<wire::link>, base::id_hash>

@@ -28,23 +28,31 @@ void resident_actors::reserve(
   if (is_nonsense) raise(errc::decode_failed, "an actor that wants a name, and is none");
   const resident_ptr one = make(by, from, asked);
   one->is_reserved.store(true);
+  const auto is_not_to_be = [this, one, from] {
+    give_up_reserved(*one, exec::ended_error(), false);
+    far_handles::global().take_back_from_maker(one->id, from);
+  };
   const control::claimed_name name{std::string(asked.name_space), std::string(asked.options->name)};
   try {
+    far_handles::global().lend_to_maker(one->id, from);
     {
       // Before it is found by its name: then it goes to others by its id.
       const std::lock_guard lock(mutex_);
       residents_.emplace(one->id, one);
       names_.emplace(one->core, one->id);
     }
-    far_handles::global().lend_to_maker(one->id, from);
-    far_names::global().hold(one->core, name,
-                             [this, one, then](const result<control::name_holder>& who) {
-                               const bool is_taken = who && *who == control::name_holder{};
-                               if (!is_taken) give_up_reserved(*one, exec::ended_error(), false);
-                               then(who);
-                             });
+    far_names::global().hold(
+        one->core, name, [this, one, then, is_not_to_be](const result<control::name_holder>& who) {
+          if (!who) {
+            is_not_to_be();
+          } else if (*who != control::name_holder{}) {
+            // Its maker gives it back, as one that it has had.
+            give_up_reserved(*one, exec::ended_error(), false);
+          }
+          then(who);
+        });
   } catch (...) {
-    give_up_reserved(*one, exec::ended_error(), false);
+    is_not_to_be();
     throw;
   }
   // Who was lost before this was in the list was not found there.

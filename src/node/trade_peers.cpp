@@ -93,8 +93,8 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
     far_names::global().on_gone(node);
     const std::lock_guard lock(mutex_);
     if (has_looker_) lost_nodes_.push_back({node, why});
-  } catch (const std::bad_alloc&) {
-    std::terminate();  // its actors' calls would never end, nor would who waits for its word
+  } catch (...) {
+    std::terminate();  // no memory: who waits for its word would wait for ever
   }
   resident_actors::global().on_gone(by, node);
   try {

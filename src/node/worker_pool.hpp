@@ -228,11 +228,12 @@ class worker_pool final : public exec::outside {
   using taking = std::function<exec::actor_core*()>;
   void settle_reservation(hand& from, std::uint64_t number, const base::id& id,
                           exec::actor_core* made, const taking& take) noexcept;
+  void turn_out(hand& from, const base::id& id) noexcept;
   void answer_handle(hand& to, std::uint64_t number, exec::actor_core* core);
   void answer_error(hand& to, std::uint64_t number, const error& why);
   void refuse_answer(hand& to, const base::id& request) noexcept;
   void say_answer(hand& to, std::uint64_t number, const wire::result_view& answer) noexcept;
-  void welcome(exec::actor_core& made, hand& to, const base::id& id);
+  void welcome(exec::actor_core& made, hand& to, const base::id& id, bool is_reserved = false);
   exec::actor_core* take_reserved(hand& from, const base::id& id) noexcept;
   bool abandon_reserved(hand& from, const base::id& id, std::string_view why) noexcept;
   void forget_questions(hand& of) noexcept;

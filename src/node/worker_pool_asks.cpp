@@ -230,26 +230,28 @@ void worker_pool::on_reservation(const std::shared_ptr<hand>& from, std::uint64_
   }
 }
 
-// `take`: its name; answers the living one that will do instead.
+// `take`: its name; answers the living one that will do instead. By then it has the id that others
+// are given, and the worker's death ends it.
 void worker_pool::settle_reservation(hand& from, std::uint64_t number, const base::id& id,
                                      exec::actor_core* made, const taking& take) noexcept {
+  made->pin();
+  const std::unique_ptr<exec::actor_core, void (*)(exec::actor_core*)> stays(
+      made, [](exec::actor_core* of) { of->unpin(); });
   exec::actor_core* living = nullptr;
   try {
-    living = take();
-    if (living == nullptr) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (from.is_dead) raise(errc::worker_lost, "the worker has ended");
-        from.reserved.emplace(id, made);
-      }
-      welcome(*made, from, id);
-    } else {
-      drop_core(made);
-    }
+    welcome(*made, from, id, true);
   } catch (...) {
     const error why = describe_current_exception("spawn");
-    take_reserved(from, id);
-    drop_core(made);
+    abandon_core(*made, why);
+    actor_names::global().give_back(id, 1);
+    return answer_error(from, number, why);
+  }
+  try {
+    living = take();
+    if (living != nullptr) turn_out(from, id);
+  } catch (...) {
+    const error why = describe_current_exception("spawn");
+    turn_out(from, id);
     return answer_error(from, number, why);
   }
   try {
@@ -259,18 +261,34 @@ void worker_pool::settle_reservation(hand& from, std::uint64_t number, const bas
   }
 }
 
-// A new actor whose one handle is that worker's. When it throws the actor is as it was.
-void worker_pool::welcome(exec::actor_core& made, hand& to, const base::id& id) {
+// A new actor whose one handle is that worker's; `is_reserved`: it is to be made later. When it
+// throws the actor is as it was.
+void worker_pool::welcome(exec::actor_core& made, hand& to, const base::id& id, bool is_reserved) {
   actor_names::global().set(&made, id, 1);
   try {
     actor_names::global().watch_end(&made);
     const std::lock_guard lock(mutex_);
+    if (is_reserved) {
+      if (to.is_dead) raise(errc::worker_lost, "the worker has ended");
+      to.reserved.emplace(id, &made);
+    }
     to.has_handles.store(true, std::memory_order_relaxed);
     ++to.lent[id];
   } catch (...) {
     actor_names::global().forget(&made);
     throw;
   }
+}
+
+// It is not to be: what welcome did is undone, unless the worker's death has.
+void worker_pool::turn_out(hand& from, const base::id& id) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!from.reserved.contains(id)) return;
+    from.lent.erase(id);
+  }
+  abandon_reserved(from, id, "its name was taken");
+  actor_names::global().give_back(id, 1);
 }
 
 // The actor of that name, whose construction comes or never will; null: it is none of those.

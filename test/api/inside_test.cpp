@@ -181,8 +181,7 @@ TEST_CASE("inside: two types with long names that begin alike are two types", "[
   CHECK_THROWS_AS((manta::find_actor<tagged<all, 2>>("long")), manta::invalid_argument);
 }
 
-TEST_CASE("inside: many tasks that get or make one name get one actor",
-          "[name][anywhere]") {
+TEST_CASE("inside: many tasks that get or make one name get one actor", "[name][anywhere]") {
   const manta::runtime rt(test::workers(3));
   const auto keeps = manta::spawn<ledger>.with({.name = "all"})(0);
   std::vector<manta::future<int>> all;
@@ -210,8 +209,7 @@ TEST_CASE("inside: a name is there before its actor can be made, and free when i
   CHECK(manta::remote<begins_late>("late", 1).get().value == 2);
 }
 
-TEST_CASE("inside: an actor's method takes and finds names, its own, too",
-          "[name][anywhere]") {
+TEST_CASE("inside: an actor's method takes and finds names, its own, too", "[name][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<head>.with({.name = "head"})();
   CHECK(manta::remote<&head::hires>(a, "clerk").get() == 42);
