@@ -298,12 +298,16 @@ void resident_actors::freed(const base::id& actor) noexcept {
       if (one != nullptr) one->give_back(false);
       forget_end(actor);
     });
-    const std::lock_guard lock(mutex_);
-    for (auto& [of, line] : lines_) {
-      if (of.second == line_of(actor)) line.letters.push_back({{}, {}, {}, {}, last});
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [of, line] : lines_) {
+        if (of.second == line_of(actor)) line.letters.push_back({{}, {}, {}, {}, last});
+      }
     }
-  } catch (const std::bad_alloc&) {
-    return;  // it lives until this node ends
+    // Who has killed it and let go of it then has killed it.
+    facts_line::global().add([last] {});
+  } catch (...) {
+    return;  // no memory: it lives until this node ends
   }
 }
 
