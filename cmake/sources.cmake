@@ -88,10 +88,12 @@ set(manta_sources
   src/node/errand.cpp
   src/node/far_actors.cpp
   src/node/far_actors_calls.cpp
+  src/node/far_futures.cpp
   src/node/far_handles.cpp
   src/node/far_mirrors.cpp
   src/node/far_names.cpp
   src/node/far_names_answers.cpp
+  src/node/far_rings.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp

@@ -12,12 +12,21 @@
 #include <manta/node/rest.hpp>
 
 // Which types of values have arrays, and where; see node/rest.hpp for what that is needed for. And
-// which have any handle, since such a value stays in its node.
+// which have anything that can't go to another node, since such a value stays.
 //
 // Found by the type alone, in arrays, std containers but sets and keys, pairs, tuples, optionals,
 // variants, std::unique_ptr and aggregates, each inside of the others. A class with functions of
 // its own, and what is const or shared, hides its arrays: they stay in memory like any with a
 // handle.
+
+namespace manta::inline v0 {
+
+template <class T>
+class future;
+template <class T>
+class actor;
+
+}  // namespace manta::inline v0
 
 namespace manta::inline v0::detail {
 
@@ -29,11 +38,35 @@ inline constexpr bool is_array_handle<array<E>> = true;
 /// What a type may have: bits.
 namespace holding {
 inline constexpr unsigned arrays = 1;
-inline constexpr unsigned handles = 2;  ///< futures, actors, channels and the like; arrays, too
+inline constexpr unsigned bound = 2;  ///< what can't go to another node: arrays, channels, ...
 }  // namespace holding
 
 template <class T, class... Outer>
 constexpr unsigned finds();
+
+/// Handles that go to other nodes, and what is found in what these stand for.
+template <class T>
+struct is_handle_that_goes : std::false_type {};
+template <class V>
+struct is_handle_that_goes<future<V>> : std::true_type {
+  template <class... Outer>
+  static constexpr unsigned behind() {
+    if constexpr (std::is_void_v<V> || std::is_scalar_v<V>) {
+      return 0;
+    } else if constexpr (!node::can_travel<V>) {
+      return holding::bound;
+    } else {
+      return finds<V, Outer...>();
+    }
+  }
+};
+template <class A>
+struct is_handle_that_goes<actor<A>> : std::true_type {
+  template <class... Outer>
+  static constexpr unsigned behind() {
+    return 0;
+  }
+};
 
 /// Of pairs, tuples and variants.
 template <class T, class... Outer>
@@ -65,11 +98,13 @@ constexpr unsigned finds() {
                 (std::is_same_v<T, Outer> || ... || false)) {
     return 0;
   } else if constexpr (is_array_handle<T>) {
-    return holding::arrays | holding::handles;
+    return holding::arrays | holding::bound;
+  } else if constexpr (is_handle_that_goes<T>::value) {
+    return is_handle_that_goes<T>::template behind<T, Outer...>() & holding::bound;
   } else {
     constexpr shape s = codec::shape_of<T>();
     if constexpr (s == shape::engine) {
-      return std::is_same_v<T, error> || std::is_same_v<T, exception_filter> ? 0 : holding::handles;
+      return std::is_same_v<T, error> || std::is_same_v<T, exception_filter> ? 0 : holding::bound;
     } else if constexpr (s == shape::optional || s == shape::range || s == shape::sequence ||
                          s == shape::forward) {
       return finds<typename T::value_type, T, Outer...>();
@@ -99,7 +134,7 @@ constexpr unsigned holds() {
 template <class T>
 inline constexpr bool holds_arrays = (holds<T>() & holding::arrays) != 0;
 template <class T>
-inline constexpr bool holds_handles = (holds<T>() & holding::handles) != 0;
+inline constexpr bool stays_in_node = (holds<T>() & holding::bound) != 0;
 
 /// Calls each(handle) for the arrays that a value has.
 template <class T, class Each>

@@ -200,7 +200,7 @@ struct value_carrier<void> {
 };
 template <class T>
 const node::carrier value_carrier<T>::value{
-    .write_value = write, .renew_value = renew, .read_value = read};
+    .write_value = write, .renew_value = renew, .read_value = read, .stays = stays_in_node<T>};
 
 /// Null for a value that can't leave its process.
 template <class T>

@@ -95,6 +95,11 @@ class far_actors final : public exec::actor_host {
   /// A call of one of them is to stop, if it is one.
   void stop(exec::job* call, bool with_children) noexcept;
   void stop_children() noexcept;
+  // For far_rings.cpp.
+  /// The node that has a call of this one, and its number; zeros: none.
+  std::pair<std::uint64_t, std::uint64_t> where_is(const exec::job* call) const noexcept;
+  /// Ends one of those with an error, whatever comes of it there.
+  void end_call(std::uint64_t node, std::uint64_t number, const error& why) noexcept;
 
   // The loop's thread.
   /// An actor of this process, that one, is known where it lives.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of actors that live in other nodes: far_actors.hpp.
+#include <algorithm>
 #include <new>
 #include <utility>
 #include <variant>
@@ -103,6 +104,18 @@ result<void> far_actors::send_noted(const base::id& request, workbench& on) noex
   } catch (...) {
     return error::out_of_memory();
   }
+}
+
+std::pair<std::uint64_t, std::uint64_t> far_actors::where_is(const exec::job* call) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::ranges::find_if(calls_, [&](const auto& one) { return one.second.job == call; });
+  if (found == calls_.end()) return {};
+  return {found->second.node, found->first};
+}
+
+void far_actors::end_call(std::uint64_t node, std::uint64_t number, const error& why) noexcept {
+  if (const auto of = take_call(number, node)) fail(*of, why);
 }
 
 void far_actors::send_call(exec::actor_core* to, exec::job* job) {

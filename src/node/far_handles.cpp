@@ -11,6 +11,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/far_actors.hpp"
+#include "node/far_futures.hpp"
 #include "node/far_ids.hpp"
 #include "node/resident_actors.hpp"
 #include "node/workbench.hpp"
@@ -23,7 +24,9 @@ constinit thread_local far_arrivals* read_here = nullptr;
 
 // Of which this node counts, or another one.
 bool is_counted(const spec::reference& one) noexcept {
-  return one.kind == spec::reference_kind::actor && is_far_actor_id(one.what);
+  using kind = spec::reference_kind;
+  return (one.kind == kind::actor && is_far_actor_id(one.what)) ||
+         (one.kind == kind::future && is_far_future_id(one.what));
 }
 
 // Those inside of what such a message has.
@@ -64,6 +67,8 @@ far_arrivals::~far_arrivals() {
     if (!each.is_left) continue;
     if (each.own != nullptr) {
       each.own->drop_handle();
+    } else if (each.future != nullptr) {
+      far_futures::drop_soon({each.future});
     } else if (each.is_counted) {
       far_handles::global().read(each.id);
     }
@@ -73,20 +78,26 @@ far_arrivals::~far_arrivals() {
 far_reading::far_reading(far_arrivals* came) noexcept : outer_(std::exchange(read_here, came)) {}
 far_reading::~far_reading() { read_here = outer_; }
 
-exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind) {
+far_arrivals::one* far_arrivals::find(const base::id& what) noexcept {
   if (read_here == nullptr) return nullptr;
-  for (far_arrivals::one& each : read_here->all_) {
-    if (!each.is_left || each.id != what) continue;
-    if (each.own != nullptr) {
-      each.is_left = false;
-      return each.own;
-    }
-    exec::actor_core* const core = far_actors::global().mirror_of(what, each.owner, kind);
-    each.is_left = false;
-    if (each.is_counted) far_handles::global().read(what);
-    return core;
+  std::vector<one>& all = read_here->all_;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t at = (read_here->next_ + i) % all.size();
+    if (!all[at].is_left || all[at].id != what) continue;
+    read_here->next_ = at + 1;
+    return &all[at];
   }
   return nullptr;
+}
+
+exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind) {
+  far_arrivals::one* const came = far_arrivals::find(what);
+  if (came == nullptr) return nullptr;
+  exec::actor_core* const core =
+      came->own != nullptr ? came->own : far_actors::global().mirror_of(what, came->owner, kind);
+  came->is_left = false;
+  if (came->is_counted) far_handles::global().read(what);
+  return core;
 }
 
 far_handles& far_handles::global() {
@@ -124,46 +135,49 @@ std::shared_ptr<far_arrivals> far_handles::came(std::uint64_t from,
       // False: its node is dead, and calls of it fail.
       const bool counts = !is_own && refs_->came(one.what, owner, from);
       if (counts) ++others_[one.what].unread;
-      if (!is_own) out->all_.push_back({one.what, owner, nullptr, counts});
+      if (!is_own) out->all_.push_back({one.what, owner, nullptr, nullptr, counts});
     }
     if (!is_own) continue;
-    out->all_.push_back({one.what, owner, resident_actors::global().handle_of(one.what)});
+    const bool is_future = is_far_future_id(one.what);
+    out->all_.push_back({one.what, owner,
+                         is_future ? nullptr : resident_actors::global().handle_of(one.what),
+                         is_future ? far_futures::global().job_of(one.what) : nullptr});
   }
   return out;
 }
 
-// One of an actor elsewhere was read, or never will be.
-void far_handles::read(const base::id& actor) noexcept { let_go(actor, &holders::unread); }
-void far_handles::lost_core(const base::id& actor) noexcept { let_go(actor, &holders::cores); }
+// One of another node's was read, or never will be.
+void far_handles::read(const base::id& thing) noexcept { let_go(thing, &holders::unread); }
+void far_handles::lost_core(const base::id& thing) noexcept { let_go(thing, &holders::cores); }
 
-void far_handles::let_go(const base::id& actor, std::uint32_t holders::*kind) noexcept {
+void far_handles::let_go(const base::id& thing, std::uint32_t holders::*kind) noexcept {
   std::vector<base::id> freed;
   try {
     const std::lock_guard lock(mutex_);
-    const auto found = others_.find(actor);
+    const auto found = others_.find(thing);
     if (found == others_.end() || found->second.*kind == 0) return;
     --(found->second.*kind);
-    drop_if_unheld(actor);
+    drop_if_unheld(thing);
     freed = say();
   } catch (...) {
     return;  // no memory: it lives until this node ends
   }
-  after(freed);
+  after(std::move(freed));
 }
 
 // Under the mutex.
-void far_handles::drop_if_unheld(const base::id& actor) {
-  const auto found = others_.find(actor);
+void far_handles::drop_if_unheld(const base::id& thing) {
+  const auto found = others_.find(thing);
   if (found == others_.end() || found->second.cores > 0 || found->second.unread > 0) return;
   others_.erase(found);
-  if (refs_ != nullptr) refs_->drop(actor);
+  if (refs_ != nullptr) refs_->drop(thing);
 }
 
 // ---- cores here
 
-void far_handles::has_core(const base::id& actor) {
+void far_handles::has_core(const base::id& thing) {
   const std::lock_guard lock(mutex_);
-  ++others_[actor].cores;
+  ++others_[thing].cores;
 }
 
 void far_handles::has_made(const base::id& actor, std::uint64_t owner) {
@@ -192,7 +206,7 @@ result<void> far_handles::send(peers& by, base::id request, workbench& on, bool 
   return is;
 }
 
-// Of those that live here others have one handle together from then on.
+// Of actors that live here others have one handle together from then on.
 void far_handles::lend(std::span<const spec::reference> all, std::uint64_t to) {
   std::vector<base::id> freed;
   std::vector<base::id> own;
@@ -202,12 +216,13 @@ void far_handles::lend(std::span<const spec::reference> all, std::uint64_t to) {
     for (const spec::reference& one : all) {
       if (!is_counted(one)) continue;
       refs_->lend(one.what, one.owner.high, to);
-      if (one.owner.high == refs_->self()) own.push_back(one.what);
+      const bool is_actor = one.kind == spec::reference_kind::actor;
+      if (is_actor && one.owner.high == refs_->self()) own.push_back(one.what);
     }
     freed = say();
   }
   for (const base::id& one : own) resident_actors::global().hold(one);
-  after(freed);
+  after(std::move(freed));
 }
 
 void far_handles::take_back(std::span<const spec::reference> all, std::uint64_t to) {
@@ -220,7 +235,7 @@ void far_handles::take_back(std::span<const spec::reference> all, std::uint64_t 
     }
     freed = say();
   }
-  after(freed);
+  after(std::move(freed));
 }
 
 void far_handles::lend_to_maker(const base::id& actor, std::uint64_t maker) {
@@ -231,7 +246,7 @@ void far_handles::lend_to_maker(const base::id& actor, std::uint64_t maker) {
     refs_->lend(actor, refs_->self(), maker);
     freed = say();
   }
-  after(freed);
+  after(std::move(freed));
 }
 
 void far_handles::take_back_from_maker(const base::id& actor, std::uint64_t maker) {
@@ -242,12 +257,12 @@ void far_handles::take_back_from_maker(const base::id& actor, std::uint64_t make
     refs_->take_back(actor, refs_->self(), maker);
     freed = say();
   }
-  after(freed);
+  after(std::move(freed));
 }
 
-bool far_handles::is_lent(const base::id& actor) const {
+bool far_handles::is_lent(const base::id& thing) const {
   const std::lock_guard lock(mutex_);
-  return refs_ != nullptr && refs_->is_lent(actor);
+  return refs_ != nullptr && refs_->is_lent(thing);
 }
 
 // ---- other nodes
@@ -273,7 +288,7 @@ void far_handles::gone(std::uint64_t node) {
     refs_->gone(node);
     freed = say();
   }
-  after(freed);
+  after(std::move(freed));
 }
 
 void far_handles::hear(std::uint64_t from, std::span<const std::byte> message) {
@@ -289,7 +304,7 @@ void far_handles::hear(std::uint64_t from, std::span<const std::byte> message) {
     for (const own::reference_note& one : all) refs_->hear(from, one);
     freed = say();
   }
-  after(freed);
+  after(std::move(freed));
 }
 
 // Under the mutex, so that what is said first goes first. Answers what nobody else needs by now.
@@ -312,8 +327,11 @@ std::vector<base::id> far_handles::say() {
   return std::move(todo.freed);
 }
 
-void far_handles::after(const std::vector<base::id>& freed) noexcept {
-  for (const base::id& one : freed) resident_actors::global().freed(one);
+void far_handles::after(std::vector<base::id> freed) noexcept {
+  const auto futures =
+      std::ranges::partition(freed, [](const base::id& one) { return !is_far_future_id(one); });
+  if (!futures.empty()) far_futures::global().freed({futures.begin(), futures.end()});
+  for (auto at = freed.begin(); at != futures.begin(); ++at) resident_actors::global().freed(*at);
 }
 
 void far_handles::say_again() noexcept {
@@ -325,7 +343,7 @@ void far_handles::say_again() noexcept {
   } catch (...) {
     return;  // the next time
   }
-  after(freed);
+  after(std::move(freed));
 }
 
 void far_handles::close() noexcept {

@@ -12,6 +12,7 @@
 
 #include <manta/base/id.hpp>
 #include <manta/exec/actor_core.hpp>
+#include <manta/exec/job.hpp>
 #include <manta/spec/parcel.hpp>
 
 #include "base/id_hash.hpp"
@@ -19,23 +20,24 @@
 #include "node/workbench.hpp"
 #include "own/references.hpp"
 
-// Handles of actors that go from node to node inside of values.
+// Handles of actors and futures that go from node to node inside of values.
 //
-// Problem. An actor lives as long as anybody has a handle, in whichever node; and who reads a value
-// with handles does so later than it came, if ever.
-// Idea. own/references.hpp counts, at the node where an actor lives, who has it from whom. A
+// Problem. What is behind them lives as long as anybody has a handle, in whichever node; and who
+// reads a value with handles does so later than it came, if ever.
+// Idea. own/references.hpp counts, at the node where that is, who has it from whom. A
 // message that has handles says so in its request's id: the loop's thread looks into it as it comes
 // and notes them, which is before anything that its sender says later. What came goes with the
 // message to who reads it (far_reading); what nobody has read by then is given back.
 //
-//   sender: lend, send ~~~> loop: came --> letter --> far_reading: borrow_actor takes it
+//   sender: lend, send ~~~> loop: came --> letter --> far_reading: borrow_* takes it
 //                                                 '-> not read: given back
 //
 // What one node says to another of references is said in its order: what there is no room for waits
 // here for the next time something is said, or looked at.
 //
-// A node has one core for each actor of another that it has handles to (far_actors.hpp): it counts
-// as one holder, and so does each message that is not read.
+// A node has one core for each actor of another that it has handles to (far_actors.hpp), and one
+// image for each future (far_futures.hpp): it counts as one holder, and so does each message that
+// is not read.
 //
 // Threads: any, but where it is said. The mutex is not held while others' code runs, but for
 // peers::send.
@@ -52,15 +54,20 @@ class far_arrivals {
 
  private:
   friend class far_handles;
+  friend class far_futures;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
   struct one {
     base::id id;
     std::uint64_t owner = 0;
     exec::actor_core* own = nullptr;  // of this node, with a handle
+    exec::job* future = nullptr;      // the same, with a hold
     bool is_counted = false;          // among those of others that are not read
     bool is_left = true;              // nobody has taken it
   };
+  /// Among those of the message that this thread reads; null: none such is left.
+  static one* find(const base::id& what) noexcept;
   std::vector<one> all_;
+  std::size_t next_ = 0;  // behind what was found last: they are mostly read in order
 };
 
 /// While it lives the calling thread reads a message with these; null: it had none.
@@ -75,7 +82,7 @@ class far_reading {
   far_arrivals* outer_;
 };
 
-/// What all nodes call an actor, and which of them has it.
+/// What all nodes call an actor or a future, and which of them has it.
 struct far_name {
   base::id id;
   std::uint64_t owner = 0;
@@ -93,8 +100,8 @@ class far_handles {
  public:
   static far_handles& global();
 
-  /// The member but `self` that has joined last of those in which the actors live whose handles a
-  /// message has; 0: none.
+  /// The member but `self` that has joined last of those that have what a message has handles to;
+  /// 0: none.
   static std::uint64_t newest_owner_in(std::span<const std::byte> message, std::uint64_t self);
 
   // On the loop's thread.
@@ -119,11 +126,11 @@ class far_handles {
   void take_back_from_maker(const base::id& actor, std::uint64_t maker);
   /// The other side: this node has one, which lives in `owner`.
   void has_made(const base::id& actor, std::uint64_t owner);
-  /// There is a core here for an actor elsewhere, or one less.
-  void has_core(const base::id& actor);
-  void lost_core(const base::id& actor) noexcept;
-  /// Whether others may have handles to an actor that lived here.
-  bool is_lent(const base::id& actor) const;
+  /// There is a core here for an actor elsewhere, or an image of a future; or one less.
+  void has_core(const base::id& thing);
+  void lost_core(const base::id& thing) noexcept;
+  /// Whether others may have handles to what is, or was, here.
+  bool is_lent(const base::id& thing) const;
   /// Says what there was no room for.
   void say_again() noexcept;
   /// The runtime's end: nobody counts any more.
@@ -131,6 +138,7 @@ class far_handles {
 
  private:
   friend class far_arrivals;
+  friend class far_futures;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
 
   struct holders {
@@ -143,11 +151,11 @@ class far_handles {
 
   void lend(std::span<const spec::reference> all, std::uint64_t to);
   void take_back(std::span<const spec::reference> all, std::uint64_t to);
-  void read(const base::id& actor) noexcept;
-  void let_go(const base::id& actor, std::uint32_t holders::*kind) noexcept;
-  void drop_if_unheld(const base::id& actor);
+  void read(const base::id& thing) noexcept;
+  void let_go(const base::id& thing, std::uint32_t holders::*kind) noexcept;
+  void drop_if_unheld(const base::id& thing);
   std::vector<base::id> say();
-  static void after(const std::vector<base::id>& freed) noexcept;
+  static void after(std::vector<base::id> freed) noexcept;
 
   mutable std::mutex mutex_;
   peers* by_ = nullptr;

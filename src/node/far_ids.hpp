@@ -7,7 +7,7 @@
 
 #include "node/peers.hpp"
 
-// The ids of actors that several nodes know.
+// The ids of actors and futures that several nodes know.
 
 namespace manta::inline v0::node {
 
@@ -20,14 +20,18 @@ constexpr base::id far_actor_id(std::uint64_t maker, std::uint64_t number) noexc
   return {maker | drawn_by_node, number};
 }
 
-constexpr bool is_far_actor_id(const base::id& of) noexcept {
-  return (of.high & drawn_by_node) != 0;
-}
+constexpr bool is_far_actor_id(const base::id& of) noexcept { return of.high >> 62U == 2; }
 constexpr std::uint64_t maker_of(const base::id& of) noexcept { return of.high & ~drawn_by_node; }
 
-/// What a message about one of them is called by, besides: those of one share a line there, in
-/// which they keep their order. Two of different makers that happened to share one would wait for
-/// each other.
+/// The future that the member `owner` has named as its `number`th.
+constexpr base::id far_future_id(std::uint64_t owner, std::uint64_t number) noexcept {
+  return {owner | std::uint64_t{3} << 62U, number};
+}
+constexpr bool is_far_future_id(const base::id& of) noexcept { return of.high >> 62U == 3; }
+
+/// What a message about one of those actors is called by, besides: those of one share a line there,
+/// in which they keep their order. Two of different makers that happened to share one would wait
+/// for each other.
 constexpr std::uint64_t line_of(const base::id& actor) noexcept {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
   return ((actor.low ^ (maker_of(actor) * odd)) << peers::line_shift) >> peers::line_shift;

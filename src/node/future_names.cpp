@@ -11,6 +11,8 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/outside.hpp>
 
+#include "node/far_futures.hpp"
+#include "node/far_ids.hpp"
 #include "node/passed_job.hpp"
 #include "node/trip.hpp"
 #include "node/worker_futures.hpp"
@@ -233,19 +235,26 @@ std::size_t future_names::size() {
 
 const exec::named_jobs& names_of_node() noexcept {
   static const exec::named_jobs made{
-      .wanted = [](exec::job* /*j*/) noexcept {},  // images get their values unasked
+      // Those of workers get their values unasked.
+      .wanted = [](exec::job* j) noexcept { far_futures::global().wanted(j); },
       .looked_at = [] {},
       .cancel =
           [](exec::job* j, const exec::far_cancel& how) noexcept {
+            if (const auto is = far_futures::global().cancel(j, how)) return *is;
             const future_names::found of = future_names::global().behind(j);
             return of.job && cancel_named(of.job.get(), how.with_children, how.at_once);
           },
-      .delegates = [](exec::job* /*from*/, exec::job* /*to*/) noexcept {},  // both are here
+      .delegates = [](exec::job* from,
+                      exec::job* to) noexcept { far_futures::global().delegates(from, to); },
       .behind =
           [](exec::job* image) noexcept {
             return future_names::global().behind(image).job.release();
           },
-      .gone = [](exec::job* j) noexcept { future_names::global().forget(j); }};
+      .gone =
+          [](exec::job* j) noexcept {
+            future_names::global().forget(j);
+            far_futures::global().gone(j);
+          }};
   return made;
 }
 
@@ -278,6 +287,7 @@ void give_back_name(const base::id& id, std::uint32_t n) {
 
 exec::job* borrow_future(const base::id& what, std::uint64_t type, exec::job* (*make)()) {
   if (worker_futures* const here = worker_futures::here()) return here->borrow(what, make);
+  if (is_far_future_id(what)) return far_futures::global().borrow(what, type, make);
   return future_names::global().borrow(what, type, make);
 }
 

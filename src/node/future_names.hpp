@@ -124,7 +124,7 @@ class future_names {
   std::uint64_t last_ = 0;
 };
 
-/// What the node does with its named jobs.
+/// What the node does with its named jobs, also those of other nodes (far_futures.hpp).
 const exec::named_jobs& names_of_node() noexcept;
 
 /// Cancels the work of a named job, see manta::cancel. False: it had ended, or is nobody's work.

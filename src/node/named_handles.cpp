@@ -16,6 +16,7 @@
 
 #include "node/actor_names.hpp"
 #include "node/array_names.hpp"
+#include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_things.hpp"
 #include "node/future_names.hpp"
@@ -84,16 +85,19 @@ base::id name_of(const shared_thing& thing, const char* function) {
                     readable_name(function), what_is(thing.kind)));
 }
 
+void check_values(const carrier* values, const char* function) {
+  if (values != nullptr) return;
+  raise(errc::unsupported,
+        fmt::format("{}: a future inside of a value can't go to another process, since its value "
+                    "can't; see docs/travel.md",
+                    readable_name(function)));
+}
+
 // The same for a future.
 base::id name_of(workbench& on, const spec::reference& of, const char* function) {
   auto* const j = reinterpret_cast<exec::job*>(of.local);
   const auto* const values = reinterpret_cast<const carrier*>(of.values);
-  if (values == nullptr) {
-    raise(errc::unsupported,
-          fmt::format("{}: a future inside of a value can't go to another process, since its value "
-                      "can't; see docs/travel.md",
-                      readable_name(function)));
-  }
+  check_values(values, function);
   if (worker_futures* const here = worker_futures::here()) return here->name(j, values);
   on.named.reserve_one();
   const base::id id = future_names::global().name(j, of.type, values);
@@ -101,21 +105,30 @@ base::id name_of(workbench& on, const spec::reference& of, const char* function)
   return id;
 }
 
-// To another node: actors only, so far.
-void name_afar(workbench& on, const char* function) {
+far_name name_afar(workbench& on, const spec::reference& of, const char* function) {
+  if (of.kind == spec::reference_kind::actor) {
+    return name_of_actor(reinterpret_cast<exec::actor_core*>(of.local), on.goes_to, function);
+  }
+  const auto* const values = reinterpret_cast<const carrier*>(of.values);
+  check_values(values, function);
+  return far_futures::global().name(on, reinterpret_cast<exec::job*>(of.local), of.type, values);
+}
+
+// To another node: actors and futures, so far.
+void name_all_afar(workbench& on, const char* function) {
   for (const codec::lent_reference& lent : on.out.lent()) {
     spec::reference named = lent.as;
-    if (named.kind != spec::reference_kind::actor) {
+    if (named.kind != spec::reference_kind::actor && named.kind != spec::reference_kind::future) {
       raise(errc::unsupported,
             fmt::format("{}: a {} inside of a value can't go to another node or come from one yet; "
                         "pass the value itself, or have both in one node",
                         readable_name(function), what_is(named.kind)));
     }
-    const far_name known =
-        name_of_actor(reinterpret_cast<exec::actor_core*>(named.local), on.goes_to, function);
+    const far_name known = name_afar(on, named, function);
     named.what = known.id;
     named.owner = {known.owner, 0};
     named.local = 0;
+    named.values = 0;
     on.references.push_back(named);
   }
 }
@@ -126,7 +139,7 @@ spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();
   spec::parcel_view out = on.out.view();
   if (on.goes_to != 0) {
-    name_afar(on, function);
+    name_all_afar(on, function);
     out.references = on.references;
     return out;
   }

@@ -95,9 +95,11 @@ class peers {
     references,  ///< far_handles.hpp
     construct,   ///< as spawn, of one whose core is there already
     name,        ///< far_names.hpp
-    name_answer
+    name_answer,
+    future,  ///< far_futures.hpp
+    future_answer
   };
-  /// The lower 7 bits are the topic; the next says that handles of actors came with it; of messages
+  /// The lower 7 bits are the topic; the next says that handles came with it; of messages
   /// of actors the rest says which of them share a line.
   static constexpr unsigned line_shift = 8;
   static constexpr std::uint64_t with_handles = std::uint64_t{1} << 7U;

@@ -76,6 +76,11 @@ class resident_actors {
   actor_end how_ended(const base::id& actor) const;
   /// No other node has handles to it by now.
   void freed(const base::id& actor) noexcept;
+  // For far_rings.cpp.
+  /// Whether a job here is another node's call.
+  bool has_call(const exec::job* j) const noexcept;
+  /// That node's, of that number, with a hold; null: it is not here, or not read yet.
+  exec::job* call_of(std::uint64_t from, std::uint64_t number) const noexcept;
   /// Makes the core of an actor of that member's whose name is to be taken, with it; its message
   /// comes later. `then` is told who has the name; see far_names.hpp. Throws as spawn.
   void reserve(peers& by, std::uint64_t from, const wire::spawn_view& asked,

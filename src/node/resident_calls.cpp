@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of actors that live here, by other nodes: resident_actors.hpp.
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -71,6 +72,19 @@ bool resident_actors::sits_down(const key& who, exec::job* job) noexcept {
   return found->second.is_stopped;
 }
 
+bool resident_actors::has_call(const exec::job* j) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(visits_, [&](const auto& one) { return one.second.job == j; });
+}
+
+exec::job* resident_actors::call_of(std::uint64_t from, std::uint64_t number) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = visits_.find({from, number});
+  if (found == visits_.end() || found->second.job == nullptr) return nullptr;
+  found->second.job->hold();
+  return found->second.job;
+}
+
 void resident_actors::leaves(const key& who) noexcept {
   exec::job* job = nullptr;
   {
@@ -97,8 +111,9 @@ void resident_actors::answer_call(peers& by, const key& who, exec::job* ended,
     on->goes_to = who.first;
     if (!write_given_result(*on, ended, request, 0, ran)) {
       raise(errc::unsupported,
-            fmt::format("{}: a handle inside of a value that is none of an actor can't come from "
-                        "another node yet; return the value itself, or have the actor in this node",
+            fmt::format("{}: a handle inside of a value that is none of an actor, and no future, "
+                        "can't come from another node yet; return the value itself, or have the "
+                        "actor in this node",
                         readable_name(ended->ops->function)));
     }
     if (on->writer.size_bytes() >= most_given_bytes) {

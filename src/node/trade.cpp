@@ -16,6 +16,7 @@
 
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
+#include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
@@ -67,6 +68,7 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   }
   resident_actors::global().open(with);
   far_actors::global().open(with, workers, for_tests.gives_actors);
+  far_futures::global().open(with);
   is_door_open_.store(true);
   early_.open();
   with.tell_news();
@@ -110,11 +112,13 @@ void trade::call_back(bool at_once) noexcept {
   }
   for (const flight& one : away) ask_to_stop(one, true);
   far_actors::global().call_back(at_once);
+  far_futures::global().call_back(at_once);
   if (at_once) end_flights();
 }
 
 void trade::close() noexcept {
   if (!looker_.joinable()) return;
+  far_futures::global().call_back(true);  // here nobody waits any more, and others are answered
   far_actors::global().close();
   {
     std::unique_lock lock(mutex_);
@@ -126,6 +130,7 @@ void trade::close() noexcept {
   nap_.signal();
   looker_.join();
   nap_.reset();
+  far_futures::global().close();
   end_flights();
   std::vector<landed> unread;  // what came with them is given back when the mutex is free
   const std::lock_guard lock(mutex_);
@@ -215,7 +220,10 @@ void trade::land() noexcept {
   return_all(lost);
   for (const landed& one : came) hand_out(one);
   // Behind what they have still said.
-  for (const lost_node& one : nodes) far_actors::global().lose(one.node, one.why);
+  for (const lost_node& one : nodes) {
+    far_actors::global().lose(one.node, one.why);
+    far_futures::global().lose(one.node, one.why);
+  }
   if (!is_open_.load()) {
     const std::lock_guard lock(mutex_);
     is_home_.notify_all();
@@ -229,6 +237,8 @@ void trade::hand_out(const landed& one) noexcept {
       return head_facts::global().on_answer(one.message.bytes);
     case peers::result_of_task:
       return on_result(one.from, one.message.bytes);
+    case peers::future_answer:
+      return far_futures::global().on_answer(one.from, one.request.low, one.message);
     case peers::name_answer:
       return far_names::global().on_answer(one.request.low, one.message.bytes);
     default:
@@ -278,7 +288,7 @@ bool trade::may_go(const exec::job& j) noexcept {
   // Actors are queued as jobs, too; and an array may lie on the disk.
   if (j.ops->execute != exec::execute_task || by->wake_arguments != nullptr) return false;
   if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
-  if (by->has_handles) return false;  // it would only find there that it can't come back
+  if (by->stays) return false;  // it would only find there that it can't come back
   if (was_cancelled(j.parent)) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
@@ -404,6 +414,28 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
   }
   if (!is_open_.load()) is_home_.notify_all();
   return out;
+}
+
+std::pair<std::uint64_t, std::uint64_t> trade::where_is(const exec::job* j) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = away_.find(exec::id_of(*j));
+  if (found == away_.end() || found->second.job != j) return {};
+  return {found->second.node, found->second.number};
+}
+
+void trade::end_flight(std::uint64_t node, std::uint64_t number, const error& why) noexcept {
+  base::id task;
+  std::uint32_t attempt = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(away_, [&](const auto& one) {
+      return one.second.node == node && one.second.number == number;
+    });
+    if (found == away_.end()) return;
+    task = found->first;
+    attempt = found->second.attempt;
+  }
+  if (const auto of = take_flight(task, node, attempt)) of->job->fail(why, 1);
 }
 
 // ---- what comes

@@ -94,6 +94,16 @@ class trade final : public exec::far_thief, public peers::visitor {
   /// Whether the calling thread is the one that handles what comes back.
   static bool is_looker() noexcept;
 
+  // For far_rings.cpp.
+  /// The node that has a task of this one, and the number it was given by; zeros: none.
+  std::pair<std::uint64_t, std::uint64_t> where_is(const exec::job* j) const noexcept;
+  /// Ends one of those with an error, whatever comes of it there.
+  void end_flight(std::uint64_t node, std::uint64_t number, const error& why) noexcept;
+  /// Whether a job here is a task of another node.
+  bool has_visit(const exec::job* j) const noexcept;
+  /// That node's, of that number, with a hold; null: it is not here, or not read yet.
+  exec::job* visitor(std::uint64_t from, std::uint64_t number) const noexcept;
+
  private:
   trade() = default;
 

@@ -7,6 +7,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/far_actors.hpp"
+#include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
@@ -49,8 +50,11 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return far_actors::global().on_known(request.low);
       case peers::references:
         return far_handles::global().hear(from, message.bytes);
+      case peers::future:
+        return far_futures::global().on_question(from, request.low, message);
       case peers::result_of_task:
       case peers::answer:
+      case peers::future_answer:
       case peers::name_answer:
       case peers::result_of_call:
       case peers::spawned:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks of other nodes that run here: trade.hpp.
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -78,6 +79,19 @@ bool trade::sits_down(const visit& of) {
   here.job = of.job;
   of.job->hold();
   return here.is_stopped;
+}
+
+bool trade::has_visit(const exec::job* j) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(visits_, [&](const auto& one) { return one.second.job == j; });
+}
+
+exec::job* trade::visitor(std::uint64_t from, std::uint64_t number) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = visits_.find({from, number});
+  if (found == visits_.end() || found->second.job == nullptr) return nullptr;
+  found->second.job->hold();
+  return found->second.job;
 }
 
 void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message,

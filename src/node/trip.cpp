@@ -131,11 +131,17 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
 
 namespace {
 
-// Whether all handles in what was written may go to another node.
+// Whether a handle may go to another node, and what is behind it.
+bool may_go(const spec::reference& one) noexcept {
+  if (one.kind == spec::reference_kind::actor) return true;
+  const auto* const values = reinterpret_cast<const carrier*>(one.values);
+  return one.kind == spec::reference_kind::future && values != nullptr && !values->stays;
+}
+
+// All handles in what was written.
 bool may_go_afar(const workbench& on) noexcept {
-  return std::ranges::all_of(on.out.lent(), [](const codec::lent_reference& one) {
-    return one.as.kind == spec::reference_kind::actor;
-  });
+  return std::ranges::all_of(on.out.lent(),
+                             [](const codec::lent_reference& one) { return may_go(one.as); });
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ borrowed_workbench::~borrowed_workbench() {
   bench_->writer.clear();
   bench_->references.clear();
   bench_->named.clear();
+  bench_->lent.clear();
   for (array_block* const one : bench_->packed) one->drop();
   bench_->packed.clear();
   bench_->goes_to = 0;

@@ -10,6 +10,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/array_block.hpp>
 
+#include "node/far_tray.hpp"
 #include "node/future_names.hpp"
 #include "wire/message.hpp"
 
@@ -24,6 +25,7 @@ struct workbench {
   wire::frame_buffer frame;
   std::vector<spec::reference> references;  ///< handles in the message that was written last
   future_tray named;                        ///< those of futures, at the node
+  far_tray lent;                            ///< those of this node's, for another one
   // See large_ranges.hpp.
   std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
   std::vector<array_block*> packed;          ///< those, with a hold each

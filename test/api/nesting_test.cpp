@@ -275,9 +275,7 @@ manta::future<int> gives(const manta::actor<keeper>& from, std::size_t i) {
 
 }  // namespace
 
-// Of one node: the keeper's futures can't go to another one yet.
-TEST_CASE("a task that returns its own future is a typed error",
-          "[delegation][anywhere][one_node]") {
+TEST_CASE("a task that returns its own future is a typed error", "[delegation][anywhere]") {
   const manta::runtime rt(test::two_workers());
   filled->shut();
   const test::opens_at_end opens(*filled);
@@ -290,10 +288,9 @@ TEST_CASE("a task that returns its own future is a typed error",
   CHECK(said.find("cycle") != std::string::npos);
 }
 
-// Of one node, as above.
 TEST_CASE("tasks that return each other's future in a ring are a typed error",
-          "[delegation][anywhere][one_node]") {
-  const manta::runtime rt(test::workers(3));
+          "[delegation][anywhere]") {
+  const manta::runtime rt(test::workers(4));  // one for the keeper
   filled->shut();
   const test::opens_at_end opens(*filled);
   const auto from = manta::spawn<keeper>();

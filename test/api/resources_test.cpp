@@ -218,8 +218,10 @@ std::vector<manta::future<int>> make_calls(int caller, int n) {
 
 }  // namespace
 
-// Behaviour 27: first come, first served would run all of the first caller's tasks first.
-TEST_CASE("callers are served in turn when a resource is short", "[resources][anywhere]") {
+// Behaviour 27: first come, first served would run all of the first caller's tasks first. Of one
+// node: each has a licence of its own, for those who call there.
+TEST_CASE("callers are served in turn when a resource is short",
+          "[resources][anywhere][one_node]") {
   const manta::runtime rt(machine(2, 0, {{"licence", 1}}));
   gate->shut();
   const test::opens_at_end opens(*gate);

@@ -159,20 +159,30 @@ TEST_CASE("arrays inside of values leave memory with them", "[spill][anywhere]")
   CHECK(s.rt.store().used_bytes == 0);
 }
 
-TEST_CASE("which types have handles is known by the type", "[value]") {
-  using manta::detail::holds_handles;
+namespace {
+struct chain {
+  manta::future<chain> next;
+  manta::actor<chain> of;
+};
+}  // namespace
+
+TEST_CASE("which types stay in their node is known by the type", "[value]") {
+  using manta::detail::stays_in_node;
   struct task_list {
-    std::vector<std::pair<int, manta::future<int>>> all;
+    std::vector<std::pair<int, manta::future<array<int>>>> all;
   };
-  CHECK(holds_handles<manta::future<int>>);
-  CHECK(holds_handles<task_list>);
-  CHECK(holds_handles<std::optional<array<int>>>);
-  CHECK(holds_handles<std::variant<int, manta::channel<int>>>);
-  CHECK(holds_handles<manta::semaphore>);
-  CHECK_FALSE(holds_handles<int>);
-  CHECK_FALSE(holds_handles<void>);
-  CHECK_FALSE(holds_handles<std::map<int, std::vector<std::string>>>);
-  CHECK_FALSE(holds_handles<manta::error>);
+  CHECK(stays_in_node<task_list>);
+  CHECK(stays_in_node<std::optional<array<int>>>);
+  CHECK(stays_in_node<std::variant<int, manta::channel<int>>>);
+  CHECK(stays_in_node<manta::future<std::vector<manta::semaphore>>>);
+  CHECK(stays_in_node<manta::semaphore>);
+  CHECK_FALSE(stays_in_node<int>);
+  CHECK_FALSE(stays_in_node<void>);
+  CHECK_FALSE(stays_in_node<manta::future<void>>);
+  CHECK_FALSE(stays_in_node<std::vector<manta::future<std::string>>>);
+  CHECK_FALSE(stays_in_node<chain>);
+  CHECK_FALSE(stays_in_node<std::map<int, std::vector<std::string>>>);
+  CHECK_FALSE(stays_in_node<manta::error>);
 }
 
 TEST_CASE("which types have arrays is known by the type", "[spill]") {

@@ -310,7 +310,7 @@ TEST_CASE("the end of the runtime ends generators and who waits for them", "[str
     sum = manta::remote<sum_of_waiting>(never);
     CHECK(blocked.next()->get() == 1);
     CHECK(eventually([] { return *living == 3 && *made == 64; }));
-    CHECK(are_asleep(4));
+    CHECK(are_asleep(test::in_nodes() ? 2 : 4));  // the sum is another node's
     late = std::thread([] {
       static_cast<void>(is_gone() && are_suspended(0));
       gate->open();

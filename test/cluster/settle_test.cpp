@@ -74,6 +74,13 @@ TEST_CASE("handles of actors go from any node to any", "[cluster][settle]") {
   }
 }
 
+TEST_CASE("futures go from any node to any", "[cluster][settle]") {
+  const site here;
+  for (const char* const what : {"futures", "nomads"}) {
+    check_right(here.run({settler, what, "20"}, four), what);
+  }
+}
+
 TEST_CASE("any node takes and finds names of actors in any node", "[cluster][settle]") {
   const site here;
   for (const char* const what : {"titles", "workers"}) {
@@ -94,6 +101,10 @@ TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle
 
 TEST_CASE("what a lost node alone had ends, and what others have lives", "[cluster][settle]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("heirs", "rank-1", signal, 0ms);
+}
+
+TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluster][settle]") {
+  lose("estates", "rank-2", SIGKILL, 200ms);
 }
 
 TEST_CASE("a lost node's names are free, and others' stay taken", "[cluster][settle]") {

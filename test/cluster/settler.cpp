@@ -165,7 +165,7 @@ int refusals(const manta::runtime& rt) {
   const std::string there =
       thrown_by<manta::unsupported>(manta::remote<&counter::listens>(one, channel));
   expect(has(there, "a channel inside of a value"), there);
-  const std::string back = thrown_by<manta::unsupported>(manta::remote<&counter::gives_later>(one));
+  const std::string back = thrown_by<manta::unsupported>(manta::remote<&counter::gives_array>(one));
   expect(has(back, "can't come from another node"), back);
   auto items = manta::remote<&counter::counts>(one, 3);
   std::string stream = "nothing";
@@ -420,6 +420,9 @@ int main(int argc, char** argv) {
   if (what == "holders") return holders(rt);
   if (what == "heirs") return heirs(rt);
   if (what == "ring") return ring(rt, count);
+  if (what == "futures") return futures(rt, count);
+  if (what == "estates") return estates(rt);
+  if (what == "nomads") return nomads(rt, count);
   if (what == "titles") return titles(rt, count);
   if (what == "workers") return workers(rt);
   if (what == "widows") return widows(rt);

@@ -147,10 +147,7 @@ struct counter {
     return manta::spawn<counter>.with(out);
   }
   long listens(const manta::channel<int>& /*to*/) { return sum; }
-  struct inner {
-    manta::future<long> later;
-  };
-  inner gives_later();
+  manta::array<int> gives_array() { return manta::make_array(std::vector<int>{1, 2}); }
   manta::stream<int> counts(int to) {
     for (int i = 0; i < to; ++i) co_yield i;
   }
@@ -165,7 +162,6 @@ struct counter {
 
 inline long squared(long x) { return x * x; }
 inline manta::future<long> counter::delegates(long x) { return manta::remote<squared>(x); }
-inline counter::inner counter::gives_later() { return {manta::remote<squared>(3L)}; }
 
 inline manta::actor<counter> one_at(const std::string& node, long from = 0,
                                     const std::string& note = {}) {
@@ -195,6 +191,10 @@ int handles(const manta::runtime& rt);
 int holders(const manta::runtime& rt);
 int heirs(const manta::runtime& rt);
 int ring(const manta::runtime& rt, int rounds);
+// settler_futures.cpp
+int futures(const manta::runtime& rt, int rounds);
+int estates(const manta::runtime& rt);
+int nomads(const manta::runtime& rt, int rounds);
 // settler_names.cpp
 int titles(const manta::runtime& rt, int rounds);
 int workers(const manta::runtime& rt);

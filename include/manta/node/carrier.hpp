@@ -49,8 +49,8 @@ struct carrier {
   void (*renew_value)(exec::job* j, codec::in_archive& in) = nullptr;
   /// Puts the value that is read into the empty slot; null for void.
   void (*read_value)(exec::job* j, codec::in_archive& in) = nullptr;
-  /// By its type the value has handles, as far as that can be seen.
-  bool has_handles = false;
+  /// By its type, as far as that can be seen, the value has what can't go to another node.
+  bool stays = false;
   /// The arguments of a job that needs nothing any more as its function's parameters: futures are
   /// replaced by their values.
   void (*write_parameters)(exec::job* j, codec::out_archive& out) = nullptr;
