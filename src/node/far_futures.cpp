@@ -2,6 +2,7 @@
 #include "node/far_futures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 #include <utility>
@@ -73,14 +74,39 @@ void far_futures::call_back(bool at_once) noexcept {
 
 void far_futures::close() noexcept {
   call_back(true);
+  end_images();
   std::unordered_map<base::id, own, base::id_hash> left;
   {
     const std::lock_guard lock(mutex_);
     peers_.store(nullptr);
     left.swap(own_);
     own_ids_.clear();
+    // Another runtime's nodes may have the same numbers.
+    images_.clear();
+    by_id_.clear();
   }
   for (const auto& [id, of] : left) of.job->drop();
+}
+
+// Those that nobody has asked for fail as soon as they are looked at.
+void far_futures::end_images() noexcept {
+  constexpr std::size_t at_once = 256;
+  std::array<exec::job*, at_once> some{};
+  std::size_t n = at_once;
+  while (n == at_once) {
+    n = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto at = images_.begin(); at != images_.end() && n < at_once; ++at) {
+        auto* const image = const_cast<exec::job*>(at->first);
+        if (!image->is_ready() && image->try_hold()) some[n++] = image;
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      some[i]->look_again();
+      some[i]->drop();
+    }
+  }
 }
 
 // ---- those of this node
@@ -188,22 +214,27 @@ far_futures::own far_futures::found(const base::id& id) noexcept {
 exec::job* far_futures::borrow(const base::id& id, std::uint64_t type, exec::job* (*make)()) {
   far_arrivals::one* const came = far_arrivals::find(id);
   if (came == nullptr) return nullptr;
-  const std::lock_guard lock(mutex_);
-  if (came->future != nullptr) {
-    const auto own = own_.find(id);
-    if (own != own_.end() && own->second.type != type) return nullptr;
-    came->is_left = false;
-    return came->future;
-  }
-  if (came->owner == far_handles::global().self()) return nullptr;
-  const auto known = by_id_.find(id);
-  const bool is_known = known != by_id_.end();
-  if (is_known && images_.find(known->second)->second.type != type) return nullptr;
-  exec::job* const out =
-      is_known && known->second->try_hold() ? known->second : make_image(*came, type, make);
+  exec::job* const out = take(*came, type, make);
+  if (out == nullptr) return nullptr;
   came->is_left = false;
+  // Without the mutex, since others may be freed by it.
   if (came->is_counted) far_handles::global().read(id);
   return out;
+}
+
+exec::job* far_futures::take(const far_arrivals::one& came, std::uint64_t type,
+                             exec::job* (*make)()) {
+  const std::lock_guard lock(mutex_);
+  if (came.future != nullptr) {
+    const auto own = own_.find(came.id);
+    return own != own_.end() && own->second.type != type ? nullptr : came.future;
+  }
+  if (came.owner == far_handles::global().self()) return nullptr;
+  const auto known = by_id_.find(came.id);
+  const bool is_known = known != by_id_.end();
+  if (is_known && images_.find(known->second)->second.type != type) return nullptr;
+  if (is_known && known->second->try_hold()) return known->second;
+  return make_image(came, type, make);
 }
 
 // Under the mutex.

@@ -122,6 +122,8 @@ class far_futures {
   struct answer;
   using all_asked = std::unordered_map<std::uint64_t, asked>;
 
+  void end_images() noexcept;
+  exec::job* take(const far_arrivals::one& came, std::uint64_t type, exec::job* (*make)());
   exec::job* make_image(const far_arrivals::one& came, std::uint64_t type, exec::job* (*make)());
   void ask(std::uint64_t number, std::uint64_t node, const base::id& id) noexcept;
   result<void> send(workbench& on, std::uint64_t to, std::uint64_t number,

@@ -328,10 +328,10 @@ std::vector<base::id> far_handles::say() {
 }
 
 void far_handles::after(std::vector<base::id> freed) noexcept {
-  const auto futures =
-      std::ranges::partition(freed, [](const base::id& one) { return !is_far_future_id(one); });
-  if (!futures.empty()) far_futures::global().freed({futures.begin(), futures.end()});
-  for (auto at = freed.begin(); at != futures.begin(); ++at) resident_actors::global().freed(*at);
+  const auto futures = std::partition(freed.begin(), freed.end(),
+                                      [](const base::id& one) { return !is_far_future_id(one); });
+  if (futures != freed.end()) far_futures::global().freed({futures, freed.end()});
+  for (auto at = freed.begin(); at != futures; ++at) resident_actors::global().freed(*at);
 }
 
 void far_handles::say_again() noexcept {

@@ -24,11 +24,11 @@ borrowed_workbench::borrowed_workbench() {
 }
 
 borrowed_workbench::~borrowed_workbench() {
+  bench_->lent.clear();  // first: it relies on the holds of those
   bench_->out.clear();
   bench_->writer.clear();
   bench_->references.clear();
   bench_->named.clear();
-  bench_->lent.clear();
   for (array_block* const one : bench_->packed) one->drop();
   bench_->packed.clear();
   bench_->goes_to = 0;
