@@ -13,6 +13,7 @@
 #include <manta/cell.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/named_jobs.hpp>
 #include <manta/handles.hpp>
 #include <manta/spec/error.hpp>
 
@@ -60,11 +61,11 @@ template <class T>
 T take_value(exec::job* handle, exec::job* owner) {
   [[maybe_unused]] const value_lease<T> lease(owner);
   T& value = value_of<T>(owner);
-  if (handle->is_unique() && owner->is_unique()) return std::move(value);
+  if (handle->is_unique() && exec::may_take(owner)) return std::move(value);
   if constexpr (std::is_copy_constructible_v<T>) {
     return std::as_const(value);
   } else {
-    if (is_sole_soon(handle, owner)) return std::move(value);
+    if (is_sole_soon(handle, owner) && exec::may_take(owner)) return std::move(value);
     raise_not_unique(base::spelled_type<T>());
   }
 }

@@ -96,7 +96,7 @@ struct splitter {
     exec::job* const owner = handle->outcome();
     try {
       [[maybe_unused]] const value_lease<Value> lease(owner);
-      parts.fill(value_of<Value>(owner), handle->is_unique() && owner->is_unique());
+      parts.fill(value_of<Value>(owner), handle->is_unique() && exec::may_take(owner));
     } catch (const exception& e) {
       parts.fail(e.as_error());
     }

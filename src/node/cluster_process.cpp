@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/far_futures.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 
@@ -80,6 +81,7 @@ cluster_process::~cluster_process() {
   // Links ask the job until they have ended.
   if (peers_ != nullptr) {
     far_names::global().stop_answering();
+    far_futures::global().stop_answering();
     head_facts::global().stop_answering();
   }
   peers_.reset();

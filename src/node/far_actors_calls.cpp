@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of actors that live in other nodes: far_actors.hpp.
-#include <algorithm>
 #include <new>
 #include <utility>
 #include <variant>
@@ -107,10 +106,10 @@ result<void> far_actors::send_noted(const base::id& request, workbench& on) noex
 }
 
 std::pair<std::uint64_t, std::uint64_t> far_actors::where_is(const exec::job* call) const noexcept {
+  if (call->extra() == nullptr) return {};
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::ranges::find_if(calls_, [&](const auto& one) { return one.second.job == call; });
-  if (found == calls_.end()) return {};
+  const auto found = calls_.find(call->extra()->number);
+  if (found == calls_.end() || found->second.job != call) return {};
   return {found->second.node, found->first};
 }
 

@@ -76,16 +76,28 @@ void far_futures::close() noexcept {
   call_back(true);
   end_images();
   std::unordered_map<base::id, own, base::id_hash> left;
+  std::unordered_set<answer*> waiting;
   {
     const std::lock_guard lock(mutex_);
-    peers_.store(nullptr);
+    waiting.swap(waiting_);
     left.swap(own_);
     own_ids_.clear();
     // Another runtime's nodes may have the same numbers.
     images_.clear();
     by_id_.clear();
   }
+  // What is not ready by now never will be.
+  for (answer* const one : waiting) {
+    if (!one->of->remove_waiter(one)) continue;
+    const std::unique_ptr<answer> self(one);
+    refuse(self->to, self->number, exec::ended_error());
+  }
   for (const auto& [id, of] : left) of.job->drop();
+}
+
+void far_futures::stop_answering() noexcept {
+  is_open_.store(false);
+  peers_.store(nullptr);
 }
 
 // Those that nobody has asked for fail as soon as they are looked at.
@@ -261,6 +273,16 @@ exec::job* far_futures::make_image(const far_arrivals::one& came, std::uint64_t 
   return out;
 }
 
+bool far_futures::taken(exec::job* j) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = images_.find(j);
+  if (found == images_.end()) return true;
+  if (!j->is_unique()) return false;
+  const auto at = by_id_.find(found->second.id);
+  if (at != by_id_.end() && at->second == j) by_id_.erase(at);
+  return true;
+}
+
 void far_futures::gone(exec::job* j) noexcept {
   base::id id;
   {
@@ -283,10 +305,10 @@ void far_futures::wanted(exec::job* j) noexcept {
   bool is_asked = false;
   try {
     const std::lock_guard lock(mutex_);
+    // Else its runtime has just ended.
     const auto found = images_.find(j);
-    if (found == images_.end()) return;
-    of = found->second;
-    is_asked = !of.is_in_ring && is_open_.load();
+    if (found != images_.end()) of = found->second;
+    is_asked = found != images_.end() && !of.is_in_ring && is_open_.load();
     if (is_asked) asked_.emplace(of.number, asked{j, of.owner});
     j->hold();
   } catch (const std::bad_alloc&) {
@@ -299,17 +321,18 @@ void far_futures::wanted(exec::job* j) noexcept {
 
 // Of one that is listed: whoever takes it out of the list ends it.
 void far_futures::ask(std::uint64_t number, std::uint64_t node, const base::id& id) noexcept {
-  std::string why = "there is no memory to ask it";
+  const char* why = "it can't be asked";
   try {
     const borrowed_workbench on;
     on->out.clear();
     const future_question what{id.high, id.low};
     const wire::ask_view question{wire::question::future_value, codec::encode(on->out, what)};
-    const result<void> is = send(*on, node, number, question, true);
-    if (is) return;
-    why = is.error().message();
+    const peers* const by = peers_.load();
+    const bool is_sent = send(*on, node, number, question, true).has_value();
+    // One that can't be reached was told of before this one was listed, or takes it from the list.
+    if (is_sent && by != nullptr && by->can_reach(node)) return;
   } catch (const std::bad_alloc&) {
-    // As above.
+    why = "there is no memory to ask it";
   }
   exec::job* const j = take_asked(number, node);
   if (j != nullptr) fail(j, lost_future_error(*j, why));
@@ -320,7 +343,7 @@ result<void> far_futures::send(workbench& on, std::uint64_t to, std::uint64_t nu
   peers* const by = peers_.load();
   if (by == nullptr) return exec::ended_error();
   const base::id request{peers::future, number};
-  if (const result<void> is = on.writer.write({request, 1, 0}, what); !is) return is;
+  if (result<void> is = on.writer.write({request, 1, 0}, what); !is) return is;
   return waits ? by->send_when_room(to, request, on.writer.pieces(), on.writer.size_bytes())
                : by->send(to, request, on.writer.pieces(), on.writer.size_bytes());
 }
@@ -463,15 +486,26 @@ void far_futures::value_asked(std::uint64_t from, std::uint64_t number, const ba
   one->values = of.values;
   one->fire = [](exec::waiter* w) noexcept {
     const std::unique_ptr<answer> self(static_cast<answer*>(w));
+    global().unlist(self.get());
     global().say_value(*self);
   };
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert(one.get());
+  }
   answer* const listed = one.release();
-  if (of.job->add_waiter(listed)) return;
+  if (listed->of->add_waiter(listed)) return;
+  unlist(listed);
   run_errand([listed](bool runs) {
     if (runs) return listed->fire(listed);
     const std::unique_ptr<answer> self(listed);
     global().refuse(self->to, self->number, exec::ended_error());
   });
+}
+
+void far_futures::unlist(answer* one) noexcept {
+  const std::lock_guard lock(mutex_);
+  waiting_.erase(one);
 }
 
 // By whichever thread has made it ready.

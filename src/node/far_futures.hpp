@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <manta/base/id.hpp>
@@ -60,8 +61,10 @@ class far_futures {
   /// Before the executor stops, and after that with `at_once`: what was asked for, or is from now
   /// on, ends with `ended_error` then.
   void call_back(bool at_once) noexcept;
-  /// Nobody is answered any more, and nobody has anything of this node.
+  /// Nobody has anything of this node: who asks for it is told so.
   void close() noexcept;
+  /// Others are not answered any more, since their peers are about to go.
+  void stop_answering() noexcept;
 
   // Any thread.
   /// What all nodes call the job of a future that goes away; see far_tray for `on`. `type`: the
@@ -83,6 +86,7 @@ class far_futures {
   void wanted(exec::job* j) noexcept;
   std::optional<bool> cancel(exec::job* j, const exec::far_cancel& how) noexcept;
   void delegates(const exec::job* from, exec::job* to) noexcept;
+  bool taken(exec::job* j) noexcept;
   void gone(exec::job* j) noexcept;
 
   // On the loop's thread.
@@ -134,6 +138,7 @@ class far_futures {
   static void fail(exec::job* image, const error& why) noexcept;
   own found(const base::id& id) noexcept;
   void value_asked(std::uint64_t from, std::uint64_t number, const base::id& id);
+  void unlist(answer* one) noexcept;
   void say_value(const answer& of) noexcept;
   void refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept;
   void cancel_asked(std::uint64_t from, std::uint64_t number, const wire::ask_view& asked);
@@ -170,6 +175,7 @@ class far_futures {
   std::unordered_map<const exec::job*, image> images_;  // without holds
   std::unordered_map<base::id, exec::job*, base::id_hash> by_id_;
   all_asked asked_;
+  std::unordered_set<answer*> waiting_;  // for what is not ready
   std::unordered_map<std::uint64_t, std::shared_ptr<cancelling>> cancelling_;
 };
 

@@ -218,6 +218,16 @@ void future_names::forget(exec::job* image) noexcept {
   if (ended != nullptr) ended->drop();
 }
 
+bool future_names::taken(exec::job* image) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_job_.find(image);
+  if (known == by_job_.end()) return true;
+  if (!image->is_unique()) return false;
+  entry& of = by_id_.find(known->second)->second;
+  if (of.image == image) of.image = nullptr;
+  return true;
+}
+
 void future_names::filled(exec::job* image) noexcept {
   exec::job* ended = nullptr;
   {
@@ -249,6 +259,10 @@ const exec::named_jobs& names_of_node() noexcept {
       .behind =
           [](exec::job* image) noexcept {
             return future_names::global().behind(image).job.release();
+          },
+      .taken =
+          [](exec::job* j) noexcept {
+            return future_names::global().taken(j) && far_futures::global().taken(j);
           },
       .gone =
           [](exec::job* j) noexcept {

@@ -100,6 +100,8 @@ class future_names {
   found find(const base::id& id);
   /// What an image of this process stands for.
   found behind(exec::job* image);
+  /// See exec::named_jobs.
+  bool taken(exec::job* image) noexcept;
   /// By an image that goes.
   void forget(exec::job* image) noexcept;
   /// An image has its value: when nobody else has the id, the bytes go.

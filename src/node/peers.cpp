@@ -54,7 +54,7 @@ struct peers::one final : wire::courier::visitor {
   std::atomic<bool> has_link{false};
   std::atomic<bool> had_link{false};
   base::time_point away_since{};  // the loop's thread only
-  bool is_given_up = false;       // likewise
+  std::atomic<bool> is_given_up{false};
   std::unique_ptr<wire::courier> mail;
 
   std::mutex leaving_mutex;  // guards the next two; before the courier's own
@@ -280,7 +280,7 @@ base::deadline peers::look_at_all(base::time_point now) {
       other->is_given_up = false;
     }
     base::deadline its = other->mail->due();
-    if (!is_linked && !other->is_given_up) {
+    if (!is_linked && !other->is_given_up.load()) {
       const base::time_point limit = other->away_since + with_.dead_after;
       its = its.has_value() ? std::min(*its, limit) : limit;
       if (now >= limit) give_up(*other);
@@ -315,6 +315,12 @@ void peers::tell_news() {
 bool peers::has(std::uint64_t member) const {
   const std::lock_guard lock(mutex_);
   return all_.contains(member);
+}
+
+bool peers::can_reach(std::uint64_t member) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(member);
+  return found != all_.end() && !found->second->is_given_up.load();
 }
 
 bool peers::is_quiet() const {

@@ -145,6 +145,8 @@ class peers {
   /// One of those that take work, in turn; 0: there is none.
   std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
+  /// The same, and the visitor was not told that it can't be reached.
+  bool can_reach(std::uint64_t member) const;
   /// The visitor is told of news, soon. Any thread. Throws std::bad_alloc.
   void tell_news();
   /// The last one to join of those that this process has heard of; who joins later has a larger

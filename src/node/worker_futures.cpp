@@ -53,6 +53,7 @@ worker_futures::worker_futures(const seat& at) noexcept : at_(at) {
                    const exec::far_cancel& how) noexcept { return here()->cancel(j, how); },
       .delegates = [](exec::job* from, exec::job* to) noexcept { here()->delegates(from, to); },
       .behind = [](exec::job* /*image*/) noexcept -> exec::job* { return nullptr; },
+      .taken = [](exec::job* j) noexcept { return here()->taken(j); },
       .gone = [](exec::job* j) noexcept { here()->gone(j); }};
   futures_here.store(this, std::memory_order_release);
   exec::knows_names.store(&hooks);
@@ -272,6 +273,16 @@ void worker_futures::sent(exec::job* j, std::uint64_t request) noexcept {
   } catch (const std::bad_alloc&) {
     // A ring is not found then.
   }
+}
+
+bool worker_futures::taken(exec::job* j) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_job_.find(j);
+  if (known == by_job_.end()) return true;
+  if (!j->is_unique()) return false;
+  const auto at = by_id_.find(known->second.id);
+  if (at != by_id_.end() && at->second == j) by_id_.erase(at);
+  return true;
 }
 
 void worker_futures::gone(exec::job* j) noexcept {

@@ -82,6 +82,7 @@ class worker_futures {
   void send_result(exec::job* j, const carrier& values, const base::id& id) noexcept;
   void wanted(exec::job* j) noexcept;
   bool cancel(exec::job* j, const exec::far_cancel& how) noexcept;
+  bool taken(exec::job* j) noexcept;
   void gone(exec::job* j) noexcept;
   void delegates(exec::job* from, exec::job* to) noexcept;
   base::id delegator(const exec::job* j) noexcept;

@@ -449,7 +449,8 @@ manta::coroutine<int> waits_for_coroutine(manta::future<int> f) {
 int blocks_for(manta::future<int> f) { return f.get(); }
 }  // namespace
 
-TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine][anywhere]") {
+// Of one node, as above.
+TEST_CASE("the end wakes who waits for a suspended coroutine", "[coroutine][anywhere][one_node]") {
   // A worker blocked in get would never be joined, a thread of the program never come back.
   manta::future<int> f;
   test::held_gate->shut();

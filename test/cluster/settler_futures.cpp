@@ -71,6 +71,11 @@ box wraps(std::size_t count) {
 }
 void does_nothing() {}
 
+manta::coroutine<double> weighs_slowly(weighed what) {
+  co_await value_of("slowly");
+  co_return what.sum();
+}
+
 // Has futures of any node.
 struct holder {
   void keep(const box& all) { kept = all; }
@@ -99,6 +104,10 @@ struct holder {
   long awaits_all() const { return manta::remote<awaits>(kept).get(long_enough); }
   bool has_first(int ms) const {
     return kept.many.front().try_get(std::chrono::milliseconds(ms)).has_value();
+  }
+  // The value goes into the argument, and is used for a while.
+  manta::future<double> begins_to_use() {
+    return manta::remote<weighs_slowly>(std::move(kept.one));
   }
   manta::future<long> first() const { return kept.many.front(); }
   std::string error_of_first() const { return thrown_by<manta::task_error>(kept.many.front()); }
@@ -170,6 +179,20 @@ void check_early(const holding& one, const holding& two) {
   expect(has(error.get(long_enough), "odd: late"), "an error to come");
 }
 
+// Who has a value alone may have it moved out; who gets the future once more gets the value.
+void check_using(const holding& by) {
+  const box all = some_of_here();
+  give(by, all);
+  expect(manta::remote<&holder::weigh>(by).get(long_enough) == 500, "it has come");
+  const auto used = manta::remote<&holder::begins_to_use>(by);
+  for (int i = 0; i < 5; ++i) {
+    give(by, all);
+    expect(manta::remote<&holder::weigh>(by).get(long_enough) == 500, "it is used meanwhile");
+  }
+  manta::kv::put(std::string("slowly"), 1).get();
+  expect(used.get(long_enough) == 500, "what was used");
+}
+
 void check_cancelling(const holding& by) {
   box endless{{}, {manta::remote<waits_for_ever>(std::string("endless"))}, {}};
   give(by, endless);
@@ -230,6 +253,7 @@ int futures(const manta::runtime& rt, int rounds) {
     manta::remote<&holder::let_go>(each).get(long_enough);
   check_early(one, two);
   check_cancelling(one);
+  check_using(two);
   box many;
   long sum = 0;
   for (long i = 0; i < 10'000; ++i) {

@@ -41,12 +41,20 @@ struct named_jobs {
   void (*delegates)(job* from, job* to) noexcept;
   /// What an image of another process's job gets its value from, with a hold; null: it is none.
   job* (*behind)(job* image) noexcept;
+  /// The value is about to be moved out, by who seems to be its only holder: nobody gets the job by
+  /// its name from now on. False: somebody has.
+  bool (*taken)(job* j) noexcept;
   /// The last holder has left: nothing but the name may be looked at.
   void (*gone)(job* j) noexcept;
 };
 
 /// Who knows the names; put here before the first job has one.
 extern MANTA_API constinit std::atomic<const named_jobs*> knows_names;
+
+/// Whether the only holder may move the value of a job out.
+inline bool may_take(job* j) noexcept {
+  return j->is_unique() && ((j->word() & job_bits::named) == 0 || knows_names.load()->taken(j));
+}
 
 /// Cancels what nobody runs here. False: it stands for nothing.
 inline bool cancel_far(job* j, const far_cancel& how) noexcept {
