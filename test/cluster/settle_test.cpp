@@ -103,6 +103,13 @@ TEST_CASE("what a lost node alone had ends, and what others have lives", "[clust
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("heirs", "rank-1", signal, 0ms);
 }
 
+TEST_CASE("who asks for a future of a rank that has ended is told so", "[cluster][settle]") {
+  const site here;
+  check_right(
+      here.run({settler, "partings"}, {"MANTA_NODES=2", "MANTA_SHARE=yes", "MANTA_SPMD=yes"}),
+      "partings");
+}
+
 TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluster][settle]") {
   lose("estates", "rank-2", SIGKILL, 200ms);
 }

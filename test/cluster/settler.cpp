@@ -421,6 +421,7 @@ int main(int argc, char** argv) {
   if (what == "heirs") return heirs(rt);
   if (what == "ring") return ring(rt, count);
   if (what == "futures") return futures(rt, count);
+  if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);
   if (what == "titles") return titles(rt, count);

@@ -267,6 +267,26 @@ int futures(const manta::runtime& rt, int rounds) {
   return say("futures");
 }
 
+// Ranks that each run main, and end apart: who asks for what the first one had is told so.
+int partings(const manta::runtime& rt) {
+  manta::actor_options shared;
+  shared.name = "shared";
+  shared.get_if_exists = true;
+  const auto between = manta::spawn<holder>.with(shared)();
+  if (rt.rank() == 0) {
+    give(between, {{}, {manta::remote<squared>(5L)}, {}});
+    manta::kv::put(std::string("given"), 1).get();
+    return comes("taken") ? 0 : 1;
+  }
+  expect(comes("given"), "the first rank's future");
+  const box had = manta::remote<&holder::give>(between).get(long_enough);
+  manta::kv::put(std::string("taken"), 1).get();
+  std::this_thread::sleep_for(500ms);  // the first one's runtime ends, unless the machine is busy
+  const std::string why = thrown_by<manta::object_lost>(had.many.front());
+  expect(has(why, "has let go") || why == "nothing", why);
+  return say("partings");
+}
+
 // A node that is lost takes its futures along, and what it has had of others' is free.
 int estates(const manta::runtime& rt) {
   const auto all = others(rt);

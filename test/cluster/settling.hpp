@@ -193,6 +193,7 @@ int heirs(const manta::runtime& rt);
 int ring(const manta::runtime& rt, int rounds);
 // settler_futures.cpp
 int futures(const manta::runtime& rt, int rounds);
+int partings(const manta::runtime& rt);
 int estates(const manta::runtime& rt);
 int nomads(const manta::runtime& rt, int rounds);
 // settler_names.cpp
