@@ -16,7 +16,6 @@
 #include <manta/exec/parker.hpp>
 
 #include "node/errand.hpp"
-#include "node/far_actors.hpp"
 #include "node/far_ids.hpp"
 #include "node/future_names.hpp"
 #include "node/trip.hpp"
@@ -167,10 +166,7 @@ void far_futures::named(const base::id& id) noexcept {
   last->drop();
 }
 
-void far_tray::clear() noexcept {
-  for (const base::id& one : all_) far_futures::global().named(one);
-  all_.clear();
-}
+void future_is_named(const base::id& id) noexcept { far_futures::global().named(id); }
 
 void far_futures::freed(const std::vector<base::id>& ids) noexcept {
   try {
@@ -301,6 +297,7 @@ void far_futures::gone(exec::job* j) noexcept {
 // ---- their values
 
 void far_futures::wanted(exec::job* j) noexcept {
+  j->hold();
   image of;
   bool is_asked = false;
   try {
@@ -310,9 +307,7 @@ void far_futures::wanted(exec::job* j) noexcept {
     if (found != images_.end()) of = found->second;
     is_asked = found != images_.end() && !of.is_in_ring && is_open_.load();
     if (is_asked) asked_.emplace(of.number, asked{j, of.owner});
-    j->hold();
   } catch (const std::bad_alloc&) {
-    j->hold();
     return fail(j, error::out_of_memory());
   }
   if (is_asked) return ask(of.number, of.owner, of.id);
@@ -571,18 +566,6 @@ void far_futures::cancel_asked(std::uint64_t from, std::uint64_t number,
     static_cast<void>(
         by->send_when_room(from, request, on->writer.pieces(), on->writer.size_bytes()));
   });
-}
-
-// ---- for tests
-
-std::size_t far_futures::lent() const {
-  const std::lock_guard lock(mutex_);
-  return own_.size();
-}
-
-std::size_t far_futures::images() const {
-  const std::lock_guard lock(mutex_);
-  return images_.size();
 }
 
 }  // namespace manta::inline v0::node

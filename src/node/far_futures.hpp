@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -67,7 +66,7 @@ class far_futures {
   void stop_answering() noexcept;
 
   // Any thread.
-  /// What all nodes call the job of a future that goes away; see far_tray for `on`. `type`: the
+  /// What all nodes call the job of a future that goes away; see id_tray.hpp for `on`. `type`: the
   /// hash of the future's type; `values`: how its values travel. Throws encode_failed,
   /// std::bad_alloc.
   far_name name(workbench& on, exec::job* j, std::uint64_t type, const carrier* values);
@@ -96,10 +95,6 @@ class far_futures {
                  const peers::kept_message& message) noexcept;
   /// That node is lost, with all that it owns.
   void lose(std::uint64_t node, const std::string& why) noexcept;
-
-  /// How many futures of this node others have, and images there are, for tests.
-  std::size_t lent() const;
-  std::size_t images() const;
 
  private:
   far_futures() = default;

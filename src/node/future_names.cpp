@@ -283,6 +283,8 @@ bool cancel_named(exec::job* j, bool with_children, bool at_once) noexcept {
   return is_asked;
 }
 
+void give_back_future(const base::id& id) noexcept { future_names::global().give_back(id, 1); }
+
 void lend_name(const base::id& id, std::uint32_t n) {
   if (is_future(id)) {
     future_names::global().lend(id, n);

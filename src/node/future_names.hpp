@@ -16,6 +16,7 @@
 
 #include "base/id_hash.hpp"
 #include "node/actor_names.hpp"
+#include "node/id_tray.hpp"
 
 // Which future an id means at the node.
 //
@@ -132,29 +133,7 @@ const exec::named_jobs& names_of_node() noexcept;
 /// Cancels the work of a named job, see manta::cancel. False: it had ended, or is nobody's work.
 bool cancel_named(exec::job* j, bool with_children, bool at_once) noexcept;
 
-/// The ids of a message that is handled, or written, until this ends.
-class future_tray {
- public:
-  future_tray() = default;
-  ~future_tray() { clear(); }
-  future_tray(const future_tray&) = delete;
-  future_tray& operator=(const future_tray&) = delete;
-
-  void reserve_one() {
-    if (all_.size() == all_.capacity()) all_.reserve(2 * all_.size() + 8);
-  }
-  /// Takes one count over; after reserve_one.
-  void put(const base::id& id) noexcept { all_.push_back(id); }
-  void clear() noexcept {
-    for (const base::id& one : all_) future_names::global().give_back(one, 1);
-    all_.clear();
-  }
-
- private:
-  std::vector<base::id> all_;
-};
-
-/// The same for handles of actors and for futures, whichever the id is of.
+/// Counts for handles of actors and for futures, whichever the id is of.
 void lend_name(const base::id& id, std::uint32_t n);
 void give_back_name(const base::id& id, std::uint32_t n);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of actors that live here, by other nodes: resident_actors.hpp.
-#include <algorithm>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -14,6 +13,7 @@
 #include "node/resident.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trip.hpp"
+#include "node/visits.hpp"
 #include "node/worker_facts.hpp"
 #include "spec/made_error.hpp"
 
@@ -74,15 +74,12 @@ bool resident_actors::sits_down(const key& who, exec::job* job) noexcept {
 
 bool resident_actors::has_call(const exec::job* j) const noexcept {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(visits_, [&](const auto& one) { return one.second.job == j; });
+  return has_job(visits_, j);
 }
 
 exec::job* resident_actors::call_of(std::uint64_t from, std::uint64_t number) const noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = visits_.find({from, number});
-  if (found == visits_.end() || found->second.job == nullptr) return nullptr;
-  found->second.job->hold();
-  return found->second.job;
+  return job_of_visit(visits_, {from, number});
 }
 
 void resident_actors::leaves(const key& who) noexcept {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks of other nodes that run here: trade.hpp.
-#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "node/errand.hpp"
 #include "node/trade.hpp"
 #include "node/trip.hpp"
+#include "node/visits.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
 
@@ -83,15 +83,12 @@ bool trade::sits_down(const visit& of) {
 
 bool trade::has_visit(const exec::job* j) const noexcept {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(visits_, [&](const auto& one) { return one.second.job == j; });
+  return has_job(visits_, j);
 }
 
 exec::job* trade::visitor(std::uint64_t from, std::uint64_t number) const noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = visits_.find({from, number});
-  if (found == visits_.end() || found->second.job == nullptr) return nullptr;
-  found->second.job->hold();
-  return found->second.job;
+  return job_of_visit(visits_, {from, number});
 }
 
 void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message,

@@ -10,8 +10,8 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/array_block.hpp>
 
-#include "node/far_tray.hpp"
 #include "node/future_names.hpp"
+#include "node/id_tray.hpp"
 #include "wire/message.hpp"
 
 // What making and reading a message takes, kept for the next one: one for each thread.

@@ -281,7 +281,9 @@ int partings(const manta::runtime& rt) {
   expect(comes("given"), "the first rank's future");
   const box had = manta::remote<&holder::give>(between).get(long_enough);
   manta::kv::put(std::string("taken"), 1).get();
-  std::this_thread::sleep_for(500ms);  // the first one's runtime ends, unless the machine is busy
+  // A schedule of the fault, nothing tells it: the first one's runtime ends, unless the machine is
+  // busy.
+  std::this_thread::sleep_for(500ms);
   const std::string why = thrown_by<manta::object_lost>(had.many.front());
   expect(has(why, "has let go") || why == "nothing", why);
   return say("partings");
