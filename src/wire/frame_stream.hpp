@@ -38,6 +38,9 @@ class frame_stream final : private capnp::MessageStream, private flushed {
   /// Why it ended, when that was a peer's doing that is worth a word.
   const std::optional<error>& fault() const noexcept { return fault_; }
   bool was_reset() const noexcept { return socket_->was_reset(); }
+  /// Before it is closed: a socket with something unread is closed by a reset alone, which the peer
+  /// takes for a failure of the path.
+  void say_end() noexcept { socket_->shut(false); }
 
  private:
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(

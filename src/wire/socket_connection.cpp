@@ -135,7 +135,9 @@ void socket_connection::finish(std::optional<error> why) {
   if (std::exchange(is_finished_, true)) return;
   state_->connection = nullptr;
   state_->at().drop(this);
-  if (why.has_value()) state_->end(*std::move(why), stream_.was_reset());
+  const bool was_reset = stream_.was_reset();
+  stream_.say_end();
+  if (why.has_value()) state_->end(*std::move(why), was_reset);
 }
 
 void socket_connection::end() {

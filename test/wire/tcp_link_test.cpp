@@ -80,6 +80,25 @@ TEST_CASE("a link says whether a reset has ended it", "[wire][tcp]") {
   }
 }
 
+// The kernel closes a socket with something unread by a reset: what the closing end has said before
+// counts.
+TEST_CASE("a link that is closed with messages unread is no reset one", "[wire][tcp]") {
+  for (const guard by : guards) {
+    CAPTURE(static_cast<int>(by));
+    tcp_house house(by);
+    for (int round = 0; round < 20; ++round) {
+      auto [a, b] = house.both();
+      REQUIRE(b != nullptr);
+      REQUIRE(send(*a, message(1, 100)));
+      REQUIRE(receive(*b));
+      REQUIRE(send(*b, message(2, 5'000'000)));
+      a.reset();
+      CHECK(end_of(*b) == errc::node_lost);
+      CHECK_FALSE(b->state().was_reset);
+    }
+  }
+}
+
 TEST_CASE("messages of all sizes go both ways over TCP and TLS", "[wire][tcp]") {
   for (const guard by : guards) {
     CAPTURE(static_cast<int>(by));
