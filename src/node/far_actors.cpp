@@ -218,9 +218,8 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     asked = seat->asked;
   }
   const base::id request{line_about(is_reserved ? peers::construct : peers::spawn, id), ++last_};
-  on->goes_to = node;
+  on->write_for(node);
   write_spawn(*on, *of, construction, id, request, &asked);
-  check_given_size(*on, construction->ops->function);
   {
     // Before it goes: its answer may come at once.
     const std::lock_guard lock(mutex_);

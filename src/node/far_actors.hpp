@@ -52,8 +52,6 @@ namespace manta::inline v0::node {
 /// What calls fail with whose actor has ended, or whose node is lost.
 error ended_there_error(const exec::actor_core& of) noexcept;
 error lost_there_error(const exec::actor_core& of, const std::string& why) noexcept;
-/// Throws unsupported: what was written is too large for one message.
-void check_given_size(const workbench& on, const char* function);
 
 class far_actors final : public exec::actor_host {
  public:

@@ -34,14 +34,6 @@ error lost_there_error(const exec::actor_core& of, const std::string& why) noexc
   });
 }
 
-void check_given_size(const workbench& on, const char* function) {
-  if (on.writer.size_bytes() < most_given_bytes) return;
-  raise(errc::unsupported,
-        fmt::format("{}: its arguments take {} bytes, and {} is the most that goes to another node "
-                    "in one message; pass less at a time",
-                    readable_name(function), on.writer.size_bytes(), most_given_bytes));
-}
-
 namespace {
 
 bool is_of_the_end(const wire::result_view& came) noexcept {
@@ -93,7 +85,6 @@ void far_actors::write_checked(workbench& on, exec::job* call, const base::id& a
                       readable_name(function)));
   }
   write_call(on, call, actor, request);
-  check_given_size(on, function);
 }
 
 // Throws nothing, for a call that is in the list already.
@@ -129,7 +120,7 @@ void far_actors::send_call(exec::actor_core* to, exec::job* job) {
     sent.node = seat->node;
   }
   const base::id request{line_about(peers::call, actor), sent.number};
-  on->goes_to = sent.node;
+  on->write_for(sent.node);
   write_checked(*on, job, actor, request);
   job->extra()->number = sent.number;
   {

@@ -323,7 +323,7 @@ void far_futures::ask(std::uint64_t number, std::uint64_t node, const base::id& 
     const future_question what{id.high, id.low};
     const wire::ask_view question{wire::question::future_value, codec::encode(on->out, what)};
     const peers* const by = peers_.load();
-    const bool is_sent = send(*on, node, number, question, true).has_value();
+    const bool is_sent = send(*on, node, number, question).has_value();
     // One that can't be reached was told of before this one was listed, or takes it from the list.
     if (is_sent && by != nullptr && by->can_reach(node)) return;
   } catch (const std::bad_alloc&) {
@@ -333,14 +333,15 @@ void far_futures::ask(std::uint64_t number, std::uint64_t node, const base::id& 
   if (j != nullptr) fail(j, lost_future_error(*j, why));
 }
 
+// Never waits: who asks may hold what the loop's thread needs. They are small, and one for each
+// image.
 result<void> far_futures::send(workbench& on, std::uint64_t to, std::uint64_t number,
-                               const wire::ask_view& what, bool waits) {
+                               const wire::ask_view& what) {
   peers* const by = peers_.load();
   if (by == nullptr) return exec::ended_error();
   const base::id request{peers::future, number};
   if (result<void> is = on.writer.write({request, 1, 0}, what); !is) return is;
-  return waits ? by->send_when_room(to, request, on.writer.pieces(), on.writer.size_bytes())
-               : by->send(to, request, on.writer.pieces(), on.writer.size_bytes());
+  return by->send_anyway(to, request, on.writer.pieces(), on.writer.size_bytes());
 }
 
 exec::job* far_futures::take_asked(std::uint64_t number, std::uint64_t from) noexcept {
@@ -433,7 +434,7 @@ std::optional<bool> far_futures::cancel(exec::job* j, const exec::far_cancel& ho
     const borrowed_workbench on;
     on->out.clear();
     const wire::ask_view question{wire::question::cancel_future, codec::encode(on->out, what)};
-    const bool is_sent = send(*on, one->node, number, question, true).has_value();
+    const bool is_sent = send(*on, one->node, number, question).has_value();
     if (!how.waits) return is_sent;
     if (is_sent) exec::executor::sleep(one->nap, {});
     const std::lock_guard lock(mutex_);
@@ -508,15 +509,8 @@ void far_futures::say_value(const answer& of) noexcept {
   const neutral_caller nobody;
   try {
     const borrowed_workbench on;
-    on->goes_to = of.to;
+    on->write_for(of.to);
     write_outcome(*on, of.of.get(), *of.values, {peers::future_answer, of.number});
-    if (on->writer.size_bytes() >= most_given_bytes) {
-      raise(errc::unsupported,
-            fmt::format(
-                "{}: its value takes {} bytes, and {} is the most that goes to another node "
-                "in one message; use less at a time",
-                readable_name(of.of->ops->function), on->writer.size_bytes(), most_given_bytes));
-    }
     peers* const by = peers_.load();
     if (by == nullptr) return;
     // False is of one that is gone.
@@ -527,7 +521,7 @@ void far_futures::say_value(const answer& of) noexcept {
   }
 }
 
-// Of the loop's thread, too, which must not wait; it is small.
+// Of the loop's thread, too.
 void far_futures::refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept {
   try {
     peers* const by = peers_.load();
@@ -535,16 +529,7 @@ void far_futures::refuse(std::uint64_t to, std::uint64_t number, const error& wh
     const base::id request{peers::future_answer, number};
     const borrowed_workbench on;
     write_failure(*on, {1, 1}, request, why);
-    if (by->send(to, request, on->writer.pieces(), on->writer.size_bytes())) return;
-    const auto kept = std::make_shared<error>(why);
-    facts_line::global().add([to, request, kept] {
-      peers* const still = global().peers_.load();
-      if (still == nullptr) return;
-      const borrowed_workbench again;
-      write_failure(*again, {1, 1}, request, *kept);
-      static_cast<void>(
-          still->send_when_room(to, request, again->writer.pieces(), again->writer.size_bytes()));
-    });
+    static_cast<void>(by->send_anyway(to, request, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {
     return;  // no memory: who waits hears of it when one of the two ends
   }

@@ -126,7 +126,7 @@ class far_futures {
   exec::job* make_image(const far_arrivals::one& came, std::uint64_t type, exec::job* (*make)());
   void ask(std::uint64_t number, std::uint64_t node, const base::id& id) noexcept;
   result<void> send(workbench& on, std::uint64_t to, std::uint64_t number,
-                    const wire::ask_view& what, bool waits);
+                    const wire::ask_view& what);
   exec::job* take_asked(std::uint64_t number, std::uint64_t from) noexcept;
   all_asked take_all(std::uint64_t node) noexcept;
   void end_all(std::uint64_t node, const error& why) noexcept;
@@ -155,7 +155,7 @@ class far_futures {
   bool is_known_elsewhere(const exec::job* j) const noexcept;
   way_out way_of(const exec::job* end) const noexcept;
   exec::job_ref job_about(std::uint64_t from, const probe& of) noexcept;
-  void send_probe(const way_out& by, probe of, bool waits);
+  void send_probe(const way_out& by, probe of);
   void follow(std::uint64_t from, const probe& of);
   void close_ring(const way_out& by) noexcept;
   void probed(std::uint64_t from, const wire::ask_view& asked);

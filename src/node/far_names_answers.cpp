@@ -87,7 +87,7 @@ void far_names::answer_living(peers& by, std::uint64_t to, std::uint64_t number,
   exec::actor_core* found = nullptr;
   try {
     const borrowed_workbench on;
-    on->goes_to = to;
+    on->write_for(to);
     on->references.clear();
     on->out.clear();
     spec::parcel_view value;

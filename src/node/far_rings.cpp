@@ -73,22 +73,20 @@ void far_futures::delegates(const exec::job* from, exec::job* to) noexcept {
                  .kind = static_cast<std::uint8_t>(by.by.kind),
                  .number = by.by.number};
   try {
-    send_probe(by, of, false);
+    send_probe(by, of);
   } catch (...) {
-    // No memory, no thread: a ring is not found then.
+    // No memory: a ring is not found then.
   }
 }
 
-void far_futures::send_probe(const way_out& by, probe of, bool waits) {
+void far_futures::send_probe(const way_out& by, probe of) {
   of.about = static_cast<std::uint8_t>(by.by.kind);
   of.high = by.by.kind == edge_kind::image ? by.id.high : 0;
   of.low = by.by.kind == edge_kind::image ? by.id.low : by.by.number;
   const borrowed_workbench on;
   on->out.clear();
   const wire::ask_view what{wire::question::delegation, codec::encode(on->out, of)};
-  const result<void> is = send(*on, by.node, ++last_, what, waits);
-  if (is || waits || is.error().code() != errc::store_full) return;
-  facts_line::global().add([this, by, of] { send_probe(by, of, true); });
+  static_cast<void>(send(*on, by.node, ++last_, what));  // else that node is lost, and the ring
 }
 
 // The loop's thread. Jobs may go with the last hold, so it is another's to look.
@@ -121,7 +119,7 @@ void far_futures::follow(std::uint64_t from, const probe& of) {
   if (of.steps == most_steps) return;
   probe next = of;
   ++next.steps;
-  send_probe(by, next, true);
+  send_probe(by, next);
 }
 
 // It goes round from here.

@@ -26,7 +26,7 @@ void send_answer(peers& by, std::uint64_t to, std::uint64_t question, std::uint6
     const borrowed_workbench on;
     if (!on->writer.write({{1, question}, 1, 0}, answer)) return;
     static_cast<void>(
-        by.send(to, {peers::answer, number}, on->writer.pieces(), on->writer.size_bytes()));
+        by.send_anyway(to, {peers::answer, number}, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {
     // No memory: who asked hears of it when one of the two nodes ends.
   }

@@ -133,12 +133,23 @@ void name_all_afar(workbench& on, const char* function) {
   }
 }
 
+void check_size_afar(const spec::parcel_view& what, const char* function) {
+  std::size_t size = what.head.size();
+  for (const spec::segment_view& one : what.segments) size += one.bytes.size();
+  if (size <= most_bytes_afar) return;
+  raise(errc::unsupported,
+        fmt::format("{}: a value of it takes {} bytes, and {} is the most that goes from node to "
+                    "node; pass less at a time, or have it in the node that uses it",
+                    readable_name(function), size, most_bytes_afar));
+}
+
 }  // namespace
 
 spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();
   spec::parcel_view out = on.out.view();
   if (on.goes_to != 0) {
+    check_size_afar(out, function);
     name_all_afar(on, function);
     out.references = on.references;
     return out;

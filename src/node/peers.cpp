@@ -11,6 +11,7 @@
 #include "node/rendezvous.hpp"
 #include "wire/bundle.hpp"
 #include "wire/endpoint.hpp"
+#include "wire/parts.hpp"
 #include "wire/views.hpp"
 
 namespace manta::inline v0::node {
@@ -27,6 +28,8 @@ constexpr std::size_t most_bytes = std::size_t{256} << 20U;
 constexpr std::size_t most_leaving = std::size_t{1} << 20U;
 constexpr std::size_t long_message = std::size_t{64} << 10U;
 constexpr duration until_memory = 10ms;
+// Of parts, on their way to one other node: enough to fill the path, and others wait shortly.
+constexpr std::size_t most_parts_bytes = std::size_t{32} << 20U;
 
 bool does_work(const spec::node_member& one) noexcept {
   return one.who.as == spec::node_role::driver || one.who.as == spec::node_role::node;
@@ -61,7 +64,10 @@ struct peers::one final : wire::courier::visitor {
   wire::bundle leaving;
   std::uint64_t bundles = 0;  // so far
 
-  result<void> send(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size);
+  wire::parts arriving;  // by whoever hands out, one at a time
+
+  result<void> send(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size,
+                    bool ignores_limits);
   bool flush();
   bool is_quiet();
   void on_request(const wire::arrival& came) override {
@@ -73,8 +79,10 @@ struct peers::one final : wire::courier::visitor {
 
  private:
   void hand_out(std::span<const std::byte> messages);
-  result<void> flush_now();
-  result<void> send_long(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size);
+  void take_part(const base::id& request, std::span<const std::byte> part);
+  result<void> flush_now(bool ignores_limits);
+  result<void> send_long(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size,
+                         bool ignores_limits);
 };
 
 void peers::one::hand_out(std::span<const std::byte> messages) {
@@ -87,6 +95,7 @@ void peers::one::hand_out(std::span<const std::byte> messages) {
     return of->tell_.on_gone(*of, is.epoch, "there was no memory for what it said");
   }
   const auto hand = [&](const base::id& about, std::span<const std::byte> one) {
+    if (topic_of(about) == part) return take_part(about, one);
     of->tell_.on_message(*of, is.epoch, about, {kept, one});
   };
   // What was in the rest is not known: all that it has of this node counts as lost.
@@ -95,11 +104,28 @@ void peers::one::hand_out(std::span<const std::byte> messages) {
   }
 }
 
+void peers::one::take_part(const base::id& request, std::span<const std::byte> part) {
+  try {
+    base::id about;
+    auto whole = std::make_shared<wire::frame_buffer>();
+    switch (arriving.add(request.low, part, about, *whole)) {
+      case wire::parts::got::more:
+        return;
+      case wire::parts::got::whole:
+        return of->tell_.on_message(*of, is.epoch, about, {whole, whole->bytes()});
+      case wire::parts::got::nonsense:
+        return of->tell_.on_gone(*of, is.epoch, "it says parts of no message");
+    }
+  } catch (const std::bad_alloc&) {
+    return of->tell_.on_gone(*of, is.epoch, "there was no memory for what it said");
+  }
+}
+
 // With the lock.
-result<void> peers::one::flush_now() {
+result<void> peers::one::flush_now(bool ignores_limits) {
   if (leaving.empty()) return {};
   const std::span<const std::byte> piece = leaving.bytes();
-  result<void> is = mail->request({1, bundles + 1}, {&piece, 1}, piece.size());
+  result<void> is = mail->request({1, bundles + 1}, {&piece, 1}, piece.size(), ignores_limits);
   if (is) ++bundles;
   // Of any other error there is no later.
   if (is || is.error().code() != errc::store_full) leaving.clear();
@@ -107,24 +133,24 @@ result<void> peers::one::flush_now() {
 }
 
 result<void> peers::one::send_long(const base::id& about, wire::bundle::pieces_view pieces,
-                                   std::size_t size) {
+                                   std::size_t size, bool ignores_limits) {
   const auto head = wire::bundle::head_of(about, size);
   std::vector<std::span<const std::byte>> all{head};
   all.insert(all.end(), pieces.begin(), pieces.end());
-  result<void> is = mail->request({1, bundles + 1}, all, head.size() + size);
+  result<void> is = mail->request({1, bundles + 1}, all, head.size() + size, ignores_limits);
   if (is) ++bundles;
   return is;
 }
 
 result<void> peers::one::send(const base::id& about, wire::bundle::pieces_view pieces,
-                              std::size_t size) {
+                              std::size_t size, bool ignores_limits) {
   const std::lock_guard lock(leaving_mutex);
   const bool is_long = size >= long_message;
   if (is_long || leaving.bytes().size() + size > most_leaving) {
-    result<void> has_left = flush_now();
+    result<void> has_left = flush_now(ignores_limits);
     if (!has_left) return has_left;
   }
-  if (is_long) return send_long(about, pieces, size);
+  if (is_long) return send_long(about, pieces, size, ignores_limits);
   leaving.add(about, pieces, size);
   return {};
 }
@@ -133,7 +159,7 @@ result<void> peers::one::send(const base::id& about, wire::bundle::pieces_view p
 // was to leave is lost.
 bool peers::one::flush() {
   const std::lock_guard lock(leaving_mutex);
-  const result<void> is = flush_now();
+  const result<void> is = flush_now(false);
   return is || is.error().code() == errc::store_full;
 }
 
@@ -300,11 +326,39 @@ void peers::give_up(one& on) {
 result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
                                    std::span<const std::span<const std::byte>> pieces,
                                    std::size_t size) {
+  if (size > most_at_once) return send_parts(to, request, pieces, size);
+  const bool may_wait = !at_.is_here();
   for (;;) {
-    result<void> is = send(to, request, pieces, size);
+    result<void> is = send(to, request, pieces, size, !may_wait);
     if (is || is.error().code() != errc::store_full) return is;
     std::this_thread::sleep_for(1ms);
   }
+}
+
+bool peers::has_room_for_part(std::uint64_t to) const {
+  const one_ptr other = find(to);
+  return other == nullptr || other->mail->unanswered_bytes() <= most_parts_bytes;
+}
+
+// Not all at once: what others have to say meanwhile goes between.
+result<void> peers::send_parts(std::uint64_t to, const base::id& request,
+                               std::span<const std::span<const std::byte>> pieces,
+                               std::size_t size) {
+  if (size > wire::largest_frame) return error(errc::store_full, "it is too long for a message");
+  const base::id about{part, ++long_messages_};
+  std::vector<std::span<const std::byte>> some;
+  for (std::size_t at = 0; at < size;) {
+    for (one_ptr other = find(to);
+         other != nullptr && other->mail->unanswered_bytes() > most_parts_bytes; other = find(to)) {
+      std::this_thread::sleep_for(1ms);
+    }
+    const auto head = wire::parts::head_of(request, size, at);
+    some.assign(1, head);
+    const std::size_t now = wire::parts::cut(pieces, at, some);
+    if (const result<void> is = send_when_room(to, about, some, head.size() + now); !is) return is;
+    at += now;
+  }
+  return {};
 }
 
 void peers::tell_news() {
@@ -327,22 +381,35 @@ bool peers::is_quiet() const {
   return std::ranges::all_of(living(), [](const one_ptr& other) { return other->is_quiet(); });
 }
 
+peers::one_ptr peers::find(std::uint64_t member) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(member);
+  return found == all_.end() ? nullptr : found->second;
+}
+
 result<void> peers::send(std::uint64_t to, const base::id& request,
-                         std::span<const std::span<const std::byte>> pieces, std::size_t size) {
-  one_ptr other;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = all_.find(to);
-    if (found != all_.end()) other = found->second;
-  }
+                         std::span<const std::span<const std::byte>> pieces, std::size_t size,
+                         bool ignores_limits) {
+  const one_ptr other = find(to);
   if (other == nullptr) return error(errc::node_lost, "the node is no member of the cluster");
-  result<void> is = other->send(request, pieces, size);
+  result<void> is = other->send(request, pieces, size, ignores_limits);
   try {
     if (is) job_->ask();
   } catch (const std::bad_alloc&) {
     // It leaves with the next turn, and the head has something to say four times a second.
   }
   return is;
+}
+
+result<void> peers::send(std::uint64_t to, const base::id& request,
+                         std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+  return send(to, request, pieces, size, false);
+}
+
+result<void> peers::send_anyway(std::uint64_t to, const base::id& request,
+                                std::span<const std::span<const std::byte>> pieces,
+                                std::size_t size) {
+  return send(to, request, pieces, size, true);
 }
 
 std::vector<peers::member> peers::all() const {

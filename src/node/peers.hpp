@@ -97,11 +97,14 @@ class peers {
     name,        ///< far_names.hpp
     name_answer,
     future,  ///< far_futures.hpp
-    future_answer
+    future_answer,
+    part  ///< of a message that is too long for one request; never told of
   };
   /// The lower 7 bits are the topic; the next says that handles came with it; of messages
   /// of actors the rest says which of them share a line.
   static constexpr unsigned line_shift = 8;
+  /// What send takes; send_when_room takes more.
+  static constexpr std::size_t most_at_once = wire::default_frame_limit / 2;
   static constexpr std::uint64_t with_handles = std::uint64_t{1} << 7U;
   static constexpr std::uint64_t topic_of(const base::id& request) noexcept {
     return request.high & (with_handles - 1);
@@ -136,9 +139,15 @@ class peers {
   /// that others send until then. node_lost: it is no member. store_full: too much waits for it.
   result<void> send(std::uint64_t to, const base::id& request,
                     std::span<const std::span<const std::byte>> pieces, std::size_t size);
-  /// The same for who can wait until there is room, not on the loop's thread.
+  /// The same, and waits until there is room. What is longer than most_at_once goes in parts, so
+  /// that others have room beside it; up to wire::largest_frame.
+  /// The loop's thread does not wait: for it this is as send_anyway.
   result<void> send_when_room(std::uint64_t to, const base::id& request,
                               std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  /// The same, however much waits: what is small, and said by who must not wait for room, and can't
+  /// say it later.
+  result<void> send_anyway(std::uint64_t to, const base::id& request,
+                           std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
   /// The names of those that take actors, with their epochs.
   std::vector<std::pair<std::string, std::uint64_t>> names() const;
@@ -158,6 +167,13 @@ class peers {
  private:
   struct one;
   using one_ptr = std::shared_ptr<one>;
+  one_ptr find(std::uint64_t member) const;
+  result<void> send(std::uint64_t to, const base::id& request,
+                    std::span<const std::span<const std::byte>> pieces, std::size_t size,
+                    bool ignores_limits);
+  bool has_room_for_part(std::uint64_t to) const;
+  result<void> send_parts(std::uint64_t to, const base::id& request,
+                          std::span<const std::span<const std::byte>> pieces, std::size_t size);
   static bool takes_work(const one& other) noexcept;
   static bool takes_actors(const one& other) noexcept;
 
@@ -174,6 +190,7 @@ class peers {
   std::atomic<std::uint64_t> epoch_{0};   // written by the loop's thread
   std::atomic<std::uint64_t> newest_{0};  // as epoch_
   std::atomic<bool> has_news_{false};
+  std::atomic<std::uint64_t> long_messages_{0};  // so far
   // The loop's thread only.
   std::unordered_map<base::id, std::unique_ptr<wire::link>, base::id_hash>
       early_;  // of whom the head has not told yet

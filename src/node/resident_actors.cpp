@@ -202,11 +202,7 @@ resident_actors::resident_ptr resident_actors::settle_in(peers& by, std::uint64_
     }
     refuse_spawn_soon(by, from, asked->actor, why);
   }
-  if (!by.send(from, {peers::known, asked->actor.low}, {}, 0)) {
-    facts_line::global().add([&by, from, number = asked->actor.low] {
-      static_cast<void>(by.send_when_room(from, {peers::known, number}, {}, 0));
-    });
-  }
+  static_cast<void>(by.send_anyway(from, {peers::known, asked->actor.low}, {}, 0));
   return one;
 }
 

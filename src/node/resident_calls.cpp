@@ -105,20 +105,13 @@ void resident_actors::answer_call(peers& by, const key& who, exec::job* ended,
     }
     const borrowed_workbench on;
     const base::id request{peers::result_of_call, who.second};
-    on->goes_to = who.first;
+    on->write_for(who.first);
     if (!write_given_result(*on, ended, request, 0, ran)) {
       raise(errc::unsupported,
             fmt::format("{}: a handle inside of a value that is none of an actor, and no future, "
                         "can't come from another node yet; return the value itself, or have the "
                         "actor in this node",
                         readable_name(ended->ops->function)));
-    }
-    if (on->writer.size_bytes() >= most_given_bytes) {
-      raise(errc::unsupported,
-            fmt::format("{}: its result takes {} bytes, and {} is the most that comes from another "
-                        "node in one message; return less at a time",
-                        readable_name(ended->ops->function), on->writer.size_bytes(),
-                        most_given_bytes));
     }
     // False is of one that is gone.
     static_cast<void>(far_handles::global().send(by, request, *on, true));

@@ -378,8 +378,8 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   const base::id request{peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
-  on->goes_to = to;
-  if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() >= most_given_bytes) {
+  on->write_for(to);
+  if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() > peers::most_at_once) {
     return outcome::stays;
   }
   {
@@ -515,7 +515,8 @@ void trade::ask_to_stop(const flight& of, bool with_children) noexcept {
         wire::ask_view{wire::question::cancel_future, codec::encode(on->out, said)});
     peers* const to = peers_.load();
     if (written && to != nullptr) {
-      static_cast<void>(to->send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
+      static_cast<void>(
+          to->send_anyway(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
     }
   } catch (...) {
     return;

@@ -187,15 +187,14 @@ void trade::answer(peers& by, const visit& of) noexcept {
       visits_.erase(found);
     }
   }
-  error why(errc::unsupported, "a value that has handles, or is too large, stays in its node");
+  error why(errc::unsupported, "a value with handles of its node stays there");
   bool is_sent = false;
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
-    on->goes_to = of.node;
+    on->write_for(of.node);
     const bool can_go = !is_of_this_node(*of.job, is_leaving) &&
-                        write_given_result(*on, of.job, request, of.attempt, base::now() - of.at) &&
-                        on->writer.size_bytes() < most_given_bytes;
+                        write_given_result(*on, of.job, request, of.attempt, base::now() - of.at);
     if (can_go) {
       // False is of one that is gone.
       static_cast<void>(far_handles::global().send(by, request, *on, true));
@@ -219,8 +218,9 @@ void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_ho
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
     write_refusal(*on, of.task, request, of.attempt, why, runs_at_home);
-    // Of the loop's thread, too, which must not wait; it is small.
-    static_cast<void>(by.send(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
+    // Of the loop's thread, too.
+    static_cast<void>(
+        by.send_anyway(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {
     // No memory: the task stays with this node until one of the two ends.
   }

@@ -17,9 +17,6 @@
 
 namespace manta::inline v0::node {
 
-/// What goes to another node in one message is smaller, and so is what comes back.
-inline constexpr std::size_t most_given_bytes = wire::default_frame_limit / 2;
-
 /// A task or call that is being made: is marked when it is to run in an isolated worker. Throws
 /// what goes_elsewhere does, and check_leaves.
 void send_away(exec::job* j, const carrier& by);

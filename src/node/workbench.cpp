@@ -31,7 +31,7 @@ borrowed_workbench::~borrowed_workbench() {
   bench_->named.clear();
   for (array_block* const one : bench_->packed) one->drop();
   bench_->packed.clear();
-  bench_->goes_to = 0;
+  bench_->write_for(0);
   bench_->frame.trim();
   if (spare.size() < most_spare) spare.push_back(std::move(bench_));
 }

@@ -18,10 +18,13 @@
 
 namespace manta::inline v0::node {
 
+/// Of a value, and of a call's arguments, that go to another node: a message has other things, too.
+inline constexpr std::size_t most_bytes_afar = std::size_t{480} << 20U;
+
 struct workbench {
   codec::out_archive out;
   wire::message_writer writer;
-  wire::message_reader reader;
+  wire::message_reader reader{wire::largest_frame};
   wire::frame_buffer frame;
   std::vector<spec::reference> references;  ///< handles in the message that was written last
   future_tray named;                        ///< those of futures, at the node
@@ -30,6 +33,12 @@ struct workbench {
   std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
   std::vector<array_block*> packed;          ///< those, with a hold each
   std::uint64_t goes_to = 0;                 ///< the other node that the message is for; 0: none
+
+  /// What is written from here on is for that node.
+  void write_for(std::uint64_t node) noexcept {
+    goes_to = node;
+    writer.limit(node != 0 ? wire::largest_frame : wire::default_frame_limit);
+  }
 };
 
 /// A workbench for one message. A user's constructor may make calls while its value is read, so it

@@ -49,15 +49,15 @@ courier::~courier() {
 }
 
 result<void> courier::request(const base::id& id,
-                              std::span<const std::span<const std::byte>> pieces,
-                              std::size_t size) {
+                              std::span<const std::span<const std::byte>> pieces, std::size_t size,
+                              bool ignores_limits) {
   MANTA_CHECK(id != base::id{});
   std::vector<std::byte> bytes(size);
   std::byte* to = bytes.data();
   for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
   const std::lock_guard lock(mutex_);
   if (fenced_.has_value()) return *fenced_;
-  const result<std::uint64_t> number = out_.add(id, std::move(bytes));
+  const result<std::uint64_t> number = out_.add(id, std::move(bytes), ignores_limits);
   if (!number) return number.error();
   try {
     if (link_ != nullptr) send_due(*link_, how_.clock());
@@ -234,6 +234,11 @@ bool courier::is_linked() const {
 std::size_t courier::unanswered() const {
   const std::lock_guard lock(mutex_);
   return out_.unanswered();
+}
+
+std::size_t courier::unanswered_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return out_.unanswered_bytes();
 }
 
 std::uint64_t courier::nonsense() const {

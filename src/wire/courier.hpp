@@ -86,8 +86,9 @@ class courier {
   /// Sends a request, given as its pieces, until it is answered. `id` is drawn by the caller, is
   /// never used again and not zero. store_full: outbox's limits. node_lost: the other process has
   /// fenced this epoch. Copies once.
+  /// `ignores_limits`: for what must not wait.
   result<void> request(const base::id& id, std::span<const std::span<const std::byte>> pieces,
-                       std::size_t size);
+                       std::size_t size, bool ignores_limits = false);
   /// Answers a request that came, once.
   void answer(const arrival& to, std::vector<std::byte> bytes);
   /// From now on by this link; what is not answered goes over it again.
@@ -98,6 +99,7 @@ class courier {
   /// When pump has something to do without a message; nothing: not before something else happens.
   base::deadline due() const;
   std::size_t unanswered() const;
+  std::size_t unanswered_bytes() const;
   /// Whether there is a link whose other end has greeted, and that has not ended.
   bool is_linked() const;
   /// Messages that were not what a courier sends; each has ended its link.

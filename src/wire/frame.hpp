@@ -33,6 +33,8 @@ namespace manta::inline v0::wire {
 
 /// The bytes of a frame, unless told: what one message may take.
 inline constexpr std::size_t default_frame_limit = std::size_t{64} << 20U;
+/// The largest that there can be: sizes of data have 29 bits in the format.
+inline constexpr std::size_t largest_frame = (std::size_t{1} << 29U) - 8;
 
 /// Where large ranges begin, counted from the frame's begin.
 inline constexpr std::size_t segment_alignment = 64;
@@ -62,6 +64,8 @@ class frame_buffer {
     return {memory_.get(), bytes};
   }
   std::span<const std::byte> bytes() const noexcept { return {memory_.get(), size_}; }
+  /// The same, to fill.
+  std::span<std::byte> room() noexcept { return {memory_.get(), size_}; }
   /// Gives memory back that only a large frame needed.
   void trim() noexcept {
     if (room_ <= kept) return;

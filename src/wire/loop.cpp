@@ -199,6 +199,8 @@ result<std::unique_ptr<loop>> loop::start(const settings& how) {
   return made;
 }
 
+bool loop::is_here() const noexcept { return core_->is_here(); }
+
 bool loop::post(std::function<void()> work) { return core_->post(std::move(work)); }
 
 loop::~loop() {

@@ -43,6 +43,8 @@ class loop {
   /// Has `work` run on its thread, in the order of the calls. False, and it does not run: the loop
   /// has ended, or will before.
   bool post(std::function<void()> work);
+  /// Whether this is its thread.
+  bool is_here() const noexcept;
   /// For what lives on it.
   const std::shared_ptr<loop_core>& core() const noexcept { return core_; }
 

@@ -42,6 +42,8 @@ class message_writer {
   message_writer(const message_writer&) = delete;
   message_writer& operator=(const message_writer&) = delete;
 
+  /// From the next message on.
+  void limit(std::size_t frame_limit) noexcept;
   /// Makes the message and drops the one before. What `body` refers to is used until then when it
   /// is a segment's bytes, and not after this call when it is anything else. Names and the texts of
   /// errors are cut at their limit with a mark. invalid_argument, with nothing written, for what

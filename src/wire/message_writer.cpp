@@ -32,9 +32,6 @@ namespace {
 
 using bytes_view = std::span<const std::byte>;
 
-// Sizes of data have 29 bits in the format.
-constexpr std::size_t largest_frame = (std::size_t{1} << 29U) - 8;
-
 // What fills segments up: never more than to the next multiple of 64.
 constexpr std::array<std::byte, segment_alignment + 8> zeros{};
 
@@ -463,6 +460,10 @@ result<void> message_writer::make(const envelope& head, const Body& body) {
 message_writer::message_writer(std::size_t scratch_bytes, std::size_t frame_limit)
     : state_(std::make_unique<state>(scratch_bytes, frame_limit)) {}
 message_writer::~message_writer() = default;
+
+void message_writer::limit(std::size_t frame_limit) noexcept {
+  state_->frame_limit = std::min(frame_limit, largest_frame);
+}
 
 result<void> message_writer::write(const envelope& head, const task_view& body) {
   return make(head, body);

@@ -10,9 +10,11 @@
 
 namespace manta::inline v0::wire {
 
-result<std::uint64_t> outbox::add(const base::id& request, std::vector<std::byte> bytes) {
-  if (entries_.size() >= most_.requests ||
-      (unanswered_ > 0 && bytes_ + bytes.size() > most_.bytes)) {
+result<std::uint64_t> outbox::add(const base::id& request, std::vector<std::byte> bytes,
+                                  bool ignores_limits) {
+  const bool is_full =
+      entries_.size() >= most_.requests || (unanswered_ > 0 && bytes_ + bytes.size() > most_.bytes);
+  if (is_full && !ignores_limits) {
     return error(errc::store_full,
                  fmt::format("wire: a request of {} bytes was to be sent, {} requests of {} bytes "
                              "have no answer, allowed are {} of {}; send it when some of them have",

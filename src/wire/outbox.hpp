@@ -39,7 +39,8 @@ class outbox {
   explicit outbox(const limits& most) noexcept : most_(most), wait_(most.first_wait) {}
 
   /// Takes a request. store_full: so much has no answer that the limit is reached.
-  result<std::uint64_t> add(const base::id& request, std::vector<std::byte> bytes);
+  result<std::uint64_t> add(const base::id& request, std::vector<std::byte> bytes,
+                            bool ignores_limits = false);
   /// The next one to send, or null; valid until anything changes. The same until sent().
   const letter* next();
   /// What next() gave has left.
@@ -56,6 +57,7 @@ class outbox {
   /// When on_time has something to do; nothing: not before something else happens.
   base::deadline due() const noexcept;
   std::size_t unanswered() const noexcept { return unanswered_; }
+  std::size_t unanswered_bytes() const noexcept { return bytes_; }
 
  private:
   struct entry {

@@ -81,6 +81,12 @@ TEST_CASE("futures go from any node to any", "[cluster][settle]") {
   }
 }
 
+TEST_CASE("values that are too long for one message go in parts", "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "freight", "limit"}, {"MANTA_NODES=3", "MANTA_SHARE=yes"}),
+              "freight");
+}
+
 TEST_CASE("any node takes and finds names of actors in any node", "[cluster][settle]") {
   const site here;
   for (const char* const what : {"titles", "workers"}) {
@@ -114,6 +120,11 @@ TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluste
   lose("estates", "rank-2", SIGKILL, 200ms);
 }
 
+TEST_CASE("a node dies while parts of long values are under way", "[cluster][settle]") {
+  // The fault's time.
+  for (const auto after : {30ms, 400ms}) lose("wrecks", "rank-2", SIGKILL, after);
+}
+
 TEST_CASE("a lost node's names are free, and others' stay taken", "[cluster][settle]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("widows", "rank-1", signal, 0ms);
 }
@@ -139,7 +150,7 @@ TEST_CASE("actors live on other machines, encrypted", "[cluster][settle][network
   const network lan(3);
   const auto ranked = [&](int rank) {
     return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
-                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_SHARE=yes"});
+                      "MANTA_ADDRESS=" + network::address(0) + ":7400"});
   };
   child second(lan.in(1, {settler, "spread"}), ranked(1));
   child third(lan.in(2, {settler, "spread"}), ranked(2));

@@ -150,11 +150,6 @@ int values(const manta::runtime& rt) {
   const auto kept = manta::put(all);
   const auto again = manta::remote<&counter::scaled>(made, kept, 2.0).get();
   expect(again.size() == all.size() && again.front() == 1.0, "an object");
-  const std::vector<double> large(std::size_t{5} << 20U);
-  const std::string why =
-      thrown_by<manta::unsupported>(manta::remote<&counter::scaled>(made, large, 1.0));
-  expect(has(why, "the most that goes to another node"), why);
-  expect(manta::remote<&counter::add>(made, 2L).get() == 100, "it goes on");
   return say("values");
 }
 
@@ -321,10 +316,7 @@ int outlives(const manta::runtime& rt) {
     told[one.name] = manta::monitor(all.back());
     expect(manta::remote<&counter::process>(all.back()).get() == one.pid, one.name);
   }
-  for (const manta::node_info& one : rt.nodes()) {
-    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
-  }
-  std::fflush(stdout);
+  say_pids(rt);
   std::size_t lost = 0;
   const auto limit = std::chrono::steady_clock::now() + long_enough;
   while (lost == 0 && std::chrono::steady_clock::now() < limit) {
@@ -377,10 +369,7 @@ int orphans(const manta::runtime& rt) {
     for (auto& one : all) makers.insert(one.get(long_enough));
   }
   expect(makers == std::set(nodes.begin(), nodes.end()), "each node has made one");
-  for (const manta::node_info& one : rt.nodes()) {
-    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
-  }
-  std::fflush(stdout);
+  say_pids(rt);
   expect(comes("orphan/rank-2"), "the end of the lost node's actor");
   expect(!manta::kv::get<int>("orphan/rank-1").get().has_value(), "another one's lives");
   return say("orphans");
@@ -421,6 +410,8 @@ int main(int argc, char** argv) {
   if (what == "heirs") return heirs(rt);
   if (what == "ring") return ring(rt, count);
   if (what == "futures") return futures(rt, count);
+  if (what == "freight") return freight(rt, argc > 2);
+  if (what == "wrecks") return wrecks(rt);
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);

@@ -314,10 +314,7 @@ int estates(const manta::runtime& rt) {
   static_cast<void>(its.one.get(long_enough));
   give(lost, its);
   ours = its = {};
-  for (const manta::node_info& one : rt.nodes()) {
-    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
-  }
-  std::fflush(stdout);
+  say_pids(rt);
   expect(has(thrown_by<manta::node_lost>(asked), "is lost"), "its future is lost");
   expect(told.get(long_enough), "and so it is elsewhere");
   expect(has(thrown_by<manta::node_lost>(endless.many.front()), "is lost"), "and once more");

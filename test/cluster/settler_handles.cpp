@@ -127,10 +127,7 @@ int heirs(const manta::runtime& rt) {
   held = {};
   near = {};
   expect(manta::remote<&counter::add>(made, 1L).get(long_enough) == 8, "it was made");
-  for (const manta::node_info& one : rt.nodes()) {
-    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
-  }
-  std::fflush(stdout);
+  say_pids(rt);
   const auto limit = std::chrono::steady_clock::now() + long_enough;
   for (bool is_there = true; is_there && std::chrono::steady_clock::now() < limit;) {
     const auto call = manta::remote<&counter::slowly>(lost, 1);

@@ -189,10 +189,7 @@ int widows(const manta::runtime& rt) {
   for (const char* const name : {"there", "kept", "away", "early"}) {
     expect(manta::find_actor<counter>(name).has_value(), name);
   }
-  for (const manta::node_info& one : rt.nodes()) {
-    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
-  }
-  std::fflush(stdout);
+  say_pids(rt);
   const auto told = manta::monitor(there);
   expect(told.get(long_enough).reason == manta::end_reason::process_lost, "its node is lost");
   for (const char* const name : {"there", "away", "early"}) {

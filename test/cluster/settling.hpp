@@ -191,6 +191,17 @@ int handles(const manta::runtime& rt);
 int holders(const manta::runtime& rt);
 int heirs(const manta::runtime& rt);
 int ring(const manta::runtime& rt, int rounds);
+// For who is about to end one of them.
+inline void say_pids(const manta::runtime& rt) {
+  for (const manta::node_info& one : rt.nodes()) {
+    std::printf("pid %s %d\n", one.name.c_str(), one.pid);
+  }
+  std::fflush(stdout);
+}
+
+// settler_freight.cpp
+int freight(const manta::runtime& rt, bool has_limit);
+int wrecks(const manta::runtime& rt);
 // settler_futures.cpp
 int futures(const manta::runtime& rt, int rounds);
 int partings(const manta::runtime& rt);

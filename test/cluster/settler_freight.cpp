@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program of settler.cpp whose values are too long for one message.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/settling.hpp"
+
+namespace settling {
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+
+char letter_at(std::size_t at) { return static_cast<char>('a' + at * 7 % 23 + at / mib % 3); }
+std::string text_of(std::size_t size) {
+  std::string out(size, ' ');
+  for (std::size_t i = 0; i < size; ++i) out[i] = letter_at(i);
+  return out;
+}
+bool is_text(const std::string& text, std::size_t size) {
+  if (text.size() != size) return false;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (text[i] != letter_at(i)) return false;
+  }
+  return true;
+}
+std::vector<double> numbers_to(std::size_t count) {
+  std::vector<double> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<double>(i);
+  return out;
+}
+double sum_to(std::size_t count) {
+  return static_cast<double>(count) * static_cast<double>(count - 1) / 2;
+}
+
+struct load {
+  std::string text;
+  std::vector<double> numbers;
+  std::vector<manta::future<long>> small;
+};
+struct consignment {
+  manta::future<load> inner;
+};
+
+load makes_load(std::size_t bytes, std::size_t count) {
+  return {text_of(bytes), numbers_to(count), {manta::remote<squared>(9L)}};
+}
+bool is_load(const load& of, std::size_t bytes, std::size_t count) {
+  double sum = 0;
+  for (const double one : of.numbers) sum += one;
+  return is_text(of.text, bytes) && sum == sum_to(count) && of.small.size() == 1 &&
+         of.small.front().get(long_enough) == 81;
+}
+
+// Counts what comes before and behind what takes long.
+struct depot {
+  long next() { return ++calls; }
+  load takes(load all) {
+    ++calls;
+    return all;
+  }
+  consignment makes(std::size_t bytes, std::size_t count) {
+    return {manta::remote<makes_load>(bytes, count)};
+  }
+  bool has(const consignment& of, std::size_t bytes, std::size_t count) {
+    return is_load(of.inner.get(long_enough), bytes, count);
+  }
+  std::vector<std::string> rows(std::size_t count, std::size_t each) {
+    return std::vector<std::string>(count, text_of(each));
+  }
+  long calls = 0;
+};
+
+using depots = manta::actor<depot>;
+
+depots depot_at(const std::string& node) {
+  return manta::spawn<depot>.with({.where = manta::on_node(node)})();
+}
+
+void check_calls(const depots& to) {
+  auto before = manta::remote<&depot::next>(to);
+  auto there_and_back = manta::remote<&depot::takes>(to, makes_load(50 * mib + 3, 5'000'001));
+  auto behind = manta::remote<&depot::next>(to);
+  expect(before.get(long_enough) == 1 && behind.get(long_enough) == 3, "the order of calls");
+  expect(is_load(there_and_back.get(long_enough), 50 * mib + 3, 5'000'001), "there and back");
+  // Just below and above of what one message takes, and many rows.
+  for (const std::size_t size : {32 * mib - 4096, 32 * mib, 32 * mib + 1, 40 * mib}) {
+    expect(
+        is_load(manta::remote<&depot::takes>(to, makes_load(size, 10)).get(long_enough), size, 10),
+        std::to_string(size) + " bytes");
+  }
+  const auto rows = manta::remote<&depot::rows>(to, std::size_t{70}, mib).get(long_enough);
+  expect(rows.size() == 70 && is_text(rows.back(), mib), "rows");
+}
+
+void check_limit(const depots& to) {
+  const std::string why = thrown_by<manta::unsupported>(
+      manta::remote<&depot::takes>(to, load{text_of(481 * mib), {}, {}}));
+  expect(has(why, "depot::takes") && has(why, "503316480 is the most"), why);
+  expect(manta::remote<&depot::next>(to).get(long_enough) > 0, "calls behind it");
+}
+
+}  // namespace
+
+// Values that are too long for one message go in parts, and others get through meanwhile.
+int freight(const manta::runtime& rt, bool has_limit) {
+  const auto all = others(rt);
+  const depots one = depot_at(all[0].name);
+  const depots two = depot_at(all[1].name);
+  check_calls(one);
+  // Made in one node, read in a second and here, by both at once.
+  const auto made =
+      manta::remote<&depot::makes>(one, 45 * mib, std::size_t{4'000'000}).get(long_enough);
+  auto there = manta::remote<&depot::has>(two, made, 45 * mib, std::size_t{4'000'000});
+  expect(is_load(made.inner.get(long_enough), 45 * mib, 4'000'000), "made elsewhere");
+  expect(there.get(long_enough), "of a third");
+  // Made here, by tasks of whichever node.
+  std::vector<manta::future<load>> many;
+  for (std::size_t i = 0; i < 6; ++i)
+    many.push_back(manta::remote<makes_load>(33 * mib + i, i + 1));
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    expect(is_load(std::move(many[i]).get(long_enough), 33 * mib + i, i + 1), "of a task");
+  }
+  if (has_limit) check_limit(one);
+  return say("freight");
+}
+
+namespace {
+
+// Nothing: it came as it should have. Else the type of its error.
+std::string end_of_trip(const manta::future<load>& of, std::size_t bytes) {
+  try {
+    expect(is_load(of.get(long_enough), bytes, 3), "what came beside the lost one's");
+    return {};
+  } catch (const manta::node_lost&) {
+    return "node_lost";
+  } catch (const manta::actor_lost&) {
+    return "actor_lost";
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+// Parts are under way in both directions when a node dies.
+int wrecks(const manta::runtime& rt) {
+  const auto all = others(rt);
+  const depots living = depot_at(all[0].name);
+  const depots dying = depot_at(all[1].name);
+  say_pids(rt);
+  bool is_lost = false;
+  for (int round = 0; round < 100 && !is_lost; ++round) {
+    const std::size_t size = 33 * mib + static_cast<std::size_t>(round);
+    const auto made = manta::remote<&depot::takes>(dying, makes_load(size, 3));
+    const auto beside = manta::remote<&depot::takes>(living, makes_load(size, 3));
+    const std::string end = end_of_trip(made, size);
+    is_lost = end == "actor_lost" || end == "node_lost";
+    expect(is_lost || end.empty(), end);
+    expect(end_of_trip(beside, size).empty(), "the living one");
+  }
+  expect(is_lost, "its calls fail with its node");
+  const auto last = manta::remote<&depot::takes>(living, makes_load(34 * mib, 3));
+  expect(end_of_trip(last, 34 * mib).empty(), "and others go on");
+  return say("wrecks");
+}
+
+}  // namespace settling
