@@ -89,7 +89,6 @@ void take_mode() {
   const char* const mode = std::getenv("MANTA_TEST_MODE");
   if (mode == nullptr || std::string_view(mode) != "nodes") return;
   setenv("MANTA_NODES", "2", 1);
-  setenv("MANTA_SHARE", "yes", 1);
 }
 
 }  // namespace

@@ -76,7 +76,6 @@ manta::config sharing_job(int nodes, int workers) {
   setenv("BENCH_SHARES", std::to_string(workers).c_str(), 1);  // for the nodes, see be_a_node
   manta::config with = job_of(nodes);
   with.workers = workers;
-  with.share = true;
   return with;
 }
 
@@ -268,7 +267,6 @@ void be_a_node() {
   with.workers = 1;
   if (const char* const shares = std::getenv("BENCH_SHARES"); shares != nullptr) {
     with.workers = std::atoi(shares);
-    with.share = true;
   }
   const manta::runtime rt(with);  // does not return
 }

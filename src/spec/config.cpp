@@ -182,7 +182,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.worker_output) base.worker_output = output_mode::prefixed;
   if (!base.insecure_plaintext) base.insecure_plaintext = false;
   if (!base.spmd) base.spmd = false;
-  if (!base.share) base.share = false;
+  if (!base.share) base.share = true;
   return base;
 }
 

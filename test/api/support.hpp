@@ -40,7 +40,7 @@ inline bool in_processes() {
   const char* const isolation = std::getenv("MANTA_ISOLATION");
   return isolation != nullptr && std::string(isolation) == "processes";
 }
-/// Whether tasks of this run go to other nodes (MANTA_NODES with MANTA_SHARE).
+/// Whether tasks of this run go to other nodes (MANTA_NODES).
 inline bool in_nodes() { return std::getenv("MANTA_NODES") != nullptr; }
 /// How often a test repeats what costs far less at home: each time is a trip to another node there.
 inline int trips(int at_home) {

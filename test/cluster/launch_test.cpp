@@ -235,7 +235,7 @@ TEST_CASE("ranks of mpirun that are there before the first one wait for it", "[c
   const outcome o =
       here.run({"mpirun", "--oversubscribe", "-n", "3", "sh", "-c",
                 "test $OMPI_COMM_WORLD_RANK != 0 || sleep 0.3; exec \"$0\" hello", program},
-               {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MANTA_SHARE=yes"});
+               {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
   CAPTURE(o.err);
   CHECK(o.status == 0);
   CHECK_THAT(o.out, Contains("rank 0 of 3,"));

@@ -15,7 +15,7 @@ using namespace cluster_test;  // NOLINT: the words of this folder
 using Catch::Matchers::Contains;
 
 const std::string settler = MANTA_SETTLER_PROGRAM;
-const variables four{"MANTA_NODES=4", "MANTA_SHARE=yes"};
+const variables four{"MANTA_NODES=4"};
 
 void check_right(const outcome& o, const std::string& what) {
   CAPTURE(what, o.out, o.err);
@@ -83,8 +83,7 @@ TEST_CASE("futures go from any node to any", "[cluster][settle]") {
 
 TEST_CASE("values that are too long for one message go in parts", "[cluster][settle]") {
   const site here;
-  check_right(here.run({settler, "freight", "limit"}, {"MANTA_NODES=3", "MANTA_SHARE=yes"}),
-              "freight");
+  check_right(here.run({settler, "freight", "limit"}, {"MANTA_NODES=3"}), "freight");
 }
 
 TEST_CASE("any node takes and finds names of actors in any node", "[cluster][settle]") {
@@ -111,9 +110,7 @@ TEST_CASE("what a lost node alone had ends, and what others have lives", "[clust
 
 TEST_CASE("who asks for a future of a rank that has ended is told so", "[cluster][settle]") {
   const site here;
-  check_right(
-      here.run({settler, "partings"}, {"MANTA_NODES=2", "MANTA_SHARE=yes", "MANTA_SPMD=yes"}),
-      "partings");
+  check_right(here.run({settler, "partings"}, {"MANTA_NODES=2", "MANTA_SPMD=yes"}), "partings");
 }
 
 TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluster][settle]") {

@@ -17,7 +17,7 @@ using namespace cluster_test;  // NOLINT: the words of this folder
 using Catch::Matchers::Contains;
 
 const std::string sharer = MANTA_SHARER_PROGRAM;
-const variables four{"MANTA_NODES=4", "MANTA_SHARE=yes"};
+const variables four{"MANTA_NODES=4"};
 
 }  // namespace
 
@@ -30,9 +30,10 @@ TEST_CASE("what waits in the driver is run by all nodes", "[cluster][share]") {
   CHECK(here.jobs().empty());
 }
 
-TEST_CASE("without the setting, and with little to do, tasks stay", "[cluster][share]") {
+TEST_CASE("where nodes are not to share, and with little to do, tasks stay", "[cluster][share]") {
   const site here;
-  const outcome alone = here.run({sharer, "spread", "100", "2"}, {"MANTA_NODES=4"});
+  const outcome alone =
+      here.run({sharer, "spread", "100", "2"}, {"MANTA_NODES=4", "MANTA_SHARE=no"});
   CHECK_THAT(alone.out, Contains("spread: right, 1 processes"));
   const outcome few = here.run({sharer, "spread", "1", "2"}, four);
   CHECK_THAT(few.out, Contains("spread: right, 1 processes"));
@@ -139,7 +140,7 @@ TEST_CASE("tasks go between machines, encrypted", "[cluster][share][network]") {
   const network lan(3);
   const auto ranked = [&](int rank) {
     return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
-                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_SHARE=yes"});
+                      "MANTA_ADDRESS=" + network::address(0) + ":7400"});
   };
   child second(lan.in(1, {sharer, "spread", "400", "5"}), ranked(1));
   child third(lan.in(2, {sharer, "spread", "400", "5"}), ranked(2));
@@ -170,9 +171,8 @@ void check_has_learned(const outcome& o) {
 // With MANTA_NODES it does so in its own tests.
 TEST_CASE("the example that learns does so on four nodes of mpirun", "[cluster][share]") {
   const site here;
-  check_has_learned(here.run(
-      {"mpirun", "--oversubscribe", "-n", "4", learner},
-      {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MANTA_SHARE=yes"}));
+  check_has_learned(here.run({"mpirun", "--oversubscribe", "-n", "4", learner},
+                             {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}));
   CHECK(here.jobs().empty());
 }
 
@@ -181,8 +181,7 @@ TEST_CASE("the example that learns does so on three machines", "[cluster][share]
   const network lan(3);
   const auto ranked = [&](int rank) {
     return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
-                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_SHARE=yes",
-                      "MANTA_CHECK=far"});
+                      "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_CHECK=far"});
   };
   child second(lan.in(1, {learner}), ranked(1));
   child third(lan.in(2, {learner}), ranked(2));

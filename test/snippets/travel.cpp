@@ -92,7 +92,7 @@ TEST_CASE("travel: a test that sends everything through bytes, inside of one pro
   manta::config settings;
   settings.check = manta::check_mode::copy;  // or MANTA_CHECK=copy for a program as it is
   CHECK((settings.check != manta::check_mode::none && settings.check != manta::check_mode::slow));
-  // MANTA_CHECK=far, with MANTA_NODES=2 and MANTA_SHARE=yes: tasks run in the other node, and
+  // MANTA_CHECK=far, with MANTA_NODES=2: tasks run in the other node, and
   // actors live there; far-tasks: tasks alone.
   CHECK(
       (settings.check != manta::check_mode::far && settings.check != manta::check_mode::far_tasks));

@@ -307,7 +307,7 @@ TEST_CASE("without settings of a cluster a config is without, and has the times"
   CHECK_FALSE(done.member_name);
   CHECK(done.insecure_plaintext == false);
   CHECK(done.spmd == false);
-  CHECK(done.share == false);
+  CHECK(done.share == true);
   CHECK(done.join_ms == 15'000);
   CHECK(done.dead_after_ms == 3000);
   CHECK(done.drain_ms == 30'000);
@@ -322,14 +322,14 @@ TEST_CASE("the settings of a cluster come from arguments, variables and fields",
                                 {"token-file", "token", "MANTA_TOKEN_FILE"},
                                 {"rendezvous", "/shared", "MANTA_RENDEZVOUS"},
                                 {"job", "night.run", "MANTA_JOB"},
-                                {"share", "yes", "MANTA_SHARE"},
+                                {"share", "no", "MANTA_SHARE"},
                                 {"member-name", "left hand", "MANTA_MEMBER_NAME"}},
                                1)
                           .value();
   CHECK(done.role == manta::role_mode::observer);
   CHECK(done.address == "a:1");
   CHECK(done.spmd == true);
-  CHECK(done.share == true);
+  CHECK(done.share == false);
   CHECK(done.listen == ":0");
   CHECK(done.insecure_plaintext == true);
   CHECK(done.token_file == "token");
