@@ -502,7 +502,7 @@ void isolated_worker::listen() noexcept {
     const worker_order& order = said.order;
     if (got == got_order::order && !arrays_.obey(said)) {
       if (order.what == worker_order::kind::kill) {
-        obey_kill(order.number);
+        obey_kill({order.value, order.number});
       } else if (order.what == worker_order::kind::leave) {
         leaves_.store(true, std::memory_order_release);
         main_sleep_.signal();

@@ -13,6 +13,7 @@
 #include <manta/exec/outside.hpp>
 #include <manta/exec/parker.hpp>
 
+#include "base/id_hash.hpp"
 #include "node/far_things.hpp"
 #include "node/gpu_sight.hpp"
 #include "node/workbench.hpp"
@@ -127,7 +128,7 @@ class isolated_worker final : public exec::outside {
   static void end_as_told(exec::actor_core* of, const end_answer& said) noexcept;
   void give_back(const base::id& id, std::uint32_t n) noexcept;
   void say_end(const base::id& actor, end_reason reason, const std::string& message) noexcept;
-  void obey_kill(std::uint64_t actor) noexcept;
+  void obey_kill(const base::id& actor) noexcept;
   void hear_calls_until(std::uint64_t number) noexcept;
   bool serve_construction() noexcept;
   bool serve_actor() noexcept;
@@ -194,9 +195,9 @@ class isolated_worker final : public exec::outside {
   };
   std::deque<put_aside> aside_;
   std::shared_ptr<tenant> lives_here_;
-  exec::job* to_construct_ = nullptr;              // its construction, which the main thread runs
-  std::unordered_set<std::uint64_t> early_kills_;  // of actors that have not come
-  std::size_t ends_asked_ = 0;                     // without an answer
+  exec::job* to_construct_ = nullptr;  // its construction, which the main thread runs
+  std::unordered_set<base::id, base::id_hash> early_kills_;  // of actors that have not come
+  std::size_t ends_asked_ = 0;                               // without an answer
   // The main thread's.
   const exec::job* on_top_ = nullptr;  // the task that runs
   exec::actor_core* turn_ = nullptr;   // has mails, and nobody else runs it

@@ -103,7 +103,7 @@ void isolated_worker::on_spawn(const wire::spawn_view& spawn, std::uint64_t numb
     bool is_killed = false;
     {
       const std::lock_guard lock(mutex_);
-      is_killed = early_kills_.erase(spawn.actor.low) > 0;
+      is_killed = early_kills_.erase(spawn.actor) > 0;
       lives_here_ = std::move(made);
     }
     actor_names::global().set(actor.core, spawn.actor);
@@ -292,11 +292,12 @@ bool isolated_worker::serve_actor() noexcept {
 }
 
 // On the thread that listens: the main one may be in a method for long.
-void isolated_worker::obey_kill(std::uint64_t actor) noexcept {
+// Actors of different makers have the same numbers, and one may live here after the other.
+void isolated_worker::obey_kill(const base::id& actor) noexcept {
   exec::actor_core* core = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (lives_here_ == nullptr || lives_here_->id.low != actor) {
+    if (lives_here_ == nullptr || lives_here_->id != actor) {
       if (early_kills_.size() >= most_early_kills) early_kills_.clear();
       early_kills_.insert(actor);
       return;

@@ -11,7 +11,7 @@ struct worker_order {
   enum class kind : std::uint64_t {
     stop,   ///< that task or call: the flight's number, to a worker; its request's, to the node
     end,    ///< to the node: the same, and who runs it ends
-    kill,   ///< to a worker: its actor of that number
+    kill,   ///< to a worker: its actor with that id, low and high
     leave,  ///< to a worker: nothing comes any more, so it ends when it has nothing left to do
     // Of arrays: lent_arrays.hpp.
     segment,  ///< with the descriptor of that segment

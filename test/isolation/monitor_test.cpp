@@ -197,6 +197,32 @@ TEST_CASE("a worker watches actors whose constructors wait or fail", "[isolation
 
 namespace {
 
+// Of those with an even number, or an odd one, no constructor succeeds. How many good ones answer.
+int makes_in_turn(int rounds, int odd) {
+  int answered = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const bool is_good = i % 2 == odd;
+    const auto a = manta::spawn<subject>(is_good ? 1 : -1);
+    if (is_good) answered += manta::remote<&subject::pid>(a).get(test::patience) > 0 ? 1 : 0;
+    if (!is_good) static_cast<void>(manta::monitor(a).get(test::patience));
+  }
+  return answered;
+}
+
+}  // namespace
+
+// Two makers number their actors alike, and one's may follow the other's in the same process.
+TEST_CASE("what ends one actor ends no other with its number", "[isolation]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(isolated(4));
+  const int rounds = manta_test::scaled(60);
+  const auto one = manta::remote<makes_in_turn>(rounds, 0);
+  const auto two = manta::remote<makes_in_turn>(rounds, 1);
+  CHECK(one.get() + two.get() == rounds);
+}
+
+namespace {
+
 std::string watches_late(const manta::actor<subject>& a) { return text_of(manta::monitor(a)); }
 
 }  // namespace
