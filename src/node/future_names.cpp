@@ -39,8 +39,9 @@ constinit thread_local fillings filling;
 
 void fill(exec::job* image, exec::job* from) noexcept {
   std::uint64_t bits = 0;
-  if (image->is_unique()) {
-    bits = fill_slot(image, exec::cancelled_error());  // nobody will look
+  // Alone it has nobody who looks, and off the list nobody gets it any more.
+  if (image->is_unique() && future_names::global().taken(image)) {
+    bits = fill_slot(image, exec::cancelled_error());
   } else {
     const neutral_caller nobody;
     bits = fill_from_kept(image, passed_job::self(from));
