@@ -138,8 +138,8 @@ void give(const holding& to, const box& all) {
 }
 
 // Within a second of the last handle.
-bool are_freed(long how_many = 0) {
-  const auto limit = std::chrono::steady_clock::now() + 1s;
+bool are_freed(long how_many = 0, manta::duration within = 1s) {
+  const auto limit = std::chrono::steady_clock::now() + within;
   while (values_here.load() > how_many && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(1ms);
   }
@@ -198,7 +198,7 @@ void check_cancelling(const holding& by) {
   give(by, endless);
   expect(comes("endless"), "it runs");
   expect(manta::remote<&holder::cancels_first>(by).get(long_enough), "it can be cancelled");
-  expect(!endless.many.front().try_get(long_enough).has_value(), "it was");
+  expect(has(thrown_by<manta::cancelled>(endless.many.front()), "cancelled"), "it was");
   expect(!manta::remote<&holder::has_first>(by, 5000).get(long_enough), "it was there, too");
   expect(!manta::remote<&holder::cancels_first>(by).get(long_enough), "it has ended");
 }
@@ -209,7 +209,8 @@ void check_ends(const holding& one, const holding& two) {
   expect(kept.one.get(long_enough).sum() == 500, "its value");
   give(one, kept);
   kept = {};
-  expect(!are_freed() && values_here.load() == 1, "it stays for another node");
+  // Nothing tells that it stays: it would have gone by then, most of the times.
+  expect(!are_freed(0, 20ms) && values_here.load() == 1, "it stays for another node");
   expect(manta::remote<&holder::values>(one).get(long_enough) == 0, "it has not travelled");
   manta::remote<&holder::pass>(one, two).get(long_enough);
   manta::remote<&holder::let_go>(one).get(long_enough);
@@ -261,7 +262,8 @@ int futures(const manta::runtime& rt, int rounds) {
     sum += i * i;
   }
   give(one, many);
-  expect(manta::remote<&holder::sum>(one).get(long_enough) == sum, "many");
+  // All asked for at once: one after the other is a round trip each.
+  expect(manta::remote<&holder::sum_as_they_come>(one).get(long_enough) == sum, "many");
   for (const holding& each : {one, two}) manta::remote<&holder::let_go>(each).get(long_enough);
   for (int i = 0; i < rounds; ++i) check_ends(one, two);
   return say("futures");
