@@ -116,6 +116,7 @@ set(manta_sources
   src/node/own_program.cpp
   src/node/passed_job.cpp
   src/node/peers.cpp
+  src/node/placing.cpp
   src/node/recorder.cpp
   src/node/rendezvous.cpp
   src/node/resident_actors.cpp
@@ -128,6 +129,7 @@ set(manta_sources
   src/node/shared_names.cpp
   src/node/trade.cpp
   src/node/trade_peers.cpp
+  src/node/trade_placed.cpp
   src/node/trade_visits.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/delegation.hpp>
@@ -34,10 +35,20 @@ void set_name(call_extra& with, const std::optional<std::string>& name) {
 
 call_extra& extra_of(timer_entry* entry) noexcept { return *static_cast<call_extra*>(entry); }
 
+std::unique_ptr<resource_claim> claim_of(const options& asked) {
+  const bool is_placed =
+      asked.where.by == placement::rule::node || asked.where.by == placement::rule::spread;
+  far_thief* const others = is_placed ? thief_from_afar.load(std::memory_order_acquire) : nullptr;
+  const std::uint64_t to = others != nullptr ? others->place(asked) : 0;
+  if (to == 0) return resource_gate::claim(spec::to_demand(asked), asked.where, false);
+  const bool is_wish = asked.where.is_soft || asked.where.by == placement::rule::spread;
+  return resource_gate::claim_elsewhere(spec::to_demand(asked), {to, is_wish});
+}
+
 void fill(call_extra& with, const options& asked) {
   with.deadline = deadline_of(asked.timeout);
   set_name(with, asked.name);
-  with.claim = resource_gate::claim(spec::to_demand(asked), asked.where, false);
+  with.claim = claim_of(asked);
   with.retry = asked.retry_exceptions;
   with.retries_left = static_cast<std::uint32_t>(asked.max_retries);
   with.level = asked.priority;
@@ -116,24 +127,63 @@ void watch_deadline(job* j) {
   if (j->is_ready()) timer::disarm(*with);
 }
 
+namespace {
+
+// Who is not let through ends, and those that wait for it are asked next: one inside of the other
+// only so deep, for the stack's sake.
+struct asking {
+  static constexpr int most_depth = 64;
+  int depth = 0;
+  std::vector<job*> later;
+};
+thread_local asking ready_now;
+
+void ask_for(job* j, call_extra& with) noexcept {
+  outside* const away = with.is_outside ? elsewhere.load(std::memory_order_acquire) : nullptr;
+  if (away != nullptr && away->asks_elsewhere) return away->take(j);
+  resource_claim* const claim = with.claim.get();
+  if (claim != nullptr && claim->elsewhere.node != 0) {
+    far_thief* const others = thief_from_afar.load(std::memory_order_acquire);
+    return others != nullptr ? others->take_placed(j) : j->ops->cancel(j, ended_error());
+  }
+  if (claim != nullptr && executor::is_running() && !claim->is_settled() && !claim->request(j)) {
+    return;
+  }
+  if (away != nullptr && executor::is_running()) return away->take(j);
+  if (with.is_outside) return j->ops->cancel(j, ended_error());  // nobody is there to run it
+  far_thief* const thief = thief_of_all.load(std::memory_order_acquire);
+  if (thief != nullptr && thief->take_all(j)) return;
+  executor::resume(j);
+}
+
+void ask_in_turn(job* j, call_extra& with) noexcept {
+  if (ready_now.depth == asking::most_depth) {
+    try {
+      return ready_now.later.push_back(j);
+    } catch (const std::bad_alloc&) {
+      // Deeper, then.
+    }
+  }
+  ++ready_now.depth;
+  ask_for(j, with);
+  --ready_now.depth;
+}
+
+}  // namespace
+
 void ready_task(job* j) noexcept {
   if (j->is_claimed()) {  // withdrawn while it waited
     j->drop_entry();
     return;
   }
-  if (call_extra* const with = j->extra()) {
-    outside* const away = with->is_outside ? elsewhere.load(std::memory_order_acquire) : nullptr;
-    if (away != nullptr && away->asks_elsewhere) return away->take(j);
-    resource_claim* const claim = with->claim.get();
-    if (claim != nullptr && executor::is_running() && !claim->is_settled() && !claim->request(j)) {
-      return;
-    }
-    if (away != nullptr && executor::is_running()) return away->take(j);
-    if (with->is_outside) return j->ops->cancel(j, ended_error());  // nobody is there to run it
-    far_thief* const thief = thief_of_all.load(std::memory_order_acquire);
-    if (thief != nullptr && thief->take_all(j)) return;
+  call_extra* const with = j->extra();
+  if (with == nullptr) return executor::resume(j);
+  ask_in_turn(j, *with);
+  while (ready_now.depth == 0 && !ready_now.later.empty()) {
+    job* const next = ready_now.later.back();
+    ready_now.later.pop_back();
+    ready_task(next);
   }
-  executor::resume(j);
 }
 
 bool take_retry(job* j) noexcept {

@@ -44,6 +44,16 @@ std::unique_ptr<resource_claim> resource_gate::claim(const spec::demand& asked,
   return gate.desk_->prepare(asked, where, caller, is_for_life);
 }
 
+std::unique_ptr<resource_claim> resource_gate::claim_elsewhere(const spec::demand& asked,
+                                                               resource_claim::other_node where) {
+  resource_gate& gate = global();
+  const std::lock_guard lock(gate.mutex_);
+  if (gate.desk_ == nullptr) raise(errc::infeasible, "this runtime keeps no account of resources");
+  std::unique_ptr<resource_claim> out = gate.desk_->note(asked);
+  out->elsewhere = where;
+  return out;
+}
+
 void resource_gate::start(claim_list through) noexcept {
   while (resource_claim* const c = through.first) {
     through.first = c->next_;  // the claim may be gone when its job goes on

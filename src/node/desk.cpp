@@ -33,6 +33,10 @@ error removed_error(sched::group_id id) {
 }  // namespace
 
 struct desk::claim final : exec::resource_claim, sched::request {
+  claim() = default;
+  struct of_others {};
+  explicit claim(of_others /*mark*/) noexcept : resource_claim(given{}) {}
+
   std::uint64_t generation = 0;
   spec::demand asked;
   // Among what actors hold.
@@ -138,6 +142,13 @@ std::unique_ptr<resource_claim> desk::prepare(const spec::demand& asked, const p
   if (auto reason = has.infeasible(asked, made->where)) raise(errc::infeasible, *std::move(reason));
   made->caller = caller;
   made->is_for_life = is_for_life;
+  made->generation = generation_;
+  made->asked = asked;
+  return made;
+}
+
+std::unique_ptr<resource_claim> desk::note(const spec::demand& asked) {
+  auto made = std::make_unique<claim>(claim::of_others{});
   made->generation = generation_;
   made->asked = asked;
   return made;

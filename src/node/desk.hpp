@@ -32,6 +32,7 @@ class desk final : public exec::resource_desk {
   // For the gate, under its lock.
   std::unique_ptr<exec::resource_claim> prepare(const spec::demand& asked, const placement& where,
                                                 std::uint64_t caller, bool is_for_life) override;
+  std::unique_ptr<exec::resource_claim> note(const spec::demand& asked) override;
   answer ask(exec::resource_claim& c) override;
   exec::claim_list leave(exec::resource_claim& c) noexcept override;
   exec::claim_list lend(exec::resource_claim& c) noexcept override;

@@ -17,6 +17,7 @@
 
 #include "node/desk.hpp"
 #include "node/far_ids.hpp"
+#include "node/placing.hpp"
 #include "node/trip.hpp"
 #include "node/worker_monitors.hpp"
 #include "sched/places.hpp"
@@ -107,7 +108,7 @@ std::uint64_t far_actors::place(const actor_options* asked) {
   if (by == placement::rule::spread) {
     to = least_full_node();
   } else if (by == placement::rule::node) {
-    to = node_named(asked->where);
+    to = node_named(*peers_.load(), asked->where);
   } else if (by == placement::rule::anywhere && takes_all_) {
     to = peers_.load()->any(turn_++);
   }
@@ -120,21 +121,6 @@ std::uint64_t far_actors::place(const actor_options* asked) {
         fmt::format("where: asked for an actor in an isolated worker of {}; isolated workers have "
                     "actors of their own node only; use isolation = threads for it",
                     *asked->where.node));
-}
-
-// 0: this one, or nobody's; then the desk says what is wrong.
-std::uint64_t far_actors::node_named(const placement& where) const {
-  const std::string& name = *where.node;
-  if (name == desk::global().node_name()) return 0;
-  std::string known = desk::global().node_name();
-  for (const auto& [one, epoch] : peers_.load()->names()) {
-    if (one == name) return epoch;
-    known += ", " + one;
-  }
-  if (where.is_soft) return 0;
-  raise(
-      errc::infeasible,
-      fmt::format("where: asked for the node \"{}\"; those that take actors are {}", name, known));
 }
 
 std::uint64_t far_actors::least_full_node() {
@@ -229,7 +215,8 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     seat->is_sent = true;
   }
   if (!is_reserved) far_handles::global().has_made(id, node);
-  const result<void> is = far_handles::global().send(*peers_.load(), request, *on, true);
+  const result<void> is =
+      far_handles::global().send(*peers_.load(), request, *on, peers::when_full::wait);
   const std::lock_guard lock(mutex_);
   auto* const seat = static_cast<note*>(of->seat);
   if (seat == nullptr) return;  // who lost the node has ended it

@@ -144,7 +144,6 @@ class far_actors final : public exec::actor_host {
   using calls = std::unordered_map<std::uint64_t, call>;  // by number
   using note_ptr = std::unique_ptr<note>;
 
-  std::uint64_t node_named(const placement& where) const;
   std::uint64_t least_full_node();
   void send_spawn(exec::actor_core* of, exec::job* construction);
   void give_up(exec::actor_core* of, exec::job* construction, error why) noexcept;

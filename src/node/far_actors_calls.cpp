@@ -90,7 +90,7 @@ void far_actors::write_checked(workbench& on, exec::job* call, const base::id& a
 // Throws nothing, for a call that is in the list already.
 result<void> far_actors::send_noted(const base::id& request, workbench& on) noexcept {
   try {
-    return far_handles::global().send(*peers_.load(), request, on, true);
+    return far_handles::global().send(*peers_.load(), request, on, peers::when_full::wait);
   } catch (...) {
     return error::out_of_memory();
   }

@@ -514,8 +514,8 @@ void far_futures::say_value(const answer& of) noexcept {
     peers* const by = peers_.load();
     if (by == nullptr) return;
     // False is of one that is gone.
-    static_cast<void>(
-        far_handles::global().send(*by, {peers::future_answer, of.number}, *on, true));
+    static_cast<void>(far_handles::global().send(*by, {peers::future_answer, of.number}, *on,
+                                                 peers::when_full::wait));
   } catch (...) {
     refuse(of.to, of.number, describe_current_exception(of.of->ops->function));
   }

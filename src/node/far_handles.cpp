@@ -193,15 +193,18 @@ std::uint64_t far_handles::self() const {
   return refs_ == nullptr ? 0 : refs_->self();
 }
 
-result<void> far_handles::send(peers& by, base::id request, workbench& on, bool waits) {
+result<void> far_handles::send(peers& by, base::id request, workbench& on, peers::when_full then) {
   const bool has_handles = !on.references.empty();
   if (has_handles) {
     request.high |= peers::with_handles;
     lend(on.references, on.goes_to);
   }
+  const auto pieces = on.writer.pieces();
+  const std::size_t size = on.writer.size_bytes();
   result<void> is =
-      waits ? by.send_when_room(on.goes_to, request, on.writer.pieces(), on.writer.size_bytes())
-            : by.send(on.goes_to, request, on.writer.pieces(), on.writer.size_bytes());
+      then == peers::when_full::wait   ? by.send_when_room(on.goes_to, request, pieces, size)
+      : then == peers::when_full::send ? by.send_anyway(on.goes_to, request, pieces, size)
+                                       : by.send(on.goes_to, request, pieces, size);
   if (!is && has_handles) take_back(on.references, on.goes_to);
   return is;
 }

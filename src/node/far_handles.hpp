@@ -117,9 +117,9 @@ class far_handles {
   // Any thread.
   /// This process's member; 0: none.
   std::uint64_t self() const;
-  /// Sends what was written for on.goes_to, and lends the handles in it. `waits`: until there is
-  /// room. Else as peers::send.
-  result<void> send(peers& by, base::id request, workbench& on, bool waits);
+  /// Sends what was written for on.goes_to, and lends the handles in it. As peers::send,
+  /// send_when_room and send_anyway.
+  result<void> send(peers& by, base::id request, workbench& on, peers::when_full then);
   /// An actor that `maker` has made here; it has a handle.
   void lend_to_maker(const base::id& actor, std::uint64_t maker);
   /// It was not to be, and its maker was told so.

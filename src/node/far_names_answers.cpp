@@ -109,7 +109,7 @@ void far_names::answer_living(peers& by, std::uint64_t to, std::uint64_t number,
     const base::id request{peers::name_answer, number};
     write_answer(*on, request, value);
     // False is of one that is gone.
-    static_cast<void>(far_handles::global().send(by, request, *on, true));
+    static_cast<void>(far_handles::global().send(by, request, *on, peers::when_full::wait));
   } catch (...) {
     say_name(by, to, number, describe_current_exception("manta::find_actor()"));
   }

@@ -100,6 +100,8 @@ class peers {
     future_answer,
     part  ///< of a message that is too long for one request; never told of
   };
+  /// What becomes of a message when too many wait already.
+  enum class when_full : std::uint8_t { refuse, wait, send };
   /// The lower 7 bits are the topic; the next says that handles came with it; of messages
   /// of actors the rest says which of them share a line.
   static constexpr unsigned line_shift = 8;

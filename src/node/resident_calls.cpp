@@ -114,7 +114,7 @@ void resident_actors::answer_call(peers& by, const key& who, exec::job* ended,
                         readable_name(ended->ops->function)));
     }
     // False is of one that is gone.
-    static_cast<void>(far_handles::global().send(by, request, *on, true));
+    static_cast<void>(far_handles::global().send(by, request, *on, peers::when_full::wait));
     leaves(who);
   } catch (...) {
     refuse_call(by, who, describe_current_exception(ended->ops->function));

@@ -24,6 +24,7 @@
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
+#include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
 
@@ -281,14 +282,18 @@ std::uint32_t trade::attempt_of(const exec::job& j) noexcept {
   return with != nullptr ? with->attempt : 0;
 }
 
-bool trade::may_go(const exec::job& j) noexcept {
-  constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
+bool trade::may_leave(const exec::job& j) noexcept {
   const carrier* const by = carrier_of(&j);
-  if (by == nullptr || (j.word() & rare) != 0 || j.ops->origin != nullptr) return false;
+  if (by == nullptr || j.ops->origin != nullptr) return false;
   // Actors are queued as jobs, too; and an array may lie on the disk.
   if (j.ops->execute != exec::execute_task || by->wake_arguments != nullptr) return false;
   if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
-  if (by->stays) return false;  // it would only find there that it can't come back
+  return !by->stays;  // it would only find there that it can't come back
+}
+
+bool trade::may_go(const exec::job& j) noexcept {
+  constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
+  if ((j.word() & rare) != 0 || !may_leave(j)) return false;
   if (was_cancelled(j.parent)) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
@@ -344,11 +349,20 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
     j->drop_entry();
     return outcome::gone;
   }
+  const outcome is = give_claimed(to, j, nullptr);
+  if (is == outcome::given || is == outcome::gone) return is;
+  return comes_back(j, is == outcome::stays) ? is : outcome::gone;
+}
+
+// stays, full: it is claimed still. `why`: of a job that has to go there, why it can't.
+trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept {
   bool is_noted = false;  // with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;
   try {
-    is = send_away(to, j, is_noted);
+    is = send_away(to, j, is_noted, why != nullptr);
+    if (why != nullptr && is == outcome::full) *why = lost_with_node(*j);
   } catch (...) {
+    if (why != nullptr) *why = describe_current_exception(j->ops->function);
     // It could not be written: here it need not be. Or memory has ended on its way out.
     is = is_noted ? outcome::full : outcome::stays;
   }
@@ -363,7 +377,7 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
     j->drop();
     if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
   }
-  return comes_back(j, is == outcome::stays) ? is : outcome::gone;
+  return is;
 }
 
 // Meanwhile, when it could not be found yet.
@@ -372,16 +386,16 @@ void trade::stop_if_cancelled(exec::job* j) noexcept {
   if ((j->word() & exec::job_bits::cancel) != 0) stop(j, was_cancelled(exec::id_of(*j)));
 }
 
-trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) {
+trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted, bool is_placed) {
   const borrowed_workbench on;
   const neutral_caller nobody;
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   const base::id request{peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
   on->write_for(to);
-  if (!write_given(*on, j, request, attempt) || on->writer.size_bytes() > peers::most_at_once) {
-    return outcome::stays;
-  }
+  if (!write_given(*on, j, request, attempt)) return outcome::stays;
+  const bool is_long = on->writer.size_bytes() > peers::most_at_once;
+  if (is_long && !is_placed) return outcome::stays;
   {
     const std::lock_guard lock(mutex_);
     if (!is_open_.load()) return outcome::stays;
@@ -395,7 +409,10 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted) 
     is_noted = true;
   }
   j->set(exec::job_bits::escaped);
-  const result<void> sent = far_handles::global().send(*peers_.load(), request, *on, false);
+  const peers::when_full then = !is_placed ? peers::when_full::refuse
+                                : is_long  ? peers::when_full::wait
+                                           : peers::when_full::send;
+  const result<void> sent = far_handles::global().send(*peers_.load(), request, *on, then);
   return sent ? outcome::given : outcome::full;
 }
 
@@ -465,8 +482,8 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
   if (came->may_repeat) {
-    if (comes_back(j, true)) exec::executor::resume(j);
-    return;
+    const auto* const why = std::get_if<wire::error_view>(&came->outcome);
+    return go_on_here(j, why != nullptr ? wire::to_error(*why) : exec::ended_error());
   }
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
@@ -539,11 +556,10 @@ void trade::lose_flights(std::uint64_t node) noexcept {
 // The node that had them is lost: they run once more, and here, so that once is enough.
 void trade::return_all(const flights& lost) noexcept {
   for (const auto& [task, one] : lost) {
-    exec::job* const j = one.job;
     if (!is_open_.load()) {
-      j->fail(exec::ended_error(), 1);
-    } else if (comes_back(j, true)) {
-      exec::executor::resume(j);
+      one.job->fail(exec::ended_error(), 1);
+    } else {
+      go_on_here(one.job, lost_with_node(*one.job));
     }
   }
 }

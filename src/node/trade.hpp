@@ -83,6 +83,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void stop(exec::job* j, bool with_children) noexcept override;
   void stop_children() noexcept override;
   bool take_all(exec::job* j) noexcept override;
+  std::uint64_t place(const options& asked) override;
+  void take_placed(exec::job* j) noexcept override;
   /// How many tasks other nodes have had of this one so far.
   std::uint64_t given() const noexcept { return given_.load(); }
   void on_message(peers& by, std::uint64_t from, const base::id& request,
@@ -152,10 +154,18 @@ class trade final : public exec::far_thief, public peers::visitor {
   void give(std::uint64_t to, std::uint64_t tasks) noexcept;
   enum class outcome : std::uint8_t { given, stays, full, gone };
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
-  outcome send_away(std::uint64_t to, exec::job* j, bool& is_noted);
+  outcome give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept;
+  outcome send_away(std::uint64_t to, exec::job* j, bool& is_noted, bool is_placed);
+  static bool may_leave(const exec::job& j) noexcept;
   static bool may_go(const exec::job& j) noexcept;
   static bool comes_back(exec::job* j, bool stays) noexcept;
   void stop_if_cancelled(exec::job* j) noexcept;
+  // Those that say where they run: trade_placed.cpp.
+  std::uint64_t next_in_turn();
+  bool give_placed(std::uint64_t to, exec::job* j, error& why) noexcept;
+  static error lost_with_node(const exec::job& of) noexcept;
+  void goes_nowhere(exec::job* j, const error& why) noexcept;
+  void go_on_here(exec::job* j, const error& why) noexcept;
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
@@ -214,6 +224,7 @@ class trade final : public exec::far_thief, public peers::visitor {
 
   std::atomic<int> givers_{0};  // threads in take_all
   std::atomic<std::size_t> turn_{0};
+  std::atomic<std::uint64_t> places_{0};  // tasks that were to lie spread
   std::atomic<std::uint64_t> given_{0};
   std::atomic<std::uint64_t> last_request_{0};
   std::atomic<std::uint64_t> guests_{0};  // tasks of others that have come, and are not answered

@@ -2,15 +2,19 @@
 // Tasks of other nodes that run here: trade.hpp.
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <variant>
 
 #include <manta/codec/errors.hpp>
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/asked.hpp"
 #include "node/errand.hpp"
+#include "node/resident.hpp"
 #include "node/trade.hpp"
 #include "node/trip.hpp"
 #include "node/visits.hpp"
@@ -91,11 +95,29 @@ exec::job* trade::visitor(std::uint64_t from, std::uint64_t number) const noexce
   return job_of_visit(visits_, {from, number});
 }
 
+namespace {
+
+// What it asks this node for, because it is to run here and nowhere else; nothing, of all others.
+std::optional<options> asked_of_here(const wire::task_view& task) {
+  if (task.options == nullptr) return std::nullopt;
+  options out = to_options(*task.options);
+  const spec::demand asked = spec::to_demand(out);
+  if (asked.is_empty()) return std::nullopt;
+  // What can never be is said as that, and not as a message that can't be read.
+  static_cast<void>(exec::resource_gate::claim(asked, {}, false));
+  return out;
+}
+
+bool is_infeasible(const error& why) noexcept { return why.code() == errc::infeasible; }
+
+}  // namespace
+
 void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message,
                       const std::shared_ptr<far_arrivals>& came) noexcept {
   visit of{.node = who.first, .number = who.second, .at = base::now()};
   if (!comes_in(of)) return;
   bool is_stopped = false;
+  bool asks = false;
   try {
     const borrowed_workbench on;
     const neutral_caller nobody;
@@ -105,7 +127,9 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     if (task == nullptr) raise(errc::decode_failed, "a task that is none");
     of.task = task->id;
     of.attempt = task->attempt;
-    of.job = make_task(*task);
+    const std::optional<options> asked = asked_of_here(*task);
+    asks = asked.has_value();
+    of.job = make_task(*task, asks ? &*asked : nullptr);
     message = {};  // with all that came beside it; the task may take long
     is_stopped = sits_down(of);
   } catch (...) {
@@ -114,9 +138,13 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
       const std::lock_guard lock(mutex_);
       visits_.erase(who);
     }
-    return refuse(by, of, why, false);
+    return refuse(by, of, why, is_infeasible(why));
   }
   if (is_stopped) exec::cancel_job(of.job, true);
+  if (asks) {
+    exec::ready_task(of.job);
+    return answer_when_ready(by, of);
+  }
   of.job->ops->execute(of.job);
   if (of.job->is_ready()) {
     answer(by, of);
@@ -190,14 +218,16 @@ void trade::answer(peers& by, const visit& of) noexcept {
   error why(errc::unsupported, "a value with handles of its node stays there");
   bool is_sent = false;
   try {
+    const bool is_ours = is_of_this_node(*of.job, is_leaving);
+    if (is_ours) why = is_leaving ? node_leaves() : of.job->outcome()->failure();
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
     on->write_for(of.node);
-    const bool can_go = !is_of_this_node(*of.job, is_leaving) &&
-                        write_given_result(*on, of.job, request, of.attempt, base::now() - of.at);
+    const bool can_go =
+        !is_ours && write_given_result(*on, of.job, request, of.attempt, base::now() - of.at);
     if (can_go) {
       // False is of one that is gone.
-      static_cast<void>(far_handles::global().send(by, request, *on, true));
+      static_cast<void>(far_handles::global().send(by, request, *on, peers::when_full::wait));
       is_sent = true;
     }
   } catch (...) {

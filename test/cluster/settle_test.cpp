@@ -86,6 +86,13 @@ TEST_CASE("values that are too long for one message go in parts", "[cluster][set
   check_right(here.run({settler, "freight", "limit"}, {"MANTA_NODES=3"}), "freight");
 }
 
+TEST_CASE("a task runs in the node that it asks for", "[cluster][settle]") {
+  const site here;
+  variables more = four;
+  more.emplace_back("MANTA_WORKERS=2");
+  check_right(here.run({settler, "postings"}, more), "postings");
+}
+
 TEST_CASE("any node takes and finds names of actors in any node", "[cluster][settle]") {
   const site here;
   for (const char* const what : {"titles", "workers"}) {
@@ -120,6 +127,10 @@ TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluste
 TEST_CASE("a node dies while parts of long values are under way", "[cluster][settle]") {
   // The fault's time.
   for (const auto after : {30ms, 400ms}) lose("wrecks", "rank-2", SIGKILL, after);
+}
+
+TEST_CASE("a lost node's tasks fail where they may run nowhere else", "[cluster][settle]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) lose("desertions", "rank-2", signal, 0ms);
 }
 
 TEST_CASE("a lost node's names are free, and others' stay taken", "[cluster][settle]") {

@@ -412,6 +412,8 @@ int main(int argc, char** argv) {
   if (what == "futures") return futures(rt, count);
   if (what == "freight") return freight(rt, argc > 2);
   if (what == "wrecks") return wrecks(rt);
+  if (what == "postings") return postings(rt);
+  if (what == "desertions") return desertions(rt);
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);

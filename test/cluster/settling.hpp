@@ -207,6 +207,9 @@ int futures(const manta::runtime& rt, int rounds);
 int partings(const manta::runtime& rt);
 int estates(const manta::runtime& rt);
 int nomads(const manta::runtime& rt, int rounds);
+// settler_places.cpp
+int postings(const manta::runtime& rt);
+int desertions(const manta::runtime& rt);
 // settler_names.cpp
 int titles(const manta::runtime& rt, int rounds);
 int workers(const manta::runtime& rt);

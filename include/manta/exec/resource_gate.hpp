@@ -58,6 +58,8 @@ class MANTA_API resource_desk {
   /// infeasible, group_removed, invalid_argument (no such bundle), std::bad_alloc.
   virtual std::unique_ptr<resource_claim> prepare(const spec::demand& asked, const placement& where,
                                                   std::uint64_t caller, bool is_for_life) = 0;
+  /// The same for what another node is to give: nothing is asked for here. Throws std::bad_alloc.
+  virtual std::unique_ptr<resource_claim> note(const spec::demand& asked) = 0;
   /// Refused: the claim's refusal is set. Throws std::bad_alloc.
   virtual answer ask(resource_claim& c) = 0;
   /// What it holds comes back, or it leaves the line.
@@ -103,6 +105,14 @@ class MANTA_API resource_claim {
 
   /// Ends the jobs that wait in the gate.
   static void cancel_waiting(const error& reason) noexcept;
+
+  /// Which other node is to run its task, and give it what it asks for; 0: none. `is_soft`: others
+  /// may, too. Set before the job is known, and by who has claimed it.
+  struct other_node {
+    std::uint64_t node = 0;
+    bool is_soft = false;
+  };
+  other_node elsewhere = {};
 
   /// The actor that holds it all its life; null for a task's. Set before it asks.
   actor_core* holder = nullptr;
@@ -158,6 +168,10 @@ class MANTA_API resource_gate {
   /// prepare throws; infeasible when there is no desk.
   static std::unique_ptr<resource_claim> claim(const spec::demand& asked, const placement& where,
                                                bool is_for_life);
+  /// Of a task that another node is to run: see resource_claim::elsewhere. Throws infeasible,
+  /// std::bad_alloc.
+  static std::unique_ptr<resource_claim> claim_elsewhere(const spec::demand& asked,
+                                                         resource_claim::other_node where);
   /// Calls step() under the lock; then starts what is in the list that it answers.
   template <class Step>
   void change(Step&& step) {

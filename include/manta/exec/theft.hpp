@@ -8,6 +8,7 @@
 #include <manta/base/export.hpp>
 #include <manta/exec/deque.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/spec/options.hpp>
 
 // What another node may take from this one's queues.
 //
@@ -33,6 +34,12 @@ class MANTA_API far_thief {
   /// Callers were cancelled (is_cancelled_caller): of what it gave away their children are to stop.
   /// Any thread.
   virtual void stop_children() noexcept = 0;
+  /// The node that is to run a task with these options, for it is to be elsewhere; 0: this one.
+  /// Throws infeasible, unsupported, std::bad_alloc. Any thread.
+  virtual std::uint64_t place(const options& /*asked*/) { return 0; }
+  /// Takes over the queue's hold of such a job (resource_claim::elsewhere) whose needs are met. Any
+  /// thread.
+  virtual void take_placed(job* j) noexcept = 0;
   /// Takes over the queue's hold of a job whose needs are met, before it is queued; false: it
   /// stays. Any thread.
   virtual bool take_all(job* /*j*/) noexcept { return false; }

@@ -82,13 +82,13 @@ struct placement {
   }
 };
 
-/// The node with the largest share of its resources free. Of an actor, where nodes share their
-/// work: the one with the fewest actors for each of its cores, as far as this node has made them.
-/// Of a task: this node; what waits too long goes where it waits least.
+/// All nodes alike. Of an actor: the node with the fewest actors for each of its cores, as far as
+/// this node has made them. Of tasks: each node in turn, as many as it has workers; one whose node
+/// is lost runs here. Where nodes don't share their work: this node.
 MANTA_API placement spread();
 /// The node of that name (this_task::node() gives it). Soft: any other when that node does not
-/// exist or can never give what is asked; a node that is merely busy is waited for. Of a task only
-/// this one, so far.
+/// exist, is lost, or can never give what is asked; a node that is merely busy is waited for, and
+/// gives what the task asks for from its own. Where nodes don't share their work, this one only.
 MANTA_API placement on_node(std::string name, bool is_soft = false);
 /// A node that has all these labels. Soft as in on_node.
 MANTA_API placement with_labels(label_list labels, bool is_soft = false);
