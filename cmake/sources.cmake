@@ -163,6 +163,7 @@ set(manta_sources
   src/node/worker_voice.cpp
   src/node/zygote.cpp
   src/own/references.cpp
+  src/own/rings.cpp
   src/parallel.cpp
   src/placement.cpp
   src/progress.cpp

@@ -144,7 +144,6 @@ class far_futures {
   struct edge {
     edge_kind kind = edge_kind::image;
     std::uint64_t number = 0;  // this node's, of the question, the task or the call
-    friend bool operator==(const edge&, const edge&) = default;
   };
   struct way_out {
     edge by;

@@ -2,6 +2,7 @@
 // Rings of delegations that go through several nodes: far_futures.hpp.
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <tuple>
 
 #include <manta/codec/errors.hpp>
@@ -13,15 +14,11 @@
 #include "node/trade.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
+#include "own/rings.hpp"
 
 namespace manta::inline v0::node {
 
-namespace {
-
-// A ring that it does not belong to would keep it for as long as that is there.
-constexpr std::uint32_t most_steps = 10'000;
-
-}  // namespace
+namespace pure = own;  // the class has an `own`, too
 
 /// What follows a chain of delegations: the edge that it has come by first, and what is asked
 /// about.
@@ -111,15 +108,23 @@ void far_futures::follow(std::uint64_t from, const probe& of) {
   const exec::job_ref start = job_about(from, of);
   if (!start) return;
   const exec::job_ref end(start->awaited());
-  if (end->is_ready()) return;
-  const way_out by = way_of(end.get());
-  if (by.node == 0) return;
-  const edge first{static_cast<edge_kind>(of.kind), of.number};
-  if (of.origin == far_handles::global().self() && by.by == first) return close_ring(by);
-  if (of.steps == most_steps) return;
-  probe next = of;
-  ++next.steps;
-  send_probe(by, next);
+  const way_out by = end->is_ready() ? way_out{} : way_of(end.get());
+  std::optional<pure::edge> leads;
+  if (by.node != 0) {
+    leads = {far_handles::global().self(), static_cast<std::uint8_t>(by.by.kind), by.by.number};
+  }
+  pure::ring_probe at{{of.origin, of.kind, of.number}, of.steps};
+  switch (pure::follow_ring(at, leads)) {
+    case pure::ring_step::ends:
+      return;
+    case pure::ring_step::closes:
+      return close_ring(by);
+    case pure::ring_step::passes_on: {
+      probe next = of;
+      next.steps = at.steps;
+      return send_probe(by, next);
+    }
+  }
 }
 
 // It goes round from here.
