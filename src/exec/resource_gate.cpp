@@ -109,6 +109,15 @@ bool resource_claim::request(job* j) noexcept {
   return false;
 }
 
+void resource_claim::ask_here() {
+  resource_gate& gate = resource_gate::global();
+  const std::lock_guard lock(gate.mutex_);
+  if (gate.desk_ == nullptr) raise(errc::infeasible, "this runtime keeps no account of resources");
+  gate.desk_->ask_here(*this, caller_serial());
+  elsewhere = {};
+  is_given_.store(false);
+}
+
 bool resource_claim::is_waiting() const noexcept {
   const std::lock_guard lock(resource_gate::global().mutex_);
   return stage_ == stage::queued;

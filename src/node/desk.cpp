@@ -154,6 +154,15 @@ std::unique_ptr<resource_claim> desk::note(const spec::demand& asked) {
   return made;
 }
 
+void desk::ask_here(resource_claim& c, std::uint64_t caller) {
+  claim& one = claim::of(c);
+  sched::ledger& has = books_->has;
+  if (auto reason = has.infeasible(one.asked, {})) raise(errc::infeasible, *std::move(reason));
+  one.what = has.translate(one.asked);
+  one.caller = caller;
+  one.generation = generation_;
+}
+
 desk::answer desk::ask(resource_claim& c) {
   claim& one = claim::of(c);
   if (!is_current(one)) {

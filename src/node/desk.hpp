@@ -33,6 +33,7 @@ class desk final : public exec::resource_desk {
   std::unique_ptr<exec::resource_claim> prepare(const spec::demand& asked, const placement& where,
                                                 std::uint64_t caller, bool is_for_life) override;
   std::unique_ptr<exec::resource_claim> note(const spec::demand& asked) override;
+  void ask_here(exec::resource_claim& c, std::uint64_t caller) override;
   answer ask(exec::resource_claim& c) override;
   exec::claim_list leave(exec::resource_claim& c) noexcept override;
   exec::claim_list lend(exec::resource_claim& c) noexcept override;

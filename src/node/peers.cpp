@@ -64,7 +64,8 @@ struct peers::one final : wire::courier::visitor {
   wire::bundle leaving;
   std::uint64_t bundles = 0;  // so far
 
-  wire::parts arriving;  // by whoever hands out, one at a time
+  wire::parts arriving;           // by whoever hands out, one at a time
+  std::uint64_t broken_part = 0;  // of that message the rest is dropped, without a word more
 
   result<void> send(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size,
                     bool ignores_limits);
@@ -105,6 +106,8 @@ void peers::one::hand_out(std::span<const std::byte> messages) {
 }
 
 void peers::one::take_part(const base::id& request, std::span<const std::byte> part) {
+  if (request.low == broken_part) return;
+  const char* why = "it says parts of no message";
   try {
     base::id about;
     auto whole = std::make_shared<wire::frame_buffer>();
@@ -114,11 +117,13 @@ void peers::one::take_part(const base::id& request, std::span<const std::byte> p
       case wire::parts::got::whole:
         return of->tell_.on_message(*of, is.epoch, about, {whole, whole->bytes()});
       case wire::parts::got::nonsense:
-        return of->tell_.on_gone(*of, is.epoch, "it says parts of no message");
+        break;
     }
   } catch (const std::bad_alloc&) {
-    return of->tell_.on_gone(*of, is.epoch, "there was no memory for what it said");
+    why = "there was no memory for what it said";
   }
+  broken_part = request.low;
+  of->tell_.on_gone(*of, is.epoch, why);
 }
 
 // With the lock.
@@ -331,13 +336,15 @@ result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
   for (;;) {
     result<void> is = send(to, request, pieces, size, !may_wait);
     if (is || is.error().code() != errc::store_full) return is;
+    if (!can_reach(to)) return error(errc::node_lost, "the node can't be reached from here");
     std::this_thread::sleep_for(1ms);
   }
 }
 
 bool peers::has_room_for_part(std::uint64_t to) const {
   const one_ptr other = find(to);
-  return other == nullptr || other->mail->unanswered_bytes() <= most_parts_bytes;
+  return other == nullptr || other->is_given_up.load() ||
+         other->mail->unanswered_bytes() <= most_parts_bytes;
 }
 
 // Not all at once: what others have to say meanwhile goes between.
@@ -346,12 +353,10 @@ result<void> peers::send_parts(std::uint64_t to, const base::id& request,
                                std::size_t size) {
   if (size > wire::largest_frame) return error(errc::store_full, "it is too long for a message");
   const base::id about{part, ++long_messages_};
+  const bool may_wait = !at_.is_here();
   std::vector<std::span<const std::byte>> some;
   for (std::size_t at = 0; at < size;) {
-    for (one_ptr other = find(to);
-         other != nullptr && other->mail->unanswered_bytes() > most_parts_bytes; other = find(to)) {
-      std::this_thread::sleep_for(1ms);
-    }
+    while (may_wait && !has_room_for_part(to)) std::this_thread::sleep_for(1ms);
     const auto head = wire::parts::head_of(request, size, at);
     some.assign(1, head);
     const std::size_t now = wire::parts::cut(pieces, at, some);
@@ -431,7 +436,8 @@ std::vector<std::pair<std::string, std::uint64_t>> peers::names() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, std::uint64_t>> out;
   for (const auto& [epoch, other] : all_) {
-    if (takes_actors(*other)) out.emplace_back(other->is.who.name, epoch);
+    const bool lives = other->is.is == spec::node_state::alive && !other->is_given_up.load();
+    if (lives) out.emplace_back(other->is.who.name, epoch);
   }
   return out;
 }

@@ -143,7 +143,8 @@ class peers {
                     std::span<const std::span<const std::byte>> pieces, std::size_t size);
   /// The same, and waits until there is room. What is longer than most_at_once goes in parts, so
   /// that others have room beside it; up to wire::largest_frame.
-  /// The loop's thread does not wait: for it this is as send_anyway.
+  /// The loop's thread does not wait: for it this is as send_anyway. node_lost: also of one that
+  /// can't be reached.
   result<void> send_when_room(std::uint64_t to, const base::id& request,
                               std::span<const std::span<const std::byte>> pieces, std::size_t size);
   /// The same, however much waits: what is small, and said by who must not wait for room, and can't
@@ -151,13 +152,15 @@ class peers {
   result<void> send_anyway(std::uint64_t to, const base::id& request,
                            std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
-  /// The names of those that take actors, with their epochs.
+  /// The names of those that live and can be reached, be it soon, with their epochs.
   std::vector<std::pair<std::string, std::uint64_t>> names() const;
   /// One of those that take work, in turn; 0: there is none.
   std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
   /// The same, and the visitor was not told that it can't be reached.
   bool can_reach(std::uint64_t member) const;
+  /// Whether this is the loop's thread.
+  bool is_loop() const noexcept { return at_.is_here(); }
   /// The visitor is told of news, soon. Any thread. Throws std::bad_alloc.
   void tell_news();
   /// The last one to join of those that this process has heard of; who joins later has a larger

@@ -24,7 +24,6 @@
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
-#include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
 
@@ -146,6 +145,7 @@ void trade::end_flights() noexcept {
   {
     const std::lock_guard lock(mutex_);
     left.swap(away_);
+    numbers_.clear();
     lost.swap(lost_);
     sent_.clear();
   }
@@ -356,15 +356,18 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
 
 // stays, full: it is claimed still. `why`: of a job that has to go there, why it can't.
 trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept {
-  bool is_noted = false;  // with a hold more: it may end as soon as it is sent
+  std::uint64_t noted = 0;  // its number, with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;
   try {
-    is = send_away(to, j, is_noted, why != nullptr);
+    is = send_away(to, j, noted, why != nullptr);
+    // One that can't be reached was told of before this one was listed, or takes it from the list.
+    const bool is_lost = why != nullptr && is == outcome::given && !peers_.load()->can_reach(to);
+    if (is_lost) is = outcome::full;
     if (why != nullptr && is == outcome::full) *why = lost_with_node(*j);
   } catch (...) {
     if (why != nullptr) *why = describe_current_exception(j->ops->function);
     // It could not be written: here it need not be. Or memory has ended on its way out.
-    is = is_noted ? outcome::full : outcome::stays;
+    is = noted != 0 ? outcome::full : outcome::stays;
   }
   if (is == outcome::given) {
     stop_if_cancelled(j);
@@ -372,8 +375,8 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
     j->drop();
     return is;
   }
-  if (is_noted) {
-    const bool is_here = take_flight(exec::id_of(*j), to, attempt_of(*j)).has_value();
+  if (noted != 0) {
+    const bool is_here = take_flight(noted, to).has_value();
     j->drop();
     if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
   }
@@ -386,7 +389,8 @@ void trade::stop_if_cancelled(exec::job* j) noexcept {
   if ((j->word() & exec::job_bits::cancel) != 0) stop(j, was_cancelled(exec::id_of(*j)));
 }
 
-trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted, bool is_placed) {
+trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& noted,
+                                bool is_placed) {
   const borrowed_workbench on;
   const neutral_caller nobody;
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
@@ -400,13 +404,16 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted, 
     const std::lock_guard lock(mutex_);
     if (!is_open_.load()) return outcome::stays;
     std::uint32_t& sent = sent_[to];
-    if (!away_.emplace(exec::id_of(*j), flight{j, to, attempt, request.low, exec::id_of(*j)})
-             .second) {
-      return outcome::stays;
+    numbers_.emplace(j, request.low);
+    try {
+      away_.emplace(request.low, flight{j, to, attempt, request.low, exec::id_of(*j)});
+    } catch (...) {
+      numbers_.erase(j);
+      throw;
     }
     ++sent;
     j->hold();
-    is_noted = true;
+    noted = request.low;
   }
   j->set(exec::job_bits::escaped);
   const peers::when_full then = !is_placed ? peers::when_full::refuse
@@ -417,15 +424,13 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, bool& is_noted, 
 }
 
 // Whoever takes it out of the list ends it.
-std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint64_t node,
-                                                std::uint32_t attempt) noexcept {
+std::optional<trade::flight> trade::take_flight(std::uint64_t number, std::uint64_t node) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = away_.find(task);
-  if (found == away_.end() || found->second.node != node || found->second.attempt != attempt) {
-    return std::nullopt;
-  }
+  const auto found = away_.find(number);
+  if (found == away_.end() || found->second.node != node) return std::nullopt;
   const flight out = found->second;
   away_.erase(found);
+  numbers_.erase(out.job);
   if (const auto sent = sent_.find(node); sent != sent_.end() && --sent->second == 0) {
     sent_.erase(sent);
   }
@@ -433,26 +438,20 @@ std::optional<trade::flight> trade::take_flight(const base::id& task, std::uint6
   return out;
 }
 
-std::pair<std::uint64_t, std::uint64_t> trade::where_is(const exec::job* j) const noexcept {
+// Without a job: it is not away.
+trade::flight trade::flight_of(const exec::job* j) const noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = away_.find(exec::id_of(*j));
-  if (found == away_.end() || found->second.job != j) return {};
-  return {found->second.node, found->second.number};
+  const auto number = numbers_.find(j);
+  return number == numbers_.end() ? flight{} : away_.find(number->second)->second;
+}
+
+std::pair<std::uint64_t, std::uint64_t> trade::where_is(const exec::job* j) const noexcept {
+  const flight of = flight_of(j);
+  return {of.node, of.number};
 }
 
 void trade::end_flight(std::uint64_t node, std::uint64_t number, const error& why) noexcept {
-  base::id task;
-  std::uint32_t attempt = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(away_, [&](const auto& one) {
-      return one.second.node == node && one.second.number == number;
-    });
-    if (found == away_.end()) return;
-    task = found->first;
-    attempt = found->second.attempt;
-  }
-  if (const auto of = take_flight(task, node, attempt)) of->job->fail(why, 1);
+  if (const auto of = take_flight(number, node)) of->job->fail(why, 1);
 }
 
 // ---- what comes
@@ -475,15 +474,14 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
     lose_flights(from);
     return;
   }
-  const std::optional<flight> of = take_flight(came->task, from, came->attempt);
+  const std::optional<flight> of = take_flight(came->execution, from);
   if (!of.has_value()) return;  // it is late
   exec::job* const j = of->job;
   if (!is_open_.load() && (came->may_repeat || is_cancelled(*came))) {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
   if (came->may_repeat) {
-    const auto* const why = std::get_if<wire::error_view>(&came->outcome);
-    return go_on_here(j, why != nullptr ? wire::to_error(*why) : exec::ended_error());
+    return go_on_here(j, why_not_there(*j, *came));
   }
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
@@ -493,12 +491,7 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
 // ---- ends
 
 void trade::stop(exec::job* j, bool with_children) noexcept {
-  flight of;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = away_.find(exec::id_of(*j));
-    if (found != away_.end()) of = found->second;
-  }
+  const flight of = flight_of(j);
   if (of.job == nullptr) return far_actors::global().stop(j, with_children);
   ask_to_stop(of, with_children);
 }
@@ -545,7 +538,10 @@ void trade::lose_flights(std::uint64_t node) noexcept {
     const std::lock_guard lock(mutex_);
     for (auto at = away_.begin(); at != away_.end();) {
       const auto next = std::next(at);
-      if (at->second.node == node) lost_.insert(away_.extract(at));
+      if (at->second.node == node) {
+        numbers_.erase(at->second.job);
+        lost_.insert(away_.extract(at));
+      }
       at = next;
     }
     sent_.erase(node);

@@ -117,7 +117,8 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::uint64_t number = 0;  // of the request that gave it
     base::id task = {};
   };
-  using flights = std::unordered_map<base::id, flight, base::id_hash>;  // by task
+  // By number: a parent that runs again names its tasks as before.
+  using flights = std::unordered_map<std::uint64_t, flight>;
   /// A task of another node that runs here.
   struct visit {
     std::uint64_t node = 0;
@@ -155,7 +156,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   enum class outcome : std::uint8_t { given, stays, full, gone };
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
   outcome give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept;
-  outcome send_away(std::uint64_t to, exec::job* j, bool& is_noted, bool is_placed);
+  outcome send_away(std::uint64_t to, exec::job* j, std::uint64_t& noted, bool is_placed);
   static bool may_leave(const exec::job& j) noexcept;
   static bool may_go(const exec::job& j) noexcept;
   static bool comes_back(exec::job* j, bool stays) noexcept;
@@ -163,6 +164,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   // Those that say where they run: trade_placed.cpp.
   std::uint64_t next_in_turn();
   bool give_placed(std::uint64_t to, exec::job* j, error& why) noexcept;
+  void place_now(exec::job* j) noexcept;
+  static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
   void goes_nowhere(exec::job* j, const error& why) noexcept;
   void go_on_here(exec::job* j, const error& why) noexcept;
@@ -196,8 +199,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void stop_visits(std::uint64_t node) noexcept;
   void ask_to_stop(const flight& of, bool with_children) noexcept;
 
-  std::optional<flight> take_flight(const base::id& task, std::uint64_t node,
-                                    std::uint32_t attempt) noexcept;
+  std::optional<flight> take_flight(std::uint64_t number, std::uint64_t node) noexcept;
+  flight flight_of(const exec::job* j) const noexcept;
   void stop_visit(peers& by, std::uint64_t from, const stop_note& asked) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
@@ -214,7 +217,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   mutable std::mutex mutex_;
   std::condition_variable is_home_;  // a flight has ended, after call_back
   flights away_;
-  std::unordered_map<std::uint64_t, std::uint32_t> sent_;  // how many of away_, by node
+  std::unordered_map<const exec::job*, std::uint64_t> numbers_;  // of away_
+  std::unordered_map<std::uint64_t, std::uint32_t> sent_;        // how many of away_, by node
   std::unordered_map<visitor_key, visit, key_hash> visits_;
   std::vector<landed> landed_;
   std::vector<lost_node> lost_nodes_;  // whose actors the looker ends

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks that say in which node they run: trade.hpp.
-#include <memory>
+#include <new>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include <manta/codec/errors.hpp>
 #include <manta/exec/call_extra.hpp>
+#include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
-#include "node/desk.hpp"
+#include "node/errand.hpp"
 #include "node/passed_job.hpp"
 #include "node/placing.hpp"
 #include "node/trade.hpp"
 #include "spec/made_error.hpp"
+#include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
 
@@ -76,7 +79,18 @@ std::uint64_t trade::next_in_turn() {
   return 0;
 }
 
+// Users' values are written, and long ones wait: that is not for those who bring others' results.
 void trade::take_placed(exec::job* j) noexcept {
+  const peers* const by = peers_.load();
+  if (!is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
+  try {
+    run_errand([this, j](bool /*runs*/) { place_now(j); });
+  } catch (const std::bad_alloc&) {
+    j->ops->cancel(j, error::out_of_memory());
+  }
+}
+
+void trade::place_now(exec::job* j) noexcept {
   ++givers_;
   if (!j->try_claim()) {
     j->drop_entry();
@@ -90,33 +104,49 @@ void trade::take_placed(exec::job* j) noexcept {
 
 // False: it is the caller's, claimed as before.
 bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
+  constexpr std::uint64_t unwanted = exec::job_bits::late | exec::job_bits::cancel;
+  const bool is_unwanted = (j->word() & unwanted) != 0 || (exec::may_be_cancelled(j->parent) &&
+                                                           exec::is_cancelled_caller(j->parent));
   why = stays_error(*j);
   if (is_passed(j) || !may_leave(*j)) return false;
-  if (carrier_of(j)->failure(j) != nullptr) {
-    // It fails with that of its argument, which needs no place.
+  if (is_unwanted || carrier_of(j)->failure(j) != nullptr) {
+    // It fails here, with that of its argument or as cancelled, which needs no place.
     if (comes_back(j, true)) exec::executor::resume(j);
     return true;
   }
-  if (!peers_.load()->has(to)) {
+  if (!peers_.load()->can_reach(to)) {
     why = lost_with_node(*j);
     return false;
   }
   const outcome is = give_claimed(to, j, &why);
-  return is == outcome::given || is == outcome::gone;
+  if (is == outcome::given || is == outcome::gone) return true;
+  if (is != outcome::full || j->extra()->retries_left > 0) return false;
+  j->fail(why, 1);  // it may have left, and may run there
+  return true;
 }
 
-// Of a claimed job that can't be where it was to go. A wish is one: it runs as if it had named no
-// place.
+// Of a claimed job that can't be where it was to go. A wish is one: it runs here then.
 void trade::goes_nowhere(exec::job* j, const error& why) noexcept {
-  exec::call_extra& with = *j->extra();
-  const bool may_be_here = with.claim->elsewhere.is_soft && is_open_.load();
+  exec::resource_claim& claim = *j->extra()->claim;
+  const bool may_be_here = claim.elsewhere.is_soft && is_open_.load();
   if (!may_be_here) return j->fail(why, 1);
   try {
-    with.claim = exec::resource_gate::claim(desk::asked_by(*with.claim), {}, false);
+    claim.ask_here();
   } catch (...) {
     return j->fail(describe_current_exception(j->ops->function), 1);
   }
   if (comes_back(j, true)) exec::ready_task(j);
+}
+
+// What a node that is about to leave says is its own business.
+error trade::why_not_there(const exec::job& j, const wire::result_view& came) noexcept {
+  const auto* const said = std::get_if<wire::error_view>(&came.outcome);
+  if (said == nullptr) return lost_with_node(j);
+  error out = wire::to_error(*said);
+  const errc is = out.code();
+  const bool is_of_task = is == errc::infeasible || is == errc::unsupported ||
+                          is == errc::store_full || is == errc::out_of_memory;
+  return is_of_task ? out : lost_with_node(j);
 }
 
 // Of a job that was away, and may run once more. `why`: it can't there.

@@ -223,8 +223,8 @@ void trade::answer(peers& by, const visit& of) noexcept {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
     on->write_for(of.node);
-    const bool can_go =
-        !is_ours && write_given_result(*on, of.job, request, of.attempt, base::now() - of.at);
+    const bool can_go = !is_ours && write_given_result(*on, of.job, request, of.attempt,
+                                                       base::now() - of.at, of.number);
     if (can_go) {
       // False is of one that is gone.
       static_cast<void>(far_handles::global().send(by, request, *on, peers::when_full::wait));
@@ -247,7 +247,7 @@ void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_ho
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
-    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home);
+    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home, of.number);
     // Of the loop's thread, too.
     static_cast<void>(
         by.send_anyway(of.node, request, on->writer.pieces(), on->writer.size_bytes()));

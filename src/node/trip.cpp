@@ -169,9 +169,10 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
 }
 
 bool write_given_result(workbench& on, exec::job* ended, const base::id& request,
-                        std::uint32_t attempt, duration ran) {
+                        std::uint32_t attempt, duration ran, std::uint64_t given_as) {
   exec::job* const end = ended->outcome();
   wire::result_view sent;
+  sent.execution = given_as;
   sent.task = exec::id_of(*ended);
   sent.attempt = attempt;
   sent.ran = ran;
@@ -195,9 +196,11 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
 }
 
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
-                   std::uint32_t attempt, const error& why, bool runs_at_home) {
+                   std::uint32_t attempt, const error& why, bool runs_at_home,
+                   std::uint64_t given_as) {
   const wire::error_record record(why);
   wire::result_view sent;
+  sent.execution = given_as;
   sent.task = task;
   sent.attempt = attempt;
   sent.may_repeat = runs_at_home;

@@ -76,12 +76,13 @@ exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to);
 /// Writes the message of a claimed task for another node (on.goes_to); its first one keeps it
 /// meanwhile. False: it has handles that can't go there yet. Throws as write_task.
 bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt);
-/// The same for what such a task ended with there.
+/// The same for what such a task ended with there. `given_as`: the number of the request.
 bool write_given_result(workbench& on, exec::job* ended, const base::id& request,
-                        std::uint32_t attempt, duration ran);
+                        std::uint32_t attempt, duration ran, std::uint64_t given_as = 0);
 /// Instead of one: why there is none. `runs_at_home`: its first node can run it.
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
-                   std::uint32_t attempt, const error& why, bool runs_at_home);
+                   std::uint32_t attempt, const error& why, bool runs_at_home,
+                   std::uint64_t given_as = 0);
 
 /// Writes the message of what a job of make_task ended with.
 void write_result(workbench& on, exec::job* ended, const base::id& request, duration ran);

@@ -161,8 +161,8 @@ struct Result {
   # Not zero.
   attempt @2 :UInt32;
   execution @3 :UInt64;
-  # For calls of actors: the number under which the actor ran it, from 1; 0 for tasks. A restarted
-  # actor replays calls in this order.
+  # Of a task that another node gave: the number of that request, since a parent that runs again
+  # names its tasks as before. Else 0.
   ranNs @4 :Int64;
   # How long it ran; 0 or more. Feeds the estimate of waiting times.
 

@@ -147,7 +147,7 @@ struct alias_view {
 struct result_view {
   base::id task = {};
   std::uint32_t attempt = 0;
-  std::uint64_t execution = 0;  ///< an actor's number of the run; 0 for tasks
+  std::uint64_t execution = 0;  ///< of a task of another node: the number it was given by; else 0
   duration ran{0};              ///< how long
   bool may_repeat = false;      ///< its retry filter matches what it threw
   std::variant<spec::parcel_view, error_view, held_view, alias_view> outcome = {};

@@ -83,8 +83,9 @@ void watch(const manta::runtime& rt, double seconds) {
     }
     std::fflush(stdout);
     before = now;
-    // Throws when the program is interrupted.
-    static_cast<void>(manta::remote<twice>(1).get());
+    // Throws when the program is interrupted. It stays: a node that is stopped would have it for as
+    // long as it may be silent.
+    static_cast<void>(manta::remote<twice>.with({.max_retries = 0})(1).get());
     std::this_thread::sleep_for(1ms);
   }
 }

@@ -74,6 +74,18 @@ manta::options at(const std::string& node, bool is_soft = false) {
   return out;
 }
 
+// Runs twice, and names its child as before while the first one runs.
+bool has_child_twice(const std::string& node, const std::string& key) {
+  const auto child = manta::remote<stays_there>.with(at(node))(key + ".began", key + ".end");
+  if (!manta::kv::get<int>(key + ".again").get().has_value()) {
+    static_cast<void>(comes(key + ".began"));
+    manta::kv::put(key + ".again", 1).get();
+    throw std::runtime_error("once more");
+  }
+  manta::kv::put(key + ".end", 1).get();
+  return child.get(long_enough) == node;
+}
+
 std::string refused(const manta::options& with) {
   try {
     static_cast<void>(manta::remote<node_of>.with(with)(std::string()));
@@ -97,6 +109,10 @@ void check_kinds(const std::string& node) {
   expect(thrown_by<manta::task_error>(manta::remote<squared>.with(at(node))(failed)) ==
              thrown_by<manta::task_error>(failed),
          "with its argument's error");
+  manta::options again;
+  again.retry_exceptions = manta::any_exception();
+  const auto twice = manta::remote<has_child_twice>.with(again)(node, node + ".twice");
+  expect(twice.get(long_enough), "a child of one that runs again");
   const std::string text(std::size_t{33} << 20U, 'x');
   expect(manta::remote<length_of>.with(at(node))(text).get(long_enough) == text.size(),
          "a long text");

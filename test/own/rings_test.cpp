@@ -15,6 +15,7 @@
 // Jobs in nodes that come to stand for each other one after the other, in any order, while probes
 // are under way for any time. What is in a ring is found by looking at all of it.
 
+namespace manta_test::rings_test {
 namespace {
 
 using manta::own::edge;
@@ -186,3 +187,5 @@ TEST_CASE("a probe in a ring that it does not belong to comes to its end", "[own
   while (follow_ring(lost, other) == ring_step::passes_on) ++steps;
   CHECK(steps == most_ring_steps);
 }
+
+}  // namespace manta_test::rings_test

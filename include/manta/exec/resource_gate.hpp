@@ -60,6 +60,8 @@ class MANTA_API resource_desk {
                                                   std::uint64_t caller, bool is_for_life) = 0;
   /// The same for what another node is to give: nothing is asked for here. Throws std::bad_alloc.
   virtual std::unique_ptr<resource_claim> note(const spec::demand& asked) = 0;
+  /// Such a claim is to ask here after all. Throws infeasible, std::bad_alloc, with nothing done.
+  virtual void ask_here(resource_claim& c, std::uint64_t caller) = 0;
   /// Refused: the claim's refusal is set. Throws std::bad_alloc.
   virtual answer ask(resource_claim& c) = 0;
   /// What it holds comes back, or it leaves the line.
@@ -85,9 +87,12 @@ class MANTA_API resource_claim {
   /// refused and ended, and may be gone on return. Any thread; once.
   bool request(job* j) noexcept;
   /// Whether there is nothing to ask for any more. The job's thread.
-  bool is_settled() const noexcept { return is_given_ || stage_.load() == stage::held; }
+  bool is_settled() const noexcept { return is_given_.load() || stage_.load() == stage::held; }
   /// Whether it stands in the line.
   bool is_waiting() const noexcept;
+  /// What another node was to give is asked for here. By who has claimed its job. Throws
+  /// infeasible, std::bad_alloc, with nothing done.
+  void ask_here();
   /// The job it was asked for, once that was.
   job* asked_by() const noexcept { return job_; }
   /// Leaves the line. True: it waited, so that the job's entry is now the caller's to drop.
@@ -135,7 +140,7 @@ class MANTA_API resource_claim {
   job* job_ = nullptr;
   resource_claim* next_ = nullptr;
   std::uint32_t sleepers_ = 0;
-  const bool is_given_ = false;
+  std::atomic<bool> is_given_{false};
   std::atomic<stage> stage_{stage::idle};  // changed under the lock
 };
 

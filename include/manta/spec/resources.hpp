@@ -66,7 +66,7 @@ struct placement {
   enum class rule : std::uint8_t { anywhere, spread, node, labels, group };
 
   rule by = rule::anywhere;  ///< which of the fields below count
-  /// A wish (go elsewhere when no such node can ever give what is asked) instead of a condition.
+  /// A wish (stay here when no such node can ever give what is asked) instead of a condition.
   bool is_soft = false;
   /// rule::node: the node's name. No string where there is none: GCC 12 copies the bytes of options
   /// that are written in braces inside of a co_await, which a string does not survive.
@@ -86,9 +86,9 @@ struct placement {
 /// this node has made them. Of tasks: each node in turn, as many as it has workers; one whose node
 /// is lost runs here. Where nodes don't share their work: this node.
 MANTA_API placement spread();
-/// The node of that name (this_task::node() gives it). Soft: any other when that node does not
-/// exist, is lost, or can never give what is asked; a node that is merely busy is waited for, and
-/// gives what the task asks for from its own. Where nodes don't share their work, this one only.
+/// The node of that name (this_task::node() gives it), which gives what is asked from its own.
+/// Soft: this one when that node does not exist, is lost, or can never give what is asked; a node
+/// that is merely busy is waited for. Where nodes don't share their work, this one only.
 MANTA_API placement on_node(std::string name, bool is_soft = false);
 /// A node that has all these labels. Soft as in on_node.
 MANTA_API placement with_labels(label_list labels, bool is_soft = false);
