@@ -231,7 +231,7 @@ void socket_greeter::lose(std::string_view found) {
   finish(why != nullptr ? *why : lost(found));
 }
 
-// Outside of KJ's callbacks, since it makes an end to this. Until then end() may come.
+// Outside of KJ's callbacks, since it makes an end to this. Until then abandon() may come.
 void socket_greeter::finish(result<greeting> is) {
   if (std::exchange(is_over_, true)) return;
   at_.later([this, is = std::move(is)]() mutable {
@@ -241,6 +241,10 @@ void socket_greeter::finish(result<greeting> is) {
 }
 
 void socket_greeter::end() {
+  finish(error(errc::cancelled, "wire: a greeting was awaited, its loop has ended"));
+}
+
+void socket_greeter::abandon() {
   then_ = nullptr;
   if (!std::exchange(is_over_, true)) at_.drop(this);
 }

@@ -32,7 +32,7 @@ result<void> check_user(int socket, std::uint32_t user);
 class socket_greeter final : public resident, private kj::TaskSet::ErrorHandler {
  public:
   /// Called once, with the socket and the peer's greeting, or why there is none. It is over then,
-  /// but for end(), after which nothing is called.
+  /// but for abandon(), after which nothing is called.
   using done = std::function<void(kj::Own<watched_socket>, result<greeting>)>;
   struct way {
     end_of_link at = end_of_link::dialler;
@@ -45,7 +45,10 @@ class socket_greeter final : public resident, private kj::TaskSet::ErrorHandler 
   socket_greeter(loop_core& at, kj::Own<watched_socket> socket, const greeting& self, way how,
                  done then);
   virtual ~socket_greeter() noexcept(false) = default;
+  /// The loop ends: said as cancelled, unless it is over.
   void end() override;
+  /// Nobody is told any more.
+  void abandon();
 
  private:
   enum class stage { negotiating, greeting, proving };

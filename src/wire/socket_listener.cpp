@@ -71,7 +71,7 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
 
   void end() override {
     if (std::exchange(shared_->on_loop, nullptr) == nullptr) return;
-    for (socket_greeter* one : unknown_) one->end();
+    for (socket_greeter* one : unknown_) one->abandon();
     unknown_.clear();
     at_.drop(this);
   }
@@ -113,7 +113,7 @@ class socket_listener::part final : public resident, private kj::TaskSet::ErrorH
     }
     if (unknown_.size() >= most_unknown) {
       shared_->count(&listener_counts::crowded_out);
-      unknown_.front()->end();
+      unknown_.front()->abandon();
       unknown_.pop_front();
     }
     const auto place = unknown_.insert(unknown_.end(), nullptr);

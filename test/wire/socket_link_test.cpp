@@ -105,6 +105,21 @@ TEST_CASE("links end with their loop, typed", "[wire][link]") {
   CHECK(end_of(*b) == errc::cancelled);
 }
 
+TEST_CASE("a link whose greeting is not answered ends with its loop", "[wire][link]") {
+  socket_house house;
+  const auto silent = wire::socket_place::bind(house.path() + "s");
+  REQUIRE(silent);
+  const auto made = wire::connect(house.loop(), house.path() + "s", someone(2));
+  REQUIRE(made);
+  int file = -1;
+  REQUIRE(happens([&] { return (file = accept4(silent->file(), nullptr, nullptr, 0)) >= 0; }));
+  char first = 0;
+  CHECK(recv(file, &first, 1, MSG_WAITALL) == 1);  // it greets
+  house.end_loop();
+  CHECK(end_of(**made) == errc::cancelled);
+  close(file);
+}
+
 TEST_CASE("a link to nobody ends typed", "[wire][link]") {
   socket_house house;
   const auto made = wire::connect(house.loop(), house.path() + "b", someone(2));
