@@ -379,6 +379,7 @@ bool executor::sleep(parker& p, const base::deadline& deadline, job* awaited) {
 }
 
 void executor::begin_block() noexcept {
+  retract_search();  // who is to look for work is told nothing of what comes
   idle_word_.fetch_sub(one_active, std::memory_order_seq_cst);
   heavy_barrier();
   if (wants_worker(idle_word_.load()) && any_work()) wake_one(false);

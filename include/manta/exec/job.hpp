@@ -77,8 +77,8 @@ struct call_extra;
 /// Something to tell when a job is ready. Lives where its owner wants; the list only links it.
 struct waiter {
   waiter* next = nullptr;
-  /// Called once, on the completing thread, after the job is ready; must not throw or block. The
-  /// waiter may be gone when it returns.
+  /// Called once, on the completing thread, after the job is ready; must not throw, nor block but
+  /// by executor::sleep. The waiter may be gone when it returns.
   void (*fire)(waiter* self) noexcept = nullptr;
 };
 
