@@ -108,7 +108,7 @@ std::uint64_t far_actors::place(const actor_options* asked) {
   if (by == placement::rule::spread) {
     to = least_full_node();
   } else if (by == placement::rule::node) {
-    to = node_named(*peers_.load(), asked->where);
+    to = node_named(*peers_.load(), is_open_, asked->where);
   } else if (by == placement::rule::anywhere && takes_all_) {
     to = peers_.load()->any(turn_++);
   }

@@ -360,7 +360,7 @@ result<void> peers::send_parts(std::uint64_t to, const base::id& request,
     const auto head = wire::parts::head_of(request, size, at);
     some.assign(1, head);
     const std::size_t now = wire::parts::cut(pieces, at, some);
-    if (const result<void> is = send_when_room(to, about, some, head.size() + now); !is) return is;
+    if (result<void> is = send_when_room(to, about, some, head.size() + now); !is) return is;
     at += now;
   }
   return {};

@@ -1,30 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/placing.hpp"
 
+#include <chrono>
 #include <string>
 
 #include <fmt/format.h>
 
+#include <manta/base/clock.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+#include <manta/exec/parker.hpp>
 #include <manta/spec/error.hpp>
 
 #include "node/desk.hpp"
 
 namespace manta::inline v0::node {
 
-std::uint64_t node_named(const peers& among, const placement& where) {
-  const std::string& name = *where.node;
-  const std::string own = desk::global().node_name();
-  // "local" is this one whatever its name is.
-  if (name == own || name == "local") return 0;
-  std::string known = own;
+namespace {
+
+using namespace std::chrono_literals;
+
+// Who gave the name may have heard of that node before this one does.
+constexpr duration until_heard_of = 2s;
+constexpr duration between_looks = 1ms;
+
+// 0: there is none of that name; `known` are those that there are.
+std::uint64_t find(const peers& among, const std::string& name, std::string& known) {
+  known.clear();
   for (const auto& [one, epoch] : among.names()) {
     if (one == name) return epoch;
     known += ", " + one;
   }
-  if (where.is_soft) return 0;
+  return 0;
+}
+
+}  // namespace
+
+std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
+                         const placement& where) {
+  const std::string& name = *where.node;
+  const std::string own = desk::global().node_name();
+  // "local" is this one whatever its name is.
+  if (name == own || name == "local") return 0;
+  std::string known;
+  const base::time_point limit = base::after(until_heard_of);
+  for (;;) {
+    const std::uint64_t found = find(among, name, known);
+    if (found != 0 || where.is_soft) return found;
+    if (!is_open.load()) exec::ended_error().raise();
+    if (base::now() >= limit) break;
+    exec::parker nap;
+    exec::executor::sleep(nap, base::after(between_looks));
+  }
   raise(errc::infeasible,
-        fmt::format("where: asked for the node \"{}\"; those that take tasks and actors are {}",
-                    name, known));
+        fmt::format("where: asked for the node \"{}\"; those that take tasks and actors are {}{}",
+                    name, own, known));
 }
 
 }  // namespace manta::inline v0::node

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include <manta/spec/resources.hpp>
@@ -12,7 +13,9 @@
 namespace manta::inline v0::node {
 
 /// The node that `where` (rule::node) asks for; 0: this one, or none where that is only a wish.
-/// Throws infeasible with the names that there are.
-std::uint64_t node_named(const peers& among, const placement& where);
+/// One that is not known is waited for, 2 s: others may have heard of it before this node does.
+/// Throws then infeasible, with the names that there are; and, when `is_open` ends, cancelled.
+std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
+                         const placement& where);
 
 }  // namespace manta::inline v0::node

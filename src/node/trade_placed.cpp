@@ -52,7 +52,8 @@ error trade::lost_with_node(const exec::job& of) noexcept {
 std::uint64_t trade::place(const options& asked) {
   if (!is_open_.load()) return 0;
   const bool is_spread = asked.where.by == placement::rule::spread;
-  const std::uint64_t to = is_spread ? next_in_turn() : node_named(*peers_.load(), asked.where);
+  const std::uint64_t to =
+      is_spread ? next_in_turn() : node_named(*peers_.load(), is_open_, asked.where);
   if (to == 0) return 0;
   const bool is_isolated = goes_elsewhere(asked.isolation);
   if (!is_isolated && !asked.retry_exceptions) return to;

@@ -414,6 +414,7 @@ int main(int argc, char** argv) {
   if (what == "wrecks") return wrecks(rt);
   if (what == "postings") return postings(rt);
   if (what == "desertions") return desertions(rt);
+  if (what == "heralds") return heralds();
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);

@@ -204,4 +204,23 @@ int desertions(const manta::runtime& rt) {
   return say("desertions");
 }
 
+// A node whose name is known before it has joined.
+int heralds() {
+  std::puts("asks for it");
+  std::fflush(stdout);
+  int failures = 0;
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (std::chrono::steady_clock::now() < limit) {
+    try {
+      const auto there = manta::remote<node_of>.with(at("late"))(std::string("herald"));
+      expect(there.get(long_enough) == "late", "it runs there");
+      break;
+    } catch (const manta::infeasible&) {
+      ++failures;  // each after 2 s
+    }
+  }
+  expect(failures <= long_enough / 2s, std::to_string(failures) + " times it was not waited for");
+  return say("heralds");
+}
+
 }  // namespace settling

@@ -210,6 +210,7 @@ int nomads(const manta::runtime& rt, int rounds);
 // settler_places.cpp
 int postings(const manta::runtime& rt);
 int desertions(const manta::runtime& rt);
+int heralds();
 // settler_names.cpp
 int titles(const manta::runtime& rt, int rounds);
 int workers(const manta::runtime& rt);

@@ -86,9 +86,10 @@ struct placement {
 /// this node has made them. Of tasks: each node in turn, as many as it has workers; one whose node
 /// is lost runs here. Where nodes don't share their work: this node.
 MANTA_API placement spread();
-/// The node of that name (this_task::node() gives it), which gives what is asked from its own.
-/// Soft: this one when that node does not exist, is lost, or can never give what is asked; a node
-/// that is merely busy is waited for. Where nodes don't share their work, this one only.
+/// The node of that name (this_task::node() gives it), which gives what is asked from its own. One
+/// that is not known is waited for, 2 s at the call, which throws infeasible then. Soft: this one
+/// when that node does not exist, is lost, or can never give what is asked; a node that is merely
+/// busy is waited for. Where nodes don't share their work, this one only.
 MANTA_API placement on_node(std::string name, bool is_soft = false);
 /// A node that has all these labels. Soft as in on_node.
 MANTA_API placement with_labels(label_list labels, bool is_soft = false);
