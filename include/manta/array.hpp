@@ -251,25 +251,19 @@ template <detail::sized_values Range>
 namespace manta::inline v0::codec {
 
 /// A byte: 0 for an empty handle, 1 for a reference beside the bytes, 2 for the bytes themselves
-/// (of what is small and in no store). Then the shape.
+/// (of what is in no store, and of all that goes to another node). Then the shape.
 template <class T>
 struct custom<array<T>> {
   static void write(out_archive& out, const array<T>& a) {
     node::array_block* const block = detail::array_access::block(a);
     if (block == nullptr) return out.raw(std::uint8_t{0});
-    const bool is_copied = block->is_copied();
+    const bool is_copied = block->is_copied() || out.leaves_node();
     out.raw(static_cast<std::uint8_t>(is_copied ? 2 : 1));
     detail::write_array_shape(out, a.shape());
-    if (is_copied) return out.range(a.data(), a.size(), sizeof(T), type_hash<T>);
-    block->hold();
-    out.refer({{.what = {reinterpret_cast<std::uint64_t>(block), 1},
-                .owner = {},
-                .type = type_hash<array<T>>,
-                .local = reinterpret_cast<std::uint64_t>(block),
-                .kind = spec::reference_kind::array},
-               [](const spec::reference& lent) noexcept {
-                 reinterpret_cast<node::array_block*>(lent.local)->drop();
-               }});
+    if (!is_copied) return out.refer(held(block));
+    // Its value may be put to rest before the message has gone.
+    if (!block->is_copied()) out.keep(held(block));
+    out.range(a.data(), a.size(), sizeof(T), type_hash<T>);
   }
   static array<T> read(in_archive& in) {
     constexpr const char* type = name_of<array<T>>();
@@ -290,6 +284,18 @@ struct custom<array<T>> {
   }
 
  private:
+  // With a hold.
+  static lent_reference held(node::array_block* block) noexcept {
+    block->hold();
+    return {{.what = {reinterpret_cast<std::uint64_t>(block), 1},
+             .owner = {},
+             .type = type_hash<array<T>>,
+             .local = reinterpret_cast<std::uint64_t>(block),
+             .kind = spec::reference_kind::array},
+            [](const spec::reference& lent) noexcept {
+              reinterpret_cast<node::array_block*>(lent.local)->drop();
+            }};
+  }
   static array<T> read_copy(in_archive& in, const array_shape& shape) {
     const auto from = in.range(sizeof(T), type_hash<T>, name_of<array<T>>());
     detail::check_array_bytes(in, shape, sizeof(T), from.count * sizeof(T), name_of<array<T>>());

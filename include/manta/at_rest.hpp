@@ -38,7 +38,7 @@ inline constexpr bool is_array_handle<array<E>> = true;
 /// What a type may have: bits.
 namespace holding {
 inline constexpr unsigned arrays = 1;
-inline constexpr unsigned bound = 2;  ///< what can't go to another node: arrays, channels, ...
+inline constexpr unsigned bound = 2;  ///< what can't go to another node: channels, ...
 }  // namespace holding
 
 template <class T, class... Outer>
@@ -98,7 +98,7 @@ constexpr unsigned finds() {
                 (std::is_same_v<T, Outer> || ... || false)) {
     return 0;
   } else if constexpr (is_array_handle<T>) {
-    return holding::arrays | holding::bound;
+    return holding::arrays;
   } else if constexpr (is_handle_that_goes<T>::value) {
     return is_handle_that_goes<T>::template behind<T, Outer...>() & holding::bound;
   } else {

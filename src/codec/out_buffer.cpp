@@ -33,11 +33,16 @@ struct out_buffer::identities {
 out_buffer::out_buffer(segment_sink* sink) noexcept : sink_(sink) {}
 out_buffer::~out_buffer() { clear(); }
 
-void out_buffer::clear() noexcept {
-  for (const lent_reference& lent : lent_) {
-    if (lent.give_back != nullptr) lent.give_back(lent.as);
+void out_buffer::give_back(std::vector<lent_reference>& all) noexcept {
+  for (const lent_reference& one : all) {
+    if (one.give_back != nullptr) one.give_back(one.as);
   }
-  lent_.clear();
+  all.clear();
+}
+
+void out_buffer::clear() noexcept {
+  give_back(lent_);
+  give_back(kept_);
   segments_.clear();
   segment_bytes_ = 0;
   charged_ = 0;
@@ -105,14 +110,23 @@ bool out_buffer::shared(const void* object, std::uint64_t type) {
   return is_new;
 }
 
-void out_buffer::refer(const lent_reference& lent) {
+namespace {
+
+// It is given back in any case.
+void note(std::vector<lent_reference>& in, const lent_reference& one) {
   try {
-    lent_.push_back(lent);
+    in.push_back(one);
   } catch (...) {
-    if (lent.give_back != nullptr) lent.give_back(lent.as);
+    if (one.give_back != nullptr) one.give_back(one.as);
     throw;
   }
 }
+
+}  // namespace
+
+void out_buffer::refer(const lent_reference& lent) { note(lent_, lent); }
+
+void out_buffer::keep(const lent_reference& held) { note(kept_, held); }
 
 void out_buffer::finish() {
   MANTA_CHECK(depth_ == 0);

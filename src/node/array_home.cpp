@@ -247,7 +247,14 @@ void fill_array(std::span<std::byte> to, const std::byte* from) noexcept {
   store::copy_large(to, from);
 }
 
-std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) { return make_on_heap(bytes); }
+// Workers get as bytes only what was in no store before.
+std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) {
+  constexpr std::uint64_t stored_from = std::uint64_t{64} << 10U;
+  if (bytes >= stored_from && worker_arrays::here() == nullptr) {
+    if (auto room = try_make_array_room(bytes)) return room;
+  }
+  return make_on_heap(bytes);
+}
 
 std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
   exec::executor::require();

@@ -57,6 +57,8 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   is_closing_.store(false);
   peers_.store(&with);
   pace_ = {};
+  moves_all_.store(for_tests.gives_all);
+  most_moved_.store(for_tests.gives_all ? UINT64_MAX : sched::worth_moving({}));
   is_open_.store(true);
   try {
     start_looker();
@@ -266,6 +268,7 @@ std::vector<sched::overflow_peer> trade::others() const {
 void trade::look(base::time_point at) noexcept {
   const exec::queued_work now = exec::measure_queues();
   pace_.look(at, now.ran, now.queued, workers_);
+  if (!moves_all_.load()) most_moved_.store(sched::worth_moving(pace_.task_time()));
   if (now.queued == 0) return;
   try {
     const sched::overflow_queue here{now.queued, workers_, pace_.task_time()};
@@ -285,8 +288,8 @@ std::uint32_t trade::attempt_of(const exec::job& j) noexcept {
 bool trade::may_leave(const exec::job& j) noexcept {
   const carrier* const by = carrier_of(&j);
   if (by == nullptr || j.ops->origin != nullptr) return false;
-  // Actors are queued as jobs, too; and an array may lie on the disk.
-  if (j.ops->execute != exec::execute_task || by->wake_arguments != nullptr) return false;
+  // Actors are queued as jobs, too.
+  if (j.ops->execute != exec::execute_task) return false;
   if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
   return !by->stays;  // it would only find there that it can't come back
 }
@@ -294,7 +297,8 @@ bool trade::may_leave(const exec::job& j) noexcept {
 bool trade::may_go(const exec::job& j) noexcept {
   constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
   if ((j.word() & rare) != 0 || !may_leave(j)) return false;
-  if (was_cancelled(j.parent)) return false;
+  // Arrays are read in place here, and would be copied; one may lie on the disk.
+  if (was_cancelled(j.parent) || carrier_of(&j)->wake_arguments != nullptr) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
   const bool asks_for_more = with->claim != nullptr || with->is_outside || with->losable ||
@@ -398,8 +402,9 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const std::uint32_t attempt = attempt_of(*j);
   on->write_for(to);
   if (!write_given(*on, j, request, attempt)) return outcome::stays;
-  const bool is_long = on->writer.size_bytes() > peers::most_at_once;
-  if (is_long && !is_placed) return outcome::stays;
+  const std::size_t size = on->writer.size_bytes();
+  const bool is_long = size > peers::most_at_once;
+  if (!is_placed && (is_long || size > most_moved_.load())) return outcome::stays;
   {
     const std::lock_guard lock(mutex_);
     if (!is_open_.load()) return outcome::stays;

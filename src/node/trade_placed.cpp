@@ -32,8 +32,8 @@ error stays_error(const exec::job& j) noexcept {
   return spec::made_error(errc::unsupported, [&] {
     return fmt::format(
         "{}: asked to run in another node, and it or its values can't go there: "
-        "arrays, channels, generators and tasks of isolated workers stay in their "
-        "node; leave its place out, or pass plain values",
+        "channels, generators and tasks of isolated workers stay in their node; "
+        "leave its place out, or pass plain values",
         readable_name(j.ops->function));
   });
 }

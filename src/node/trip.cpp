@@ -149,7 +149,7 @@ bool may_go_afar(const workbench& on) noexcept {
 bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt) {
   const carrier& by = *carrier_of(j);
   on.out.clear();
-  by.write_parameters(j, on.out);
+  write_parameters(on, j, by);
   on.out.finish();
   if (!may_go_afar(on)) return false;
   wire::task_view sent;

@@ -107,4 +107,12 @@ std::vector<overflow_share> spread_overflow(const overflow_settings& with,
   return out;
 }
 
+std::uint64_t worth_moving(duration task_time) noexcept {
+  constexpr std::uint64_t always = std::uint64_t{64} << 10U;
+  // To write, send and read them on one machine; a network takes longer.
+  constexpr std::uint64_t bytes_per_ns = 1;
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(task_time.count(), 0));
+  return std::max(always, ns * bytes_per_ns);
+}
+
 }  // namespace manta::inline v0::sched

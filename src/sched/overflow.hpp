@@ -82,4 +82,8 @@ std::vector<overflow_share> spread_overflow(const overflow_settings& with,
                                             const overflow_queue& here,
                                             std::span<const overflow_peer> others);
 
+/// The most bytes that a task's arguments may have for it to go to another node: those that are
+/// there in the time that one task takes, and a few in any case. `task_time` zero: not known.
+std::uint64_t worth_moving(duration task_time) noexcept;
+
 }  // namespace manta::inline v0::sched

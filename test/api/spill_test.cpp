@@ -149,7 +149,8 @@ TEST_CASE("arrays inside of values leave memory with them", "[spill][anywhere]")
   std::vector<manta::future<model>> all;
   for (int i = 0; i < 8; ++i) all.push_back(manta::remote<a_model>(i));
   static_cast<void>(manta::wait(all, {.count = all.size()}));
-  CHECK(s.rt.store().spilled_bytes >= 20 * mib);
+  // What comes from another node goes to the heap when there is no room at once.
+  if (!test::in_nodes()) CHECK(s.rt.store().spilled_bytes >= 20 * mib);
   for (int i = 0; i < 8; ++i) {
     const auto& one = all[static_cast<std::size_t>(i)];
     CHECK(manta::remote<sum_of_model>(one).get() == expected_model(i));
@@ -171,8 +172,9 @@ TEST_CASE("which types stay in their node is known by the type", "[value]") {
   struct task_list {
     std::vector<std::pair<int, manta::future<array<int>>>> all;
   };
-  CHECK(stays_in_node<task_list>);
-  CHECK(stays_in_node<std::optional<array<int>>>);
+  CHECK_FALSE(stays_in_node<task_list>);
+  CHECK_FALSE(stays_in_node<std::optional<array<int>>>);
+  CHECK(stays_in_node<std::pair<array<int>, manta::barrier>>);
   CHECK(stays_in_node<std::variant<int, manta::channel<int>>>);
   CHECK(stays_in_node<manta::future<std::vector<manta::semaphore>>>);
   CHECK(stays_in_node<manta::semaphore>);

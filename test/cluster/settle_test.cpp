@@ -2,6 +2,7 @@
 // Actors that live in other nodes than the one that made them: right answers in the right order,
 // whatever becomes of the nodes meanwhile.
 #include <chrono>
+#include <filesystem>
 #include <string>
 
 #include "cluster/network.hpp"
@@ -87,6 +88,15 @@ TEST_CASE("futures go from any node to any", "[cluster][settle]") {
 TEST_CASE("values that are too long for one message go in parts", "[cluster][settle]") {
   const site here;
   check_right(here.run({settler, "freight", "limit"}, {"MANTA_NODES=3"}), "freight");
+}
+
+TEST_CASE("arrays go from any node to any", "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "arrays"}, {"MANTA_NODES=3"}), "arrays");
+  const std::string disk = here.path() + "/spilled";
+  std::filesystem::create_directory(disk);
+  const variables few{"MANTA_NODES=3", "MANTA_STORE_BYTES=40MiB", "MANTA_SPILL_FOLDER=" + disk};
+  check_right(here.run({settler, "rested"}, few), "rested");
 }
 
 TEST_CASE("a task runs in the node that it asks for", "[cluster][settle]") {

@@ -160,7 +160,8 @@ int refusals(const manta::runtime& rt) {
   const std::string there =
       thrown_by<manta::unsupported>(manta::remote<&counter::listens>(one, channel));
   expect(has(there, "a channel inside of a value"), there);
-  const std::string back = thrown_by<manta::unsupported>(manta::remote<&counter::gives_array>(one));
+  const std::string back =
+      thrown_by<manta::unsupported>(manta::remote<&counter::gives_channel>(one));
   expect(has(back, "can't come from another node"), back);
   auto items = manta::remote<&counter::counts>(one, 3);
   std::string stream = "nothing";
@@ -410,6 +411,8 @@ int main(int argc, char** argv) {
   if (what == "heirs") return heirs(rt);
   if (what == "ring") return ring(rt, count);
   if (what == "futures") return futures(rt, count);
+  if (what == "arrays") return arrays(rt);
+  if (what == "rested") return rested_arrays(rt);
   if (what == "freight") return freight(rt, argc > 2);
   if (what == "wrecks") return wrecks(rt);
   if (what == "postings") return postings(rt);

@@ -41,11 +41,7 @@ long fails_there(long x) { throw std::out_of_range("odd: " + std::to_string(x));
 manta::future<long> delegates_there(long x) { return manta::remote<squared>(x); }
 manta::coroutine<long> waits_there(std::string key) { co_return co_await value_of(key); }
 std::size_t length_of(const std::string& text) { return text.size(); }
-int sum_of(const manta::array<int>& all) {
-  int out = 0;
-  for (const int one : all) out += one;
-  return out;
-}
+bool takes_channel(const manta::channel<int>& of) { return of.capacity() == 1; }
 bool waits_to_be_stopped(const std::string& began) {
   manta::kv::put(began, 1).get();
   while (!manta::this_task::is_cancelled()) std::this_thread::sleep_for(1ms);
@@ -66,12 +62,6 @@ std::string stays_there(const std::string& began, const std::string& end) {
     std::this_thread::sleep_for(1ms);
   }
   return manta::this_task::node();
-}
-
-manta::options at(const std::string& node, bool is_soft = false) {
-  manta::options out;
-  out.where = manta::on_node(node, is_soft);
-  return out;
 }
 
 // Runs twice, and names its child as before while the first one runs.
@@ -154,10 +144,11 @@ void check_refusals(const std::string& node) {
   with.where.is_soft = true;
   expect(refused(with) == "nothing", "isolated, and a wish");
   // What can't leave.
-  const auto some = manta::make_array(std::vector<int>{1, 2, 3});
-  const std::string why = thrown_by<manta::unsupported>(manta::remote<sum_of>.with(at(node))(some));
-  expect(has(why, "sum_of") && has(why, "can't go there"), why);
-  expect(manta::remote<sum_of>.with(at(node, true))(some).get(long_enough) == 6, "here, then");
+  const manta::channel<int> some(1);
+  const std::string why =
+      thrown_by<manta::unsupported>(manta::remote<takes_channel>.with(at(node))(some));
+  expect(has(why, "takes_channel") && has(why, "can't go there"), why);
+  expect(manta::remote<takes_channel>.with(at(node, true))(some).get(long_enough), "here, then");
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ struct counter {
     return manta::spawn<counter>.with(out);
   }
   long listens(const manta::channel<int>& /*to*/) { return sum; }
-  manta::array<int> gives_array() { return manta::make_array(std::vector<int>{1, 2}); }
+  manta::channel<int> gives_channel() { return manta::channel<int>(1); }
   manta::stream<int> counts(int to) {
     for (int i = 0; i < to; ++i) co_yield i;
   }
@@ -162,6 +162,12 @@ struct counter {
 
 inline long squared(long x) { return x * x; }
 inline manta::future<long> counter::delegates(long x) { return manta::remote<squared>(x); }
+
+inline manta::options at(const std::string& node, bool is_soft = false) {
+  manta::options out;
+  out.where = manta::on_node(node, is_soft);
+  return out;
+}
 
 inline manta::actor<counter> one_at(const std::string& node, long from = 0,
                                     const std::string& note = {}) {
@@ -209,6 +215,8 @@ int estates(const manta::runtime& rt);
 int nomads(const manta::runtime& rt, int rounds);
 // settler_places.cpp
 int postings(const manta::runtime& rt);
+int arrays(const manta::runtime& rt);
+int rested_arrays(const manta::runtime& rt);
 int desertions(const manta::runtime& rt);
 int heralds();
 // settler_names.cpp

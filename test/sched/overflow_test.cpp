@@ -141,4 +141,13 @@ TEST_CASE("the pace is that of tasks that end while others wait", "[sched]") {
   CHECK(pace.task_time() == 600ms);
 }
 
+TEST_CASE("a task takes along what is there while it would run", "[overflow]") {
+  const std::uint64_t few = worth_moving({});
+  CHECK(few == 64U << 10U);
+  CHECK(worth_moving(-1ms) == few);
+  CHECK(worth_moving(10us) == few);
+  CHECK(worth_moving(1ms) == 1'000'000);
+  CHECK(worth_moving(2s) == 2'000'000'000);
+}
+
 }  // namespace overflow_test

@@ -115,6 +115,13 @@ class MANTA_API out_buffer {
   /// copied into the head, not borrowed. Answers what it was before.
   bool passing(bool is_passing) noexcept { return std::exchange(is_passing_, is_passing); }
 
+  /// While `does`, what is written goes to another node, where nothing of this one can be read in
+  /// place: what would go as a reference to memory goes as bytes.
+  void leaves_node(bool does) noexcept { leaves_node_ = does; }
+  bool leaves_node() const noexcept { return leaves_node_; }
+  /// Gives `held` back when what was written is forgotten: a range that was written lies in it.
+  void keep(const lent_reference& held);
+
   /// Decoding will take so much memory beside what lies in the value itself.
   void charge(std::uint64_t bytes) noexcept { charged_ += bytes; }
   /// A value inside of the one that is written begins, and ends.
@@ -152,6 +159,7 @@ class MANTA_API out_buffer {
   void long_count(std::uint64_t n);
   void segment(const void* from, std::size_t count, std::size_t element_bytes, std::uint64_t type);
   [[noreturn]] void refuse_depth();
+  static void give_back(std::vector<lent_reference>& all) noexcept;
 
   std::byte* at_ = nullptr;
   std::byte* end_ = nullptr;
@@ -160,9 +168,11 @@ class MANTA_API out_buffer {
   std::size_t segment_bytes_ = 0;
   std::uint32_t depth_ = 0;
   bool is_passing_ = false;
+  bool leaves_node_ = false;
   segment_sink* sink_;
   std::vector<spec::segment_view> segments_;
   std::vector<lent_reference> lent_;
+  std::vector<lent_reference> kept_;
   std::vector<spec::reference> references_;
   std::unique_ptr<identities> identities_;
 };

@@ -34,7 +34,7 @@ class MANTA_API array_block {
     // Release: what this holder did with it comes before its end; acquire: for who ends it.
     if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
   }
-  /// Whether it goes with a message as bytes, and not as a reference.
+  /// Whether it goes as bytes, and not as a reference, with a message to a process of this node.
   virtual bool is_copied() const noexcept { return false; }
   /// What stands for it in a value that nobody reads, with a hold: that has no bytes, and keeps
   /// them from being lost but not in memory (node/rest.hpp). Null: there is none, it stays in
@@ -79,7 +79,8 @@ MANTA_API std::unique_ptr<array_making> make_array_room(std::uint64_t bytes);
 /// Copies as many bytes as `to` has, quickly when they are many.
 MANTA_API void fill_array(std::span<std::byte> to, const std::byte* from) noexcept;
 
-/// Room on the heap, for a block that came as bytes.
+/// Room for a block that came as bytes: in the store when it is large and there is room, else on
+/// the heap. Throws std::bad_alloc.
 MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 
 /// The block that came as a reference from another process, with a hold. Null: this process can't

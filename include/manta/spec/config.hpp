@@ -166,8 +166,8 @@ struct config {
   std::optional<bool> spmd = std::nullopt;
   /// share: yes or no: whether tasks that wait in this process may run in other nodes of its
   /// cluster, where they wait less, and actors live where `where` in their options says. Tasks
-  /// whose values have arrays or channels inside stay; one whose node is lost runs here again, so
-  /// one with max_retries = 0 stays, too. Default: yes.
+  /// whose values have channels inside stay; one whose node is lost runs here again, so one with
+  /// max_retries = 0 stays, too. Default: yes.
   std::optional<bool> share = std::nullopt;
   /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
   /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program of settler.cpp whose values have arrays.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/settling.hpp"
+
+namespace settling {
+
+namespace {
+
+using numbers = manta::array<double>;
+
+constexpr std::size_t in_mib = (std::size_t{1} << 20U) / sizeof(double);
+
+double number_at(std::size_t at, double from) {
+  return from + static_cast<double>(at * 31 % 1021) + static_cast<double>(at) / 1024;
+}
+numbers numbers_from(std::size_t count, double from) {
+  auto room = manta::make_array<double>(manta::array_shape(count));
+  for (std::size_t i = 0; i < count; ++i) room.data()[i] = number_at(i, from);
+  return std::move(room).seal();
+}
+bool are_numbers(std::span<const double> all, std::size_t count, double from) {
+  if (all.size() != count) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (all[i] != number_at(i, from)) return false;
+  }
+  return true;
+}
+
+struct batch {
+  std::string name;
+  std::optional<numbers> one;
+  std::vector<manta::array<std::uint8_t>> bytes;
+  manta::array<int> none;
+  manta::future<numbers> later;
+};
+
+bool is_right(const numbers& all, std::size_t count, double from) {
+  return are_numbers({all.data(), all.size()}, count, from);
+}
+std::size_t rows_of(const manta::array<float>& matrix) {
+  return matrix.shape().rank() == 2 ? matrix.shape()[0] : 0;
+}
+bool takes_batch(const batch& all, std::size_t count) {
+  bool is = all.name == "batch" && all.one.has_value() && is_right(*all.one, count, 1) &&
+            all.bytes.size() == 3 && all.none.size() == 0;
+  for (std::size_t i = 0; is && i < all.bytes.size(); ++i) {
+    is = all.bytes[i].size() == i + 1 && all.bytes[i].data()[i] == i;
+  }
+  return is && is_right(all.later.get(long_enough), count, 2);
+}
+batch makes_batch(std::size_t count) {
+  batch out{"batch", numbers_from(count, 1), {}, {}, manta::put(numbers_from(count, 2))};
+  for (std::uint8_t i = 0; i < 3; ++i) {
+    std::vector<std::uint8_t> some(i + std::size_t{1}, i);
+    out.bytes.push_back(manta::make_array(some));
+  }
+  return out;
+}
+// Its parameter reads any range of numbers.
+double last_of(std::span<const double> all) { return all.empty() ? 0 : all.back(); }
+
+// Keeps an array, and gives it on.
+struct shelf {
+  explicit shelf(numbers first) : kept(std::move(first)) {}
+  bool has(std::size_t count, double from) const { return is_right(kept, count, from); }
+  void put(numbers next) { kept = std::move(next); }
+  numbers gives() const { return kept; }
+  bool puts_elsewhere(const manta::actor<shelf>& other) const {
+    manta::remote<&shelf::put>(other, kept).get(long_enough);
+    return true;
+  }
+  numbers kept;
+};
+
+manta::actor<shelf> shelf_at(const std::string& node, const numbers& first) {
+  return manta::spawn<shelf>.with({.where = manta::on_node(node)})(first);
+}
+
+void check_tasks(const std::string& node, std::size_t count) {
+  const std::string note = node + ", " + std::to_string(count);
+  const numbers some = numbers_from(count, 7);
+  expect(manta::remote<is_right>.with(at(node))(some, count, 7.0).get(long_enough), note);
+  const auto stored = manta::put(some);
+  expect(manta::remote<is_right>.with(at(node))(stored, count, 7.0).get(long_enough), "of a put");
+  expect(manta::remote<last_of>.with(at(node))(some).get(long_enough) == number_at(count - 1, 7),
+         "as a span");
+  const auto made = manta::remote<numbers_from>.with(at(node))(count, 8.0);
+  expect(is_right(made.get(long_enough), count, 8), "a result, " + note);
+  // From there straight into a task of this node.
+  const auto more = manta::remote<numbers_from>.with(at(node))(count, 9.0);
+  expect(manta::remote<is_right>(more, count, 9.0).get(long_enough), "a result that goes on");
+  expect(manta::remote<takes_batch>.with(at(node))(makes_batch(count), count).get(long_enough),
+         "inside of others, " + note);
+  const batch back = manta::remote<makes_batch>.with(at(node))(count).get(long_enough);
+  expect(takes_batch(back, count), "back, inside of others");
+}
+
+void check_actors(const std::string& one, const std::string& two, std::size_t count) {
+  const auto first = shelf_at(one, numbers_from(count, 3));
+  const auto second = shelf_at(two, numbers_from(1, 0));
+  expect(manta::remote<&shelf::has>(first, count, 3.0).get(long_enough), "a constructor's");
+  expect(manta::remote<&shelf::puts_elsewhere>(first, second).get(long_enough), "to a third node");
+  expect(manta::remote<&shelf::has>(second, count, 3.0).get(long_enough), "in the third node");
+  expect(is_right(manta::remote<&shelf::gives>(second).get(long_enough), count, 3), "and here");
+  const auto next = manta::remote<numbers_from>(count, 4.0);
+  manta::remote<&shelf::put>(first, next).get(long_enough);
+  expect(manta::remote<&shelf::has>(first, count, 4.0).get(long_enough), "of a future");
+}
+
+void check_shapes(const std::string& node) {
+  auto room = manta::make_array<float>({30, 40});
+  for (float& each : room.span()) each = 1.5F;
+  const auto matrix = std::move(room).seal();
+  expect(manta::remote<rows_of>.with(at(node))(matrix).get(long_enough) == 30, "a shape");
+}
+
+// Those that nobody reads are on the disk meanwhile, where there is room for few.
+void check_disk(const std::string& one, const std::string& two) {
+  constexpr std::size_t count = 4 * in_mib;
+  std::vector<manta::future<numbers>> many;
+  for (int i = 0; i < 24; ++i) many.push_back(manta::put(numbers_from(count, i)));
+  std::vector<manta::future<bool>> read;
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    const manta::options with = at(i % 2 == 0 ? one : two);
+    const auto from = static_cast<double>(i);
+    read.push_back(manta::remote<is_right>.with(with)(many[i], std::size_t{count}, from));
+    if (i % 4 == 3) expect(read.back().get(long_enough), "from the disk");
+  }
+  for (const auto& each : read) expect(each.get(long_enough), "from the disk, later");
+}
+
+}  // namespace
+
+// Arrays go to other nodes, and come from there.
+int arrays(const manta::runtime& rt) {
+  const auto all = others(rt);
+  for (const manta::node_info& one : rt.nodes()) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{500}, in_mib}) {
+      check_tasks(one.name, count);
+    }
+    check_shapes(one.name);
+  }
+  check_tasks(all[0].name, 40 * in_mib);  // in parts
+  for (const std::size_t count : {std::size_t{3}, 2 * in_mib}) {
+    check_actors(all[0].name, all[1].name, count);
+  }
+  return say("arrays");
+}
+
+int rested_arrays(const manta::runtime& rt) {
+  const auto all = others(rt);
+  check_disk(all[0].name, all[1].name);
+  return say("rested");
+}
+
+}  // namespace settling
