@@ -157,11 +157,12 @@ TEST_CASE("tasks go between machines, encrypted", "[cluster][share][network]") {
 namespace {
 
 const std::string learner = MANTA_LEARNER_PROGRAM;
+// The short one; the program's own tests learn both.
+const std::string what = "--env=cartpole";
 
 void check_has_learned(const outcome& o) {
   CAPTURE(o.out, o.err);
   CHECK(o.status == 0);
-  CHECK_THAT(o.out, Contains("pendulum solved") && Contains("cartpole solved"));
   // One driver, whose nodes say nothing of their own.
   CHECK(count_of(o.out, "cartpole solved") == 1);
 }
@@ -171,7 +172,7 @@ void check_has_learned(const outcome& o) {
 // With MANTA_NODES it does so in its own tests.
 TEST_CASE("the example that learns does so on four nodes of mpirun", "[cluster][share]") {
   const site here;
-  check_has_learned(here.run({"mpirun", "--oversubscribe", "-n", "4", learner},
+  check_has_learned(here.run({"mpirun", "--oversubscribe", "-n", "4", learner, what},
                              {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}));
   CHECK(here.jobs().empty());
 }
@@ -183,9 +184,9 @@ TEST_CASE("the example that learns does so on three machines", "[cluster][share]
     return here.with({"MANTA_RANK=" + std::to_string(rank), "MANTA_WORLD_SIZE=3",
                       "MANTA_ADDRESS=" + network::address(0) + ":7400", "MANTA_CHECK=far"});
   };
-  child second(lan.in(1, {learner}), ranked(1));
-  child third(lan.in(2, {learner}), ranked(2));
-  check_has_learned(child(lan.in(0, {learner}), ranked(0)).finish());
+  child second(lan.in(1, {learner, what}), ranked(1));
+  child third(lan.in(2, {learner, what}), ranked(2));
+  check_has_learned(child(lan.in(0, {learner, what}), ranked(0)).finish());
   CHECK(second.finish().status == 0);
   CHECK(third.finish().status == 0);
 }
