@@ -103,6 +103,12 @@ class argument_pack {
     }
     return true;
   }
+  /// Ends that.
+  void rest() noexcept {
+    if constexpr (has_arrays) {
+      for (const node::rested& one : std::exchange(awake_, {})) node::end_reading(one);
+    }
+  }
   template <class F>
   decltype(auto) call(F&& f) {
     wake(true);
@@ -120,10 +126,7 @@ class argument_pack {
     }
   }
   void drop() noexcept {
-    if constexpr (has_arrays) {
-      // Its memory, too: no destructor of this is called.
-      for (const node::rested& one : std::exchange(awake_, {})) node::end_reading(one);
-    }
+    rest();  // its memory, too: no destructor of this is called
     std::destroy_at(&holders_);
   }
 

@@ -261,8 +261,8 @@ struct custom<array<T>> {
     out.raw(static_cast<std::uint8_t>(is_copied ? 2 : 1));
     detail::write_array_shape(out, a.shape());
     if (!is_copied) return out.refer(held(block));
-    // Its value may be put to rest before the message has gone.
-    if (!block->is_copied()) out.keep(held(block));
+    // Its value may be put to rest, or go, before the message has gone.
+    if (out.leaves_node()) out.keep(held(block));
     out.range(a.data(), a.size(), sizeof(T), type_hash<T>);
   }
   static array<T> read(in_archive& in) {

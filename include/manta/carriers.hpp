@@ -29,8 +29,12 @@ struct carrier_for {
   }
   static const error* failure(exec::job* j) noexcept { return Job::self(j)->arguments.failure(); }
   static bool wake(exec::job* j, bool waits) { return Job::self(j)->arguments.wake(waits); }
+  static void rest(exec::job* j) { Job::self(j)->arguments.rest(); }
   static constexpr auto waker() noexcept -> bool (*)(exec::job*, bool) {
     return decltype(Job::arguments)::has_arrays ? &wake : nullptr;
+  }
+  static constexpr auto rester() noexcept -> void (*)(exec::job*) {
+    return decltype(Job::arguments)::has_arrays ? &rest : nullptr;
   }
 };
 
@@ -75,7 +79,8 @@ const node::carrier carrier_for<Job, T, Described>::value =
                       .stays = stays_in_node<T>,
                       .write_parameters = write_parameters,
                       .failure = failure,
-                      .wake_arguments = waker()});
+                      .wake_arguments = waker(),
+                      .rest_arguments = rester()});
 
 /// How calls of F that come from another process become jobs; see inbound.hpp.
 template <auto F, codec::entry_kind Kind>

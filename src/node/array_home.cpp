@@ -250,7 +250,9 @@ void fill_array(std::span<std::byte> to, const std::byte* from) noexcept {
 // Workers get as bytes only what was in no store before.
 std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) {
   constexpr std::uint64_t stored_from = std::uint64_t{64} << 10U;
-  if (bytes >= stored_from && worker_arrays::here() == nullptr) {
+  const bool is_stored = bytes >= stored_from && worker_arrays::here() == nullptr;
+  // One that never fits says nothing of those that do.
+  if (is_stored && bytes <= array_home::global().limit_bytes()) {
     if (auto room = try_make_array_room(bytes)) return room;
   }
   return make_on_heap(bytes);

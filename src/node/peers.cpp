@@ -21,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t most_early = 256;
+constexpr std::size_t most_ended = 1024;
 // Without an answer, of one other node: what it is kept ahead by, and results.
 constexpr std::size_t most_requests = std::size_t{1} << 16U;
 constexpr std::size_t most_bytes = std::size_t{256} << 20U;
@@ -232,6 +233,20 @@ void peers::add(const spec::node_member& of) {
   }
 }
 
+// With the lock.
+void peers::note_name(const spec::node_member& of) {
+  if (of.is != spec::node_state::ended) {
+    ended_.erase(of.who.name);
+  } else if (ended_.size() < most_ended) {
+    ended_.insert(of.who.name);
+  }
+}
+
+bool peers::has_ended(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return ended_.contains(name);
+}
+
 void peers::see(const spec::node_member& of) {
   const bool is_news = of.epoch > newest_;
   newest_ = std::max(newest_.load(), of.epoch);
@@ -240,6 +255,7 @@ void peers::see(const spec::node_member& of) {
   bool is_new = false;
   {
     const std::lock_guard lock(mutex_);
+    note_name(of);
     const auto known = all_.find(of.epoch);
     is_new = known == all_.end() && of.is != spec::node_state::ended;
     if (known != all_.end() && of.is == spec::node_state::ended) {

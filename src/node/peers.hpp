@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -154,6 +155,8 @@ class peers {
   std::vector<member> all() const;
   /// The names of those that live and can be reached, be it soon, with their epochs.
   std::vector<std::pair<std::string, std::uint64_t>> names() const;
+  /// Whether there was one of that name, which has ended, and none after it. Of the first 1,024.
+  bool has_ended(const std::string& name) const;
   /// One of those that take work, in turn; 0: there is none.
   std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
@@ -188,6 +191,7 @@ class peers {
   std::unique_ptr<wire::link> dial(const one& to);
   std::vector<one_ptr> living() const;
   void give_up(one& on);
+  void note_name(const spec::node_member& of);
 
   wire::loop& at_;
   const settings with_;
@@ -202,6 +206,7 @@ class peers {
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, one_ptr> all_;  // by epoch
+  std::set<std::string> ended_;           // names of those that have, and none after them
 
   std::unique_ptr<wire::loop_job> job_;  // last: it uses all the others
 };

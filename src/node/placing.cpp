@@ -45,10 +45,10 @@ std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
   std::string known;
   const base::time_point limit = base::after(until_heard_of);
   for (;;) {
+    if (!is_open.load()) exec::ended_error().raise();
     const std::uint64_t found = find(among, name, known);
     if (found != 0 || where.is_soft) return found;
-    if (!is_open.load()) exec::ended_error().raise();
-    if (base::now() >= limit) break;
+    if (among.has_ended(name) || base::now() >= limit) break;
     exec::parker nap;
     exec::executor::sleep(nap, base::after(between_looks));
   }

@@ -13,7 +13,8 @@
 namespace manta::inline v0::node {
 
 /// The node that `where` (rule::node) asks for; 0: this one, or none where that is only a wish.
-/// One that is not known is waited for, 2 s: others may have heard of it before this node does.
+/// One that is not known is waited for, 2 s: others may have heard of it before this node does. One
+/// that has ended is not.
 /// Throws then infeasible, with the names that there are; and, when `is_open` ends, cancelled.
 std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
                          const placement& where);

@@ -331,7 +331,7 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
       const outcome is = tasks > 0 && may_go(*j) ? give_one(to, j) : outcome::stays;
       if (is == outcome::given) --tasks;
       if (is == outcome::full) tasks = 0;
-      if (is == outcome::stays || is == outcome::full) exec::submit_again(j);
+      if (is != outcome::given && is != outcome::gone) exec::submit_again(j);
     }
   }
 }
@@ -347,7 +347,7 @@ bool trade::take_all(exec::job* j) noexcept {
   return is == outcome::given || is == outcome::gone;
 }
 
-// stays, full: it is the caller's again, as if nothing had been.
+// stays, large, full: it is the caller's again, as if nothing had been.
 trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   if (!j->try_claim()) {
     j->drop_entry();
@@ -358,7 +358,7 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   return comes_back(j, is == outcome::stays) ? is : outcome::gone;
 }
 
-// stays, full: it is claimed still. `why`: of a job that has to go there, why it can't.
+// stays, large, full: it is claimed still. `why`: of a job that has to go there, why it can't.
 trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept {
   std::uint64_t noted = 0;  // its number, with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;
@@ -404,7 +404,8 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   if (!write_given(*on, j, request, attempt)) return outcome::stays;
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;
-  if (!is_placed && (is_long || size > most_moved_.load())) return outcome::stays;
+  if (is_long && !is_placed) return outcome::stays;
+  if (!is_placed && size > most_moved_.load()) return outcome::large;
   {
     const std::lock_guard lock(mutex_);
     if (!is_open_.load()) return outcome::stays;

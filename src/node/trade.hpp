@@ -153,7 +153,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void look(base::time_point at) noexcept;
   std::vector<sched::overflow_peer> others() const;
   void give(std::uint64_t to, std::uint64_t tasks) noexcept;
-  enum class outcome : std::uint8_t { given, stays, full, gone };
+  // large: too much to move, as far as is known now of how long tasks take.
+  enum class outcome : std::uint8_t { given, stays, large, full, gone };
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
   outcome give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept;
   outcome send_away(std::uint64_t to, exec::job* j, std::uint64_t& noted, bool is_placed);

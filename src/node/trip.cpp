@@ -55,6 +55,11 @@ void write_parameters(workbench& on, exec::job* j, const carrier& by) {
   by.write_parameters(j, on.out);
 }
 
+// What goes to another node has its own hold of the arrays in it, and may be away for long.
+void rest_parameters(const workbench& on, exec::job* j, const carrier& by) {
+  if (on.goes_to != 0 && by.rest_arguments != nullptr) by.rest_arguments(j);
+}
+
 }  // namespace
 
 void raise_not_convertible(const char* from, const char* to) {
@@ -151,6 +156,7 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
   on.out.clear();
   write_parameters(on, j, by);
   on.out.finish();
+  rest_parameters(on, j, by);
   if (!may_go_afar(on)) return false;
   wire::task_view sent;
   sent.id = exec::id_of(*j);
@@ -275,6 +281,7 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
   on.out.clear();
   write_parameters(on, construction, by);
   on.out.finish();
+  rest_parameters(on, construction, by);
   wire::spawn_view sent;
   sent.actor = actor;
   sent.parent = construction->parent;
@@ -411,6 +418,7 @@ void write_call(workbench& on, exec::job* j, const base::id& actor, const base::
   on.out.clear();
   write_parameters(on, j, by);
   on.out.finish();
+  rest_parameters(on, j, by);
   wire::call_view sent;
   sent.actor = actor;
   sent.incarnation = 1;

@@ -79,8 +79,8 @@ MANTA_API std::unique_ptr<array_making> make_array_room(std::uint64_t bytes);
 /// Copies as many bytes as `to` has, quickly when they are many.
 MANTA_API void fill_array(std::span<std::byte> to, const std::byte* from) noexcept;
 
-/// Room for a block that came as bytes: in the store when it is large and there is room, else on
-/// the heap. Throws std::bad_alloc.
+/// Room for a block that came as bytes: in the store when it is large and there is room within 50
+/// ms, else on the heap. Throws std::bad_alloc.
 MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 
 /// The block that came as a reference from another process, with a hold. Null: this process can't

@@ -60,6 +60,9 @@ struct carrier {
   /// be called before they are written. `waits`: for the disk and for room; else false where that
   /// would be needed. Null: they have none. Throws store_full, object_lost, std::bad_alloc.
   bool (*wake_arguments)(exec::job* j, bool waits) = nullptr;
+  /// They may leave memory again, until somebody wakes them: what was written holds its own. Null
+  /// where that is.
+  void (*rest_arguments)(exec::job* j) = nullptr;
   /// Of a generator's job that has its arguments: its stream; null for other functions.
   exec::stream_core* (*stream)(exec::job* j) noexcept = nullptr;
   /// Makes an item of it, ready, with one hold. The second: of an item that could not be read.
