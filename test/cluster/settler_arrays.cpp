@@ -142,13 +142,16 @@ void check_disk(const std::string& one, const std::string& two) {
 int arrays(const manta::runtime& rt) {
   const auto all = others(rt);
   for (const manta::node_info& one : rt.nodes()) {
-    for (const std::size_t count : {std::size_t{1}, std::size_t{500}, in_mib}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{500}, in_mib / 4}) {
       check_tasks(one.name, count);
     }
     check_shapes(one.name);
   }
-  check_tasks(all[0].name, 40 * in_mib);  // in parts
-  for (const std::size_t count : {std::size_t{3}, 2 * in_mib}) {
+  const numbers long_one = numbers_from(33 * in_mib, 5);  // in parts
+  expect(manta::remote<last_of>.with(at(all[0].name))(long_one).get(long_enough) ==
+             number_at(33 * in_mib - 1, 5),
+         "a long one");
+  for (const std::size_t count : {std::size_t{3}, in_mib / 2}) {
     check_actors(all[0].name, all[1].name, count);
   }
   return say("arrays");
