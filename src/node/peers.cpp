@@ -448,14 +448,26 @@ std::vector<peers::member> peers::all() const {
   return out;
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> peers::names() const {
+std::vector<std::string> peers::names() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::pair<std::string, std::uint64_t>> out;
+  std::vector<std::string> out;
   for (const auto& [epoch, other] : all_) {
-    const bool lives = other->is.is == spec::node_state::alive && !other->is_given_up.load();
-    if (lives) out.emplace_back(other->is.who.name, epoch);
+    if (is_there(*other)) out.push_back(other->is.who.name);
   }
   return out;
+}
+
+std::uint64_t peers::named(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [epoch, other] : all_) {
+    if (is_there(*other) && other->is.who.name == name) return epoch;
+  }
+  return 0;
+}
+
+// With the lock.
+bool peers::is_there(const one& other) noexcept {
+  return other.is.is == spec::node_state::alive && !other.is_given_up.load();
 }
 
 // With the lock.

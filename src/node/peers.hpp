@@ -153,8 +153,10 @@ class peers {
   result<void> send_anyway(std::uint64_t to, const base::id& request,
                            std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
-  /// The names of those that live and can be reached, be it soon, with their epochs.
-  std::vector<std::pair<std::string, std::uint64_t>> names() const;
+  /// The names of those that live and can be reached, be it soon.
+  std::vector<std::string> names() const;
+  /// The epoch of the one of them that has this name; 0: there is none.
+  std::uint64_t named(const std::string& name) const;
   /// Whether there was one of that name, which has ended, and none after it. Of the first 1,024.
   bool has_ended(const std::string& name) const;
   /// One of those that take work, in turn; 0: there is none.
@@ -182,6 +184,7 @@ class peers {
   bool has_room_for_part(std::uint64_t to) const;
   result<void> send_parts(std::uint64_t to, const base::id& request,
                           std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  static bool is_there(const one& other) noexcept;
   static bool takes_work(const one& other) noexcept;
   static bool takes_actors(const one& other) noexcept;
 

@@ -24,16 +24,6 @@ using namespace std::chrono_literals;
 constexpr duration until_heard_of = 2s;
 constexpr duration between_looks = 1ms;
 
-// 0: there is none of that name; `known` are those that there are.
-std::uint64_t find(const peers& among, const std::string& name, std::string& known) {
-  known.clear();
-  for (const auto& [one, epoch] : among.names()) {
-    if (one == name) return epoch;
-    known += ", " + one;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
@@ -42,19 +32,20 @@ std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
   const std::string own = desk::global().node_name();
   // "local" is this one whatever its name is.
   if (name == own || name == "local") return 0;
-  std::string known;
   const base::time_point limit = base::after(until_heard_of);
   for (;;) {
     if (!is_open.load()) exec::ended_error().raise();
-    const std::uint64_t found = find(among, name, known);
+    const std::uint64_t found = among.named(name);
     if (found != 0 || where.is_soft) return found;
     if (among.has_ended(name) || base::now() >= limit) break;
     exec::parker nap;
     exec::executor::sleep(nap, base::after(between_looks));
   }
+  std::string known = own;
+  for (const std::string& one : among.names()) known += ", " + one;
   raise(errc::infeasible,
-        fmt::format("where: asked for the node \"{}\"; those that take tasks and actors are {}{}",
-                    name, own, known));
+        fmt::format("where: asked for the node \"{}\"; those that take tasks and actors are {}",
+                    name, known));
 }
 
 }  // namespace manta::inline v0::node

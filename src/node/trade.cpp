@@ -35,6 +35,7 @@ constexpr duration between_looks = 1ms;
 constexpr duration links_within = 5s;  // in the check mode
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
+constexpr std::uint64_t moves_all = UINT64_MAX;  // bytes, in the check mode
 
 // By the table; the filter before it says yes too often to rely upon.
 bool was_cancelled(const base::id& caller) noexcept {
@@ -57,8 +58,7 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   is_closing_.store(false);
   peers_.store(&with);
   pace_ = {};
-  moves_all_.store(for_tests.gives_all);
-  most_moved_.store(for_tests.gives_all ? UINT64_MAX : sched::worth_moving({}));
+  most_moved_.store(for_tests.gives_all ? moves_all : sched::worth_moving({}));
   is_open_.store(true);
   try {
     start_looker();
@@ -268,7 +268,7 @@ std::vector<sched::overflow_peer> trade::others() const {
 void trade::look(base::time_point at) noexcept {
   const exec::queued_work now = exec::measure_queues();
   pace_.look(at, now.ran, now.queued, workers_);
-  if (!moves_all_.load()) most_moved_.store(sched::worth_moving(pace_.task_time()));
+  if (most_moved_.load() != moves_all) most_moved_.store(sched::worth_moving(pace_.task_time()));
   if (now.queued == 0) return;
   try {
     const sched::overflow_queue here{now.queued, workers_, pace_.task_time()};

@@ -213,7 +213,6 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<bool> is_closing_{false};
   std::atomic<bool> is_door_open_{false};
   sched::service_pace pace_;                  // the looker's
-  std::atomic<bool> moves_all_{false};        // for tests
   std::atomic<std::uint64_t> most_moved_{0};  // bytes of a task that goes of itself
   early_messages early_;                      // the loop's
 
