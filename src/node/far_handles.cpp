@@ -154,6 +154,7 @@ void far_handles::let_go(const base::id& thing, std::uint32_t holders::*kind) no
   std::vector<base::id> freed;
   try {
     const std::lock_guard lock(mutex_);
+    if (refs_ == nullptr) return;  // the looker may still read what came before the end
     const auto found = others_.find(thing);
     if (found == others_.end() || found->second.*kind == 0) return;
     --(found->second.*kind);
@@ -170,14 +171,14 @@ void far_handles::drop_if_unheld(const base::id& thing) {
   const auto found = others_.find(thing);
   if (found == others_.end() || found->second.cores > 0 || found->second.unread > 0) return;
   others_.erase(found);
-  if (refs_ != nullptr) refs_->drop(thing);
+  refs_->drop(thing);
 }
 
 // ---- cores here
 
 void far_handles::has_core(const base::id& thing) {
   const std::lock_guard lock(mutex_);
-  ++others_[thing].cores;
+  if (refs_ != nullptr) ++others_[thing].cores;
 }
 
 void far_handles::has_made(const base::id& actor, std::uint64_t owner) {

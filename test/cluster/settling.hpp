@@ -206,7 +206,7 @@ inline void say_pids(const manta::runtime& rt) {
 }
 
 // settler_freight.cpp
-int freight(const manta::runtime& rt, bool has_limit);
+int freight(const manta::runtime& rt, bool is_brief);
 int wrecks(const manta::runtime& rt);
 // settler_futures.cpp
 int futures(const manta::runtime& rt, int rounds);

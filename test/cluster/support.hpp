@@ -29,6 +29,19 @@ using test::child;
 using test::outcome;
 using test::variables;
 
+// Whether ThreadSanitizer looks, for which a long value is long: GCC's word, and Clang's.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool has_tsan = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool has_tsan = true;
+#else
+inline constexpr bool has_tsan = false;
+#endif
+#else
+inline constexpr bool has_tsan = false;
+#endif
+
 inline const std::string program = MANTA_CLUSTER_PROGRAM;
 inline const std::string tool = MANTA_TOOL;
 

@@ -73,7 +73,7 @@ std::uint64_t grant(lent_arrays& to) {
 
 descriptor copy_of(const descriptor& file) { return descriptor(dup(file.number())); }
 
-spec::reference own(std::uint64_t key, std::uint64_t n = bytes) {
+spec::reference of_this_node(std::uint64_t key, std::uint64_t n = bytes) {
   spec::reference out;
   out.what = {array_mark | worker, key};
   out.place = {key, 0, n};
@@ -95,18 +95,18 @@ TEST_CASE("an array that a worker made is taken over when all of it is there", "
   lent_arrays of(worker);
   const std::uint64_t key = grant(of);
   CHECK(reserved() == bytes);
-  CHECK_FALSE(of.has_file_of(own(key)));
-  CHECK(of.receive(own(key)) == nullptr);  // its descriptor has not come
+  CHECK_FALSE(of.has_file_of(of_this_node(key)));
+  CHECK(of.receive(of_this_node(key)) == nullptr);  // its descriptor has not come
   auto made = store::segment::make(bytes);
   REQUIRE(made.has_value());
   made->bytes()[5] = std::byte{42};
   CHECK(of.file_came(key, copy_of(made->file())));
-  CHECK(of.has_file_of(own(key)));
-  placed_block* const block = of.receive(own(key));
+  CHECK(of.has_file_of(of_this_node(key)));
+  placed_block* const block = of.receive(of_this_node(key));
   REQUIRE(block != nullptr);
   CHECK(block->bytes()[5] == std::byte{42});
   CHECK(used() == bytes);
-  placed_block* const again = of.receive(own(key));
+  placed_block* const again = of.receive(of_this_node(key));
   CHECK(again == block);
   again->drop();
   // The worker dies; who reads it reads on.
@@ -133,24 +133,24 @@ TEST_CASE("places and segments that can't be are refused", "[node][array]") {
   CHECK_FALSE(of.file_came(key, descriptor()));               // none
   CHECK_FALSE(of.file_came(key + 1, copy_of(made->file())));  // never granted
   REQUIRE(of.file_came(key, copy_of(made->file())));
-  CHECK(of.receive(own(key, 0)) == nullptr);
-  CHECK(of.receive(own(key, bytes + 1)) == nullptr);
-  CHECK(of.receive(own(key, ~std::uint64_t{0})) == nullptr);
-  spec::reference wrong = own(key);
+  CHECK(of.receive(of_this_node(key, 0)) == nullptr);
+  CHECK(of.receive(of_this_node(key, bytes + 1)) == nullptr);
+  CHECK(of.receive(of_this_node(key, ~std::uint64_t{0})) == nullptr);
+  spec::reference wrong = of_this_node(key);
   wrong.place.at = 64;
   CHECK(of.receive(wrong) == nullptr);
-  wrong = own(key);
+  wrong = of_this_node(key);
   wrong.place.segment = key + 1;
   CHECK(of.receive(wrong) == nullptr);
-  wrong = own(key);
+  wrong = of_this_node(key);
   wrong.what.high = array_mark | (worker + 1);
   CHECK(of.receive(wrong) == nullptr);  // another worker's
   CHECK(used() == 0);
   std::vector<lent_array> ended;
-  CHECK_FALSE(of.give_back(own(key).what, 2, ended));
-  CHECK(of.give_back(own(key).what, 1, ended));
-  CHECK_FALSE(of.give_back(own(key).what, 1, ended));
-  CHECK(of.receive(own(key)) == nullptr);
+  CHECK_FALSE(of.give_back(of_this_node(key).what, 2, ended));
+  CHECK(of.give_back(of_this_node(key).what, 1, ended));
+  CHECK_FALSE(of.give_back(of_this_node(key).what, 1, ended));
+  CHECK(of.receive(of_this_node(key)) == nullptr);
   ended.clear();
   CHECK(reserved() == 0);
 }
