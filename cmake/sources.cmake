@@ -112,6 +112,7 @@ set(manta_sources
   src/node/memory_use.cpp
   src/node/named_handles.cpp
   src/node/order_line.cpp
+  src/node/outgoing.cpp
   src/node/output_lines.cpp
   src/node/own_program.cpp
   src/node/passed_job.cpp

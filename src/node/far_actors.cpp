@@ -17,6 +17,7 @@
 
 #include "node/desk.hpp"
 #include "node/far_ids.hpp"
+#include "node/outgoing.hpp"
 #include "node/placing.hpp"
 #include "node/trip.hpp"
 #include "node/worker_monitors.hpp"
@@ -77,7 +78,9 @@ void far_actors::call_back(bool at_once) noexcept {
     one->unpin();
   }
   if (!at_once) return;
-  for (const auto& [number, one] : take_calls(0)) fail(one, exec::ended_error());
+  const calls left = take_calls(0);
+  if (!left.empty()) outgoing::global().wait(0);
+  for (const auto& [number, one] : left) fail(one, exec::ended_error());
 }
 
 void far_actors::close() noexcept {
@@ -90,6 +93,7 @@ void far_actors::close() noexcept {
   far_handles::global().close();
   while (const note_ptr one = take_in(0)) {
     if (one->construction != nullptr) {
+      outgoing::global().wait(one->node);
       one->construction->fail(exec::ended_error(), 1);
       one->construction->drop();
     }
@@ -206,6 +210,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
   const base::id request{line_about(is_reserved ? peers::construct : peers::spawn, id), ++last_};
   on->write_for(node);
   write_spawn(*on, *of, construction, id, request, &asked);
+  const outgoing::scope reading(node, on->writer.size_bytes());
   {
     // Before it goes: its answer may come at once.
     const std::lock_guard lock(mutex_);
@@ -342,6 +347,7 @@ void far_actors::end(note_ptr one, const actor_end& how, const error& why) noexc
   exec::actor_core* const core = one->core;
   if (!one->is_left) core->lose_elsewhere(how.reason, why);
   if (one->construction != nullptr) {
+    outgoing::global().wait(one->node);
     one->construction->fail(why, 1);
     one->construction->drop();
   }
@@ -367,7 +373,9 @@ void far_actors::lose(std::uint64_t node, const std::string& why) noexcept {
     const error lost = lost_there_error(*one->core, why);
     end(std::move(one), {end_reason::process_lost, {}}, lost);
   }
-  for (const auto& [number, one] : take_calls(node)) fail(one, lost_there_error(*one.core, why));
+  const calls lost = take_calls(node);
+  outgoing::global().wait(node);
+  for (const auto& [number, one] : lost) fail(one, lost_there_error(*one.core, why));
 }
 
 // ---- what is known of them

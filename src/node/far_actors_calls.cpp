@@ -14,6 +14,7 @@
 
 #include "node/far_actors.hpp"
 #include "node/far_ids.hpp"
+#include "node/outgoing.hpp"
 #include "node/passed_job.hpp"
 #include "node/stop_note.hpp"
 #include "node/trip.hpp"
@@ -122,6 +123,7 @@ void far_actors::send_call(exec::actor_core* to, exec::job* job) {
   const base::id request{line_about(peers::call, actor), sent.number};
   on->write_for(sent.node);
   write_checked(*on, job, actor, request);
+  const outgoing::scope reading(sent.node, on->writer.size_bytes());
   job->extra()->number = sent.number;
   {
     const std::lock_guard lock(mutex_);

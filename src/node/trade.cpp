@@ -20,6 +20,7 @@
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
+#include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
@@ -151,6 +152,7 @@ void trade::end_flights() noexcept {
     lost.swap(lost_);
     sent_.clear();
   }
+  if (!left.empty() || !lost.empty()) outgoing::global().wait(0);
   for (const auto& [task, one] : left) one.job->fail(exec::ended_error(), 1);
   for (const auto& [task, one] : lost) one.job->fail(exec::ended_error(), 1);
 }
@@ -406,6 +408,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const bool is_long = size > peers::most_at_once;
   if (is_long && !is_placed) return outcome::stays;
   if (!is_placed && size > most_moved_.load()) return outcome::large;
+  const outgoing::scope reading(to, size);
   {
     const std::lock_guard lock(mutex_);
     if (!is_open_.load()) return outcome::stays;
@@ -558,6 +561,7 @@ void trade::lose_flights(std::uint64_t node) noexcept {
 // The node that had them is lost: they run once more, and here, so that once is enough.
 void trade::return_all(const flights& lost) noexcept {
   for (const auto& [task, one] : lost) {
+    outgoing::global().wait(one.node);
     if (!is_open_.load()) {
       one.job->fail(exec::ended_error(), 1);
     } else {
