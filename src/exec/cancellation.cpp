@@ -235,13 +235,12 @@ struct asked_to_stop {
 }  // namespace
 
 void request_stop(job* j, bool with_children) noexcept {
-  j->ask_to_stop();
   families& f = families::global();
   std::unique_lock lock(f.mutex);
-  if (with_children) {
-    f.enter(key_of(id_of(j)));
-    f.enter_descendants();
-  }
+  // First: who sees that it is to stop, and calls something then, has its calls cancelled.
+  if (with_children) f.enter(key_of(id_of(j)));
+  j->ask_to_stop();
+  if (with_children) f.enter_descendants();
   asked_to_stop asked(f, j, with_children);
   lock.unlock();
   queue_interrupted(asked.interrupted);
