@@ -278,6 +278,8 @@ TEST_CASE("wait gives what is ready at its timeout", "[wait][anywhere]") {
   CHECK(none.ready.empty());
   CHECK(none.pending.size() == 1);
   go->open();
+  CHECK(all[0].get(test::patience) == 0);
+  CHECK(all[2].get(test::patience) == 2);
 }
 
 TEST_CASE("a failed future counts as ready", "[wait][anywhere]") {

@@ -58,8 +58,9 @@ TEST_CASE("a result full of futures whose calls still run ends", "[isolation][fu
   {
     const manta::runtime rt(isolated());
     const std::size_t before = test::children_of(getpid()).size();
-    const many made = manta::remote<made_many>(100'000).get();
-    CHECK(sum_of(made) == sum_to(100'000));
+    const int count = manta_test::scaled(100'000);
+    const many made = manta::remote<made_many>(count).get();
+    CHECK(sum_of(made) == sum_to(count));
     CHECK(test::children_of(getpid()).size() <= before + 16);
   }
   CHECK(known_futures() == 0);
@@ -67,7 +68,8 @@ TEST_CASE("a result full of futures whose calls still run ends", "[isolation][fu
 
 TEST_CASE("an argument full of futures whose calls still run ends", "[isolation][future]") {
   const manta::runtime rt(isolated());
-  CHECK(manta::remote<sum_of>(made_many(20'000)).get() == sum_to(20'000));
+  const int count = manta_test::scaled(20'000);
+  CHECK(manta::remote<sum_of>(made_many(count)).get() == sum_to(count));
   const many made = manta::remote<made_many>(2000).get();
   std::vector<future<long long>> sums;
   for (int i = 0; i < 8; ++i) sums.push_back(manta::remote<sum_of>(made));
@@ -99,14 +101,14 @@ TEST_CASE("a chain of tasks that wait for each other's futures has few workers",
   CHECK(numbers[0] < 60);
 }
 
-TEST_CASE("ten thousand rounds leave nothing behind", "[isolation][future]") {
+TEST_CASE("many rounds leave nothing behind", "[isolation][future]") {
   const manta::runtime rt(isolated());
   const auto round = [](int i) {
     const many made = manta::remote<made_many>(2).get();
     return manta::remote<opened>(box{manta::put(i)}).get() + static_cast<int>(sum_of(made));
   };
   int wrong = 0;
-  for (int i = 0; i < 10'000; ++i) wrong += round(i) == i + 1 ? 0 : 1;
+  for (int i = 0; i < manta_test::scaled(10'000); ++i) wrong += round(i) == i + 1 ? 0 : 1;
   CHECK(wrong == 0);
   CHECK(all_are_back());
 }
