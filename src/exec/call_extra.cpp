@@ -36,13 +36,13 @@ void set_name(call_extra& with, const std::optional<std::string>& name) {
 call_extra& extra_of(timer_entry* entry) noexcept { return *static_cast<call_extra*>(entry); }
 
 std::unique_ptr<resource_claim> claim_of(const options& asked) {
-  const bool is_placed =
-      asked.where.by == placement::rule::node || asked.where.by == placement::rule::spread;
-  far_thief* const others = is_placed ? thief_from_afar.load(std::memory_order_acquire) : nullptr;
-  const std::uint64_t to = others != nullptr ? others->place(asked) : 0;
-  if (to == 0) return resource_gate::claim(spec::to_demand(asked), asked.where, false);
+  const spec::demand what = spec::to_demand(asked);
+  const bool asks = !what.is_empty() || asked.where.by != placement::rule::anywhere;
+  far_thief* const others = asks ? thief_from_afar.load(std::memory_order_acquire) : nullptr;
+  const std::uint64_t to = others != nullptr ? others->place(asked, what) : 0;
+  if (to == 0) return resource_gate::claim(what, asked.where, false);
   const bool is_wish = asked.where.is_soft || asked.where.by == placement::rule::spread;
-  return resource_gate::claim_elsewhere(spec::to_demand(asked), {to, is_wish});
+  return resource_gate::claim_elsewhere(what, {to, is_wish});
 }
 
 void fill(call_extra& with, const options& asked) {
@@ -142,12 +142,11 @@ void ask_for(job* j, call_extra& with) noexcept {
   outside* const away = with.is_outside ? elsewhere.load(std::memory_order_acquire) : nullptr;
   if (away != nullptr && away->asks_elsewhere) return away->take(j);
   resource_claim* const claim = with.claim.get();
+  const bool asks = claim != nullptr && claim->elsewhere.node == 0 && executor::is_running();
+  if (asks && !claim->is_settled() && !claim->request(j)) return;
   if (claim != nullptr && claim->elsewhere.node != 0) {
     far_thief* const others = thief_from_afar.load(std::memory_order_acquire);
     return others != nullptr ? others->take_placed(j) : j->ops->cancel(j, ended_error());
-  }
-  if (claim != nullptr && executor::is_running() && !claim->is_settled() && !claim->request(j)) {
-    return;
   }
   if (away != nullptr && executor::is_running()) return away->take(j);
   if (with.is_outside) return j->ops->cancel(j, ended_error());  // nobody is there to run it

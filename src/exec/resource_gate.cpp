@@ -109,11 +109,12 @@ bool resource_claim::request(job* j) noexcept {
   return false;
 }
 
-void resource_claim::ask_here() {
+void resource_claim::ask_again(bool here) {
+  release();
   resource_gate& gate = resource_gate::global();
   const std::lock_guard lock(gate.mutex_);
   if (gate.desk_ == nullptr) raise(errc::infeasible, "this runtime keeps no account of resources");
-  gate.desk_->ask_here(*this, caller_serial());
+  gate.desk_->ask_again(*this, caller_serial(), here);
   elsewhere = {};
   is_given_.store(false);
 }

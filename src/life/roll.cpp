@@ -238,6 +238,11 @@ void roll::hear(entry& from, const heartbeat& came, base::time_point now) {
   if (from.at != entry::stage::in) return;  // the answer comes when its row is written
   if (!dissolved_.empty()) return end(from, dissolved_);
   see(from, came, now);
+  // A row has no more than where it is: see to_row.
+  if (from.is.who.workers == 0 && came.who.workers != 0) {
+    from.is.who = came.who;
+    change(from);
+  }
   take_load(from, came.load, now);
   if (came.wish == node_wish::leave) return end(from, "left");
   if (from.is.is == node_state::suspected) {

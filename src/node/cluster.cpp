@@ -169,12 +169,17 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   // A whole message behind the heads of courier.hpp and bundle.hpp.
   with.sockets.frame_limit = wire::default_frame_limit + 2 * wire::segment_alignment;
   if (plan_.role != role_mode::head) {
-    with.who = spec::node_introduction{.name = name_of_member(),
-                                       .host = own_host_name(),
-                                       .pid = static_cast<std::uint32_t>(getpid()),
-                                       .as = role_of(plan_.role),
-                                       .functions = codec::table_hash(),
-                                       .workers = static_cast<std::uint32_t>(settings.workers)};
+    with.who =
+        spec::node_introduction{.name = name_of_member(),
+                                .host = own_host_name(),
+                                .pid = static_cast<std::uint32_t>(getpid()),
+                                .as = role_of(plan_.role),
+                                .functions = codec::table_hash(),
+                                .workers = static_cast<std::uint32_t>(settings.workers),
+                                .gpus = static_cast<std::uint32_t>(settings.gpus),
+                                .memory_bytes = static_cast<std::uint64_t>(settings.memory_bytes),
+                                .resources = spec::to_text(*settings.resources),
+                                .labels = spec::to_text(*settings.labels)};
   }
   with.looks = plan_.role == role_mode::observer;
   with.load = load_of_process;
@@ -241,9 +246,9 @@ void cluster::share(std::uint32_t workers, given_all all) {
   const std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : shares;
   if (knows_names != 0) far_names::global().open(*at->others(), knows_names);
   const bool waits = all.tasks && !is_serving() && plan_.size > 1;
-  trade::global().open(
-      *at->others(), workers,
-      {all.tasks, all.actors, waits ? static_cast<std::size_t>(plan_.size) - 1 : 0});
+  const std::size_t ranks = plan_.size > 1 ? static_cast<std::size_t>(plan_.size) - 1 : 0;
+  trade::global().open(*at->others(), workers, {all.amounts, ranks},
+                       {all.tasks, all.actors, waits ? ranks : 0});
 }
 
 // Ranks that make a second runtime mean that of rank 0 which is its second, too; one of them may be

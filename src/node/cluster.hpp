@@ -51,6 +51,7 @@ class cluster {
   struct given_all {
     bool tasks = false;
     bool actors = false;
+    bool amounts = false;  ///< no test's: those that ask for some
   };
   /// `all`: for tests, whatever may go.
   void share(std::uint32_t workers, given_all all);

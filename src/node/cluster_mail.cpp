@@ -9,7 +9,17 @@ namespace manta::inline v0::node {
 namespace {
 
 wire::introduction_view view_of(const spec::node_introduction& who) {
-  return {who.name, who.address, who.host, who.pid, who.as, who.functions, who.workers};
+  return {.name = who.name,
+          .address = who.address,
+          .host = who.host,
+          .pid = who.pid,
+          .as = who.as,
+          .functions = who.functions,
+          .workers = who.workers,
+          .gpus = who.gpus,
+          .memory_bytes = who.memory_bytes,
+          .resources = who.resources,
+          .labels = who.labels};
 }
 
 spec::node_introduction who_is(const wire::introduction_view& said) {
@@ -19,7 +29,11 @@ spec::node_introduction who_is(const wire::introduction_view& said) {
           .pid = said.pid,
           .as = said.as,
           .functions = said.functions,
-          .workers = said.workers};
+          .workers = said.workers,
+          .gpus = said.gpus,
+          .memory_bytes = said.memory_bytes,
+          .resources = std::string(said.resources),
+          .labels = std::string(said.labels)};
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <manta/exec/resource_gate.hpp>
@@ -11,9 +13,15 @@
 #include <manta/sched/line.hpp>
 #include <manta/spec/config.hpp>
 
+#include "spec/cluster.hpp"
+
 // Where the gate of exec/ meets the ledger of sched/. A claim is a request of the line: the desk
 // hands one to the other and turns what the line grants into what the gate starts. It decides
 // nothing.
+//
+// Other nodes that share their work are in the ledger, too, with what they say that they have: a
+// task that may leave waits in one line for whoever has room, and is sent to the node whose amounts
+// it was granted (resource_claim::elsewhere).
 
 namespace manta::inline v0::node {
 
@@ -33,12 +41,50 @@ class desk final : public exec::resource_desk {
   std::unique_ptr<exec::resource_claim> prepare(const spec::demand& asked, const placement& where,
                                                 std::uint64_t caller, bool is_for_life) override;
   std::unique_ptr<exec::resource_claim> note(const spec::demand& asked) override;
-  void ask_here(exec::resource_claim& c, std::uint64_t caller) override;
+  void ask_again(exec::resource_claim& c, std::uint64_t caller, bool here) override;
   answer ask(exec::resource_claim& c) override;
   exec::claim_list leave(exec::resource_claim& c) noexcept override;
   exec::claim_list lend(exec::resource_claim& c) noexcept override;
   void take_back(exec::resource_claim& c) noexcept override;
   exec::resource_claim* take_waiting() noexcept override;
+
+  // Of other nodes; they take the gate's lock.
+
+  /// What a node says that it has, and is. Throws std::bad_alloc.
+  static spec::demand offer_of(const spec::node_introduction& who);
+  static label_list labels_of(const spec::node_introduction& who);
+
+  /// Whether a job that asks may run in another node; `if_it_must`: where this one can never give
+  /// what it asks for. Called under the gate's lock.
+  enum class departure : std::uint8_t { no, if_it_must, yes };
+  using leaver = departure (*)(const exec::job& j) noexcept;
+  /// Tasks may go. `may_grow`: others may join, so that what no node can give waits for them.
+  void open_to_others(leaver may_leave, bool may_grow) noexcept;
+  /// The runtime ends: none does from here on. What waits for what only others have is told
+  /// so.
+  void close_to_others() noexcept;
+  /// Another node, by its number, and whether it takes work.
+  struct other_node {
+    std::uint64_t node = 0;
+    bool takes_work = false;
+  };
+  /// How they stand; answers those that it does not know. Throws std::bad_alloc.
+  std::vector<std::uint64_t> see_others(const std::vector<other_node>& all);
+  /// One of those. Throws std::bad_alloc.
+  void add_other(const other_node& one, const spec::node_introduction& who);
+  /// It gives nothing until it is seen again.
+  void rest_other(std::uint64_t node) noexcept;
+  /// It is gone, and with it what only it could give.
+  void lose_other(std::uint64_t node) noexcept;
+  /// The nodes that can give that, by the amounts of `when`; 0 is this one. Throws std::bad_alloc.
+  std::vector<std::uint64_t> who_gives(const spec::demand& asked, const placement& where,
+                                       sched::horizon when);
+  /// What an actor of this node has of another one, as far as that is free by what is known here,
+  /// until it is dropped, which takes the gate's lock and lets others through. Null: it waits
+  /// there. Throws std::bad_alloc.
+  std::shared_ptr<void> lease(std::uint64_t node, const spec::demand& asked);
+  /// Throws infeasible when this node can never give that; std::bad_alloc.
+  void check_here(const spec::demand& asked) const;
 
   // For the front; they take the gate's lock.
 
@@ -52,6 +98,7 @@ class desk final : public exec::resource_desk {
   bool remove_group(sched::group_id id);
   std::vector<demand_report> unmet() const;
   resource_report report() const;
+  label_list labels() const;
   /// What placements call this node: "local", which always means it, or its name in the cluster
   /// that it is a member of.
   std::string node_name() const;
@@ -60,21 +107,36 @@ class desk final : public exec::resource_desk {
  private:
   desk() = default;
   struct claim;
+  struct loan;
   // All that belongs to one runtime.
   struct books {
     explicit books(std::uint64_t generation);
     ~books();
     sched::ledger has;
     sched::line waits;
+    std::vector<std::uint64_t> others;  // by index in the ledger; 0: this one, or gone
+    std::unordered_map<std::uint64_t, sched::node_id> index;  // of those that are not gone
+    std::set<std::string> warned;
   };
 
   bool is_current(const claim& c) const noexcept;
   exec::claim_list claims_of(const sched::request_list& granted) noexcept;
+  template <class Why>
+  static exec::claim_list refused_of(const sched::request_list& refused, Why&& why) noexcept;
+  exec::claim_list refuse_infeasible() noexcept;
+  sched::node_id index_of(std::uint64_t other) const noexcept;
+  bool stays(const claim& c) const noexcept;
+  bool can_never_be_given(claim& c);
+  void send_where_granted(claim& c) const noexcept;
+  void warn_of(const std::string& reason);
   void list(claim& c) noexcept;
   void unlist(claim& c) noexcept;
   std::vector<exec::actor_core*> actors_in(const sched::group& g) const;
 
   std::uint64_t generation_ = 0;
+  leaver may_leave_ = nullptr;
+  bool may_grow_ = false;
+  bool is_closed_ = false;  // to others: the runtime ends
   std::unique_ptr<books> books_;
   claim* living_ = nullptr;  // what actors hold now
 };

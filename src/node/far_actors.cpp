@@ -19,6 +19,7 @@
 #include "node/far_ids.hpp"
 #include "node/outgoing.hpp"
 #include "node/placing.hpp"
+#include "node/trade.hpp"
 #include "node/trip.hpp"
 #include "node/worker_monitors.hpp"
 #include "sched/places.hpp"
@@ -108,13 +109,18 @@ std::uint64_t far_actors::place(const actor_options* asked) {
   if (!is_open_.load()) return 0;
   const bool has_wish = asked != nullptr;
   const placement::rule by = has_wish ? asked->where.by : placement::rule::anywhere;
+  const spec::demand what = has_wish ? spec::to_demand(*asked) : spec::demand{};
+  const bool asks =
+      by == placement::rule::labels || (!what.is_empty() && by != placement::rule::group);
   std::uint64_t to = 0;
-  if (by == placement::rule::spread) {
-    to = least_full_node();
-  } else if (by == placement::rule::node) {
+  if (by == placement::rule::node) {
     to = node_named(*peers_.load(), is_open_, asked->where);
   } else if (by == placement::rule::anywhere && takes_all_) {
     to = peers_.load()->any(turn_++);
+  } else if (asks && trade::global().takes_offers()) {
+    to = node_that_gives(what, asked->where);
+  } else if (by == placement::rule::spread) {
+    to = least_full_node({});
   }
   const bool is_isolated = has_wish && asked->isolation.has_value()
                                ? *asked->isolation == isolation_mode::processes
@@ -127,23 +133,44 @@ std::uint64_t far_actors::place(const actor_options* asked) {
                     *asked->where.node));
 }
 
-std::uint64_t far_actors::least_full_node() {
-  std::vector<sched::place> places{{.workers = workers_}};
-  std::vector<std::uint64_t> nodes{0};
+// This one, when it has it now, unless they are to lie spread; else one that has it, by what is
+// known here; else one that will. None: this one says why.
+std::uint64_t far_actors::node_that_gives(const spec::demand& what, const placement& where) {
+  trade::global().await_offers(what, where);
+  const bool is_spread = where.by == placement::rule::spread;
+  for (const sched::horizon when : {sched::horizon::now, sched::horizon::ever}) {
+    const std::vector<std::uint64_t> all = desk::global().who_gives(what, where, when);
+    if (all.empty()) continue;
+    return !is_spread && all.front() == 0 ? 0 : least_full_node(all);
+  }
+  return 0;
+}
+
+// Of those; none: of all.
+std::uint64_t far_actors::least_full_node(const std::vector<std::uint64_t>& among) {
+  const auto is_meant = [&among](std::uint64_t node) {
+    return among.empty() || std::ranges::find(among, node) != among.end();
+  };
+  std::vector<sched::place> places;
+  std::vector<std::uint64_t> nodes;
   const std::vector<peers::member> others = peers_.load()->all();
   const std::size_t here = exec::actor_core::alive();  // and the cores of those elsewhere
   const std::lock_guard lock(mutex_);
-  places.front().actors =
-      static_cast<std::uint32_t>(here > notes_.size() ? here - notes_.size() : 0);
+  if (is_meant(0)) {
+    const std::size_t own = here > notes_.size() ? here - notes_.size() : 0;
+    places.push_back({.workers = workers_, .actors = static_cast<std::uint32_t>(own)});
+    nodes.push_back(0);
+  }
   for (const peers::member& one : others) {
-    if (!one.takes_actors) continue;
+    if (!one.takes_actors || !is_meant(one.epoch)) continue;
     const auto found = living_.find(one.epoch);
     places.push_back({.workers = one.workers,
                       .actors = found == living_.end() ? 0 : found->second,
                       .queued = one.load.queued});
     nodes.push_back(one.epoch);
   }
-  return nodes[sched::least_full(places)];
+  if (!places.empty()) return nodes[sched::least_full(places)];
+  return among.empty() ? 0 : among.front();  // it does not answer for now, and lives
 }
 
 void far_actors::send_there(exec::actor_core* made, std::uint64_t node,
@@ -151,6 +178,7 @@ void far_actors::send_there(exec::actor_core* made, std::uint64_t node,
   auto fresh = std::make_unique<note>();
   fresh->node = node;
   if (asked != nullptr) fresh->asked = spec::to_demand(*asked);
+  fresh->lease = desk::global().lease(node, fresh->asked);
   fresh->core = made;
   const std::lock_guard lock(mutex_);
   fresh->id = far_actor_id(peers_.load()->epoch(), next_number());

@@ -119,6 +119,7 @@ class far_actors final : public exec::actor_host {
     base::id id;
     std::uint64_t node = 0;
     spec::demand asked;
+    std::shared_ptr<void> lease;        // of its node's amounts, in this one's line
     exec::actor_core* core = nullptr;   // with a pin
     exec::job* construction = nullptr;  // while it has no answer
     bool is_made_here = true;
@@ -144,7 +145,8 @@ class far_actors final : public exec::actor_host {
   using calls = std::unordered_map<std::uint64_t, call>;  // by number
   using note_ptr = std::unique_ptr<note>;
 
-  std::uint64_t least_full_node();
+  std::uint64_t node_that_gives(const spec::demand& what, const placement& where);
+  std::uint64_t least_full_node(const std::vector<std::uint64_t>& among);
   void send_spawn(exec::actor_core* of, exec::job* construction);
   void give_up(exec::actor_core* of, exec::job* construction, error why) noexcept;
   void begin(exec::actor_core* of) noexcept;

@@ -448,6 +448,12 @@ std::vector<peers::member> peers::all() const {
   return out;
 }
 
+spec::node_introduction peers::introduction_of(std::uint64_t member) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(member);
+  return found == all_.end() ? spec::node_introduction{} : found->second->is.who;
+}
+
 std::vector<std::string> peers::names() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> out;

@@ -153,6 +153,8 @@ class peers {
   result<void> send_anyway(std::uint64_t to, const base::id& request,
                            std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
+  /// What that member says of itself; empty: there is none. Throws std::bad_alloc.
+  spec::node_introduction introduction_of(std::uint64_t member) const;
   /// The names of those that live and can be reached, be it soon.
   std::vector<std::string> names() const;
   /// The epoch of the one of them that has this name; 0: there is none.

@@ -26,21 +26,27 @@ constexpr duration between_looks = 1ms;
 
 }  // namespace
 
+void wait_for_node(const std::function<bool()>& there) {
+  const base::time_point limit = base::after(until_heard_of);
+  while (!there() && base::now() < limit) {
+    exec::parker nap;
+    exec::executor::sleep(nap, base::after(between_looks));
+  }
+}
+
 std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,
                          const placement& where) {
   const std::string& name = *where.node;
   const std::string own = desk::global().node_name();
   // "local" is this one whatever its name is.
   if (name == own || name == "local") return 0;
-  const base::time_point limit = base::after(until_heard_of);
-  for (;;) {
+  std::uint64_t found = 0;
+  wait_for_node([&] {
     if (!is_open.load()) exec::ended_error().raise();
-    const std::uint64_t found = among.named(name);
-    if (found != 0 || where.is_soft) return found;
-    if (among.has_ended(name) || base::now() >= limit) break;
-    exec::parker nap;
-    exec::executor::sleep(nap, base::after(between_looks));
-  }
+    found = among.named(name);
+    return found != 0 || where.is_soft || among.has_ended(name);
+  });
+  if (found != 0 || where.is_soft) return found;
   std::string known = own;
   for (const std::string& one : among.names()) known += ", " + one;
   raise(errc::infeasible,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include <manta/spec/resources.hpp>
 
@@ -11,6 +12,10 @@
 // Which node a placement names.
 
 namespace manta::inline v0::node {
+
+/// Looks until there() is true, for as long as who is asked for may not be known yet: 2 s. Throws
+/// what there() does.
+void wait_for_node(const std::function<bool()>& there);
 
 /// The node that `where` (rule::node) asks for; 0: this one, or none where that is only a wish.
 /// One that is not known is waited for, 2 s: others may have heard of it before this node does. One

@@ -72,9 +72,10 @@ void share_work(const config& settings) {
   if (!settings.share.value_or(false)) return;
   try {
     const bool gives_actors = settings.check == check_mode::far;
-    node::cluster::global().share(
-        static_cast<std::uint32_t>(settings.workers),
-        {.tasks = gives_actors || settings.check == check_mode::far_tasks, .actors = gives_actors});
+    node::cluster::global().share(static_cast<std::uint32_t>(settings.workers),
+                                  {.tasks = gives_actors || settings.check == check_mode::far_tasks,
+                                   .actors = gives_actors,
+                                   .amounts = settings.share_resources.value_or(false)});
   } catch (...) {
     end_engine(false);
     throw;
@@ -256,10 +257,14 @@ std::vector<node_info> runtime::nodes() const {
                    .role = static_cast<role_mode>(one.who.as),
                    .standing = standing_of(one.is),
                    .epoch = one.epoch,
-                   .queued = one.load.queued});
+                   .queued = one.load.queued,
+                   .has = spec::to_bundle(node::desk::offer_of(one.who)),
+                   .labels = node::desk::labels_of(one.who)});
   }
   if (out.empty() && node::cluster::global().plan().role != role_mode::observer) {
     out.push_back({.name = "rank-0", .host = node::own_host_name(), .pid = getpid()});
+    out.back().has = resources().total;
+    out.back().labels = node::desk::global().labels();
   }
   return out;
 }

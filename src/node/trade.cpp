@@ -54,8 +54,10 @@ trade& trade::global() {
   return *made;
 }
 
-void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
+void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness for_tests) {
   workers_ = std::max<std::uint32_t>(workers, 1);
+  takes_offers_.store(of_others.are_taken);
+  expected_.store(of_others.expected);
   is_closing_.store(false);
   peers_.store(&with);
   pace_ = {};
@@ -76,6 +78,9 @@ void trade::open(peers& with, std::uint32_t workers, eagerness for_tests) {
   early_.open();
   with.tell_news();
   exec::thief_from_afar.store(this, std::memory_order_release);
+  if (of_others.are_taken) {
+    desk::global().open_to_others(may_be_elsewhere, of_others.expected == 0);
+  }
   if (!for_tests.gives_all) return;
   const base::time_point limit = base::now() + links_within;
   while (others().size() < for_tests.awaits && base::now() < limit) {
@@ -103,6 +108,7 @@ void trade::start_looker() {
 
 void trade::call_back(bool at_once) noexcept {
   if (!is_open_.exchange(false)) return;
+  if (takes_offers_.load()) desk::global().close_to_others();
   exec::thief_from_afar.store(nullptr, std::memory_order_release);
   exec::thief_of_all.store(nullptr);
   while (givers_.load() > 0) std::this_thread::yield();  // check mode only
@@ -134,8 +140,10 @@ void trade::close() noexcept {
   looker_.join();
   nap_.reset();
   far_futures::global().close();
+  place_granted();  // nowhere
   end_flights();
   std::vector<landed> unread;  // what came with them is given back when the mutex is free
+  takes_offers_.store(false);
   const std::lock_guard lock(mutex_);
   has_looker_ = false;
   unread.swap(landed_);
@@ -222,8 +230,10 @@ void trade::land() noexcept {
     nodes.swap(lost_nodes_);
   }
   far_handles::global().say_again();
+  lose_offers(nodes);
   return_all(lost);
   for (const landed& one : came) hand_out(one);
+  place_granted();
   // Behind what they have still said.
   for (const lost_node& one : nodes) {
     far_actors::global().lose(one.node, one.why);
@@ -407,6 +417,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;
   if (is_long && !is_placed) return outcome::stays;
+  if (is_long && is_looker()) return outcome::large;  // it waits for room
   if (!is_placed && size > most_moved_.load()) return outcome::large;
   const outgoing::scope reading(to, size);
   {
@@ -490,7 +501,7 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
   if (came->may_repeat) {
-    return go_on_here(j, why_not_there(*j, *came));
+    return go_on_here(j, why_not_there(*j, *came), false);
   }
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
@@ -565,7 +576,7 @@ void trade::return_all(const flights& lost) noexcept {
     if (!is_open_.load()) {
       one.job->fail(exec::ended_error(), 1);
     } else {
-      go_on_here(one.job, lost_with_node(*one.job));
+      go_on_here(one.job, lost_with_node(*one.job), true);
     }
   }
 }

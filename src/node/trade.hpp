@@ -23,6 +23,7 @@
 
 #include "base/id_hash.hpp"
 #include "life/membership.hpp"
+#include "node/desk.hpp"
 #include "node/early_messages.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
@@ -65,9 +66,15 @@ class trade final : public exec::far_thief, public peers::visitor {
     bool gives_actors;   ///< those that don't say where they live
     std::size_t awaits;  ///< so many others, for a while
   };
+  /// What others have.
+  struct offers {
+    bool are_taken = false;    ///< tasks and actors that ask for amounts or labels go there
+    std::size_t expected = 0;  ///< how many others there are to be; 0: any number may join
+  };
   /// While a runtime runs: takes tasks of others, and gives them some, until call_back. Throws
   /// std::system_error.
-  void open(peers& with, std::uint32_t workers, eagerness for_tests = {false, false, 0});
+  void open(peers& with, std::uint32_t workers, offers of_others,
+            eagerness for_tests = {false, false, 0});
   /// Before the executor stops, with the door closed: nothing goes any more, and what is away is
   /// asked to stop. What has not begun, and with `at_once` all, ends with `ended_error`.
   void call_back(bool at_once) noexcept;
@@ -83,7 +90,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void stop(exec::job* j, bool with_children) noexcept override;
   void stop_children() noexcept override;
   bool take_all(exec::job* j) noexcept override;
-  std::uint64_t place(const options& asked) override;
+  std::uint64_t place(const options& asked, const spec::demand& what) override;
   void take_placed(exec::job* j) noexcept override;
   /// How many tasks other nodes have had of this one so far.
   std::uint64_t given() const noexcept { return given_.load(); }
@@ -93,6 +100,9 @@ class trade final : public exec::far_thief, public peers::visitor {
   void on_news(peers& by) override;
   void on_begin(peers& by) override;
   void on_joined(peers& by, std::uint64_t node) override;
+  bool takes_offers() const noexcept { return takes_offers_.load(); }
+  /// Of a job whose nodes are still joining: waits for one that can give that, for a while.
+  void await_offers(const spec::demand& what, const placement& where) const;
   /// Whether the calling thread is the one that handles what comes back.
   static bool is_looker() noexcept;
 
@@ -164,12 +174,20 @@ class trade final : public exec::far_thief, public peers::visitor {
   void stop_if_cancelled(exec::job* j) noexcept;
   // Those that say where they run: trade_placed.cpp.
   std::uint64_t next_in_turn();
+  static desk::departure may_be_elsewhere(const exec::job& j) noexcept;
   bool give_placed(std::uint64_t to, exec::job* j, error& why) noexcept;
+  bool leave_to_looker(exec::job* j) noexcept;
+  void place_granted() noexcept;
   void place_now(exec::job* j) noexcept;
+  void place_claimed(exec::job* j) noexcept;
+  bool place_by_errand(exec::job* j, error& why) noexcept;
   static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
   void goes_nowhere(exec::job* j, const error& why) noexcept;
-  void go_on_here(exec::job* j, const error& why) noexcept;
+  static void asks_again(exec::job* j, const error& why);
+  void go_on_here(exec::job* j, const error& why, bool has_run) noexcept;
+  void see_offers(peers& by) noexcept;
+  void lose_offers(const std::vector<lost_node>& nodes) const noexcept;
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
@@ -223,6 +241,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;        // how many of away_, by node
   std::unordered_map<visitor_key, visit, key_hash> visits_;
   std::vector<landed> landed_;
+  std::vector<exec::job*> granted_;    // what other nodes have, for the looker to send
   std::vector<lost_node> lost_nodes_;  // whose actors the looker ends
   bool has_looker_ = false;
   bool is_looking_ = false;  // it has begun
@@ -231,6 +250,9 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<int> givers_{0};  // threads in take_all
   std::atomic<std::size_t> turn_{0};
   std::atomic<std::uint64_t> places_{0};  // tasks that were to lie spread
+  std::atomic<bool> takes_offers_{false};
+  std::atomic<std::size_t> expected_{0};  // others; 0: any number
+  std::atomic<std::size_t> joined_{0};    // of them, at a time, so far
   std::atomic<std::uint64_t> given_{0};
   std::atomic<std::uint64_t> last_request_{0};
   std::atomic<std::uint64_t> guests_{0};  // tasks of others that have come, and are not answered

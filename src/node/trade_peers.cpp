@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the other nodes say, on the loop's thread: trade.hpp.
+#include <algorithm>
 #include <new>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <manta/codec/errors.hpp>
 
@@ -80,7 +82,29 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
   }
 }
 
+void trade::see_offers(peers& by) noexcept {
+  if (!takes_offers_.load()) return;
+  try {
+    std::vector<desk::other_node> all;
+    for (const peers::member& one : by.all()) {
+      all.push_back({one.epoch, one.takes_actors && by.can_reach(one.epoch)});
+    }
+    const std::vector<std::uint64_t> unknown = desk::global().see_others(all);
+    for (const desk::other_node& one : all) {
+      if (std::ranges::find(unknown, one.node) == unknown.end()) continue;
+      const spec::node_introduction who = by.introduction_of(one.node);
+      // Without: a head that was started again does not know yet.
+      if (who.workers != 0) desk::global().add_other(one, who);
+    }
+    // Those who wait for the last of them look for what it has.
+    joined_.store(std::max(joined_.load(), all.size()));
+  } catch (const std::bad_alloc&) {
+    return;  // at the next news
+  }
+}
+
 void trade::on_news(peers& by) {
+  see_offers(by);
   if (!early_.is_empty()) {
     early_.go_on(by, [&](std::uint64_t from, const base::id& request,
                          const peers::kept_message& message) { hear(by, from, request, message); });
@@ -101,6 +125,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
     std::terminate();  // no memory: who waits for its word would wait for ever
   }
   resident_actors::global().on_gone(by, node);
+  desk::global().rest_other(node);  // before its tasks come back, and ask for another place
   try {
     // One that can't be reached from here lives, and so does what it has.
     if (!by.has(node)) far_handles::global().gone(node);
@@ -112,6 +137,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
 }
 
 void trade::on_begin(peers& by) {
+  joined_.store(0);
   early_.begin();
   far_handles::global().begin(by);
 }

@@ -12,6 +12,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/desk.hpp"
 #include "node/errand.hpp"
 #include "node/passed_job.hpp"
 #include "node/placing.hpp"
@@ -49,9 +50,15 @@ error trade::lost_with_node(const exec::job& of) noexcept {
   });
 }
 
-std::uint64_t trade::place(const options& asked) {
+// What asks for amounts is sent by who grants them, when it is ready; on_node asks there.
+std::uint64_t trade::place(const options& asked, const spec::demand& what) {
   if (!is_open_.load()) return 0;
   const bool is_spread = asked.where.by == placement::rule::spread;
+  const bool is_in_turn = is_spread && (what.is_empty() || !takes_offers());
+  if (asked.where.by != placement::rule::node && !is_in_turn) {
+    if (takes_offers()) await_offers(what, asked.where);
+    return 0;
+  }
   const std::uint64_t to =
       is_spread ? next_in_turn() : node_named(*peers_.load(), is_open_, asked.where);
   if (to == 0) return 0;
@@ -62,6 +69,28 @@ std::uint64_t trade::place(const options& asked) {
         fmt::format("where: asked for a task in {} with {}, which is not built yet; leave one of "
                     "the two out",
                     *asked.where.node, is_isolated ? "isolation = processes" : "retry_exceptions"));
+}
+
+// Of a job whose nodes are still joining the one that can give it may be among the missing.
+void trade::await_offers(const spec::demand& what, const placement& where) const {
+  if (joined_.load() >= expected_.load() || where.by == placement::rule::group) return;
+  wait_for_node([&] {
+    if (!is_open_.load() || joined_.load() >= expected_.load()) return true;
+    return !desk::global().who_gives(what, where, sched::horizon::ever).empty();
+  });
+}
+
+desk::departure trade::may_be_elsewhere(const exec::job& j) noexcept {
+  using leave = desk::departure;
+  constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
+  const exec::call_extra* const with = j.extra();
+  if ((j.word() & rare) != 0 || with == nullptr || is_passed(&j) || !may_leave(j)) return leave::no;
+  const bool is_bound = with->is_outside || with->losable || with->may_repeat() ||
+                        with->isolation == isolation_mode::processes;
+  if (is_bound) return leave::no;
+  // Arrays are read in place here, and would be copied; a lost node is not to be its end.
+  const bool is_better_here = carrier_of(&j)->wake_arguments != nullptr || with->retries_left == 0;
+  return is_better_here ? leave::if_it_must : leave::yes;
 }
 
 // Each node as often as it has workers; 0: this one.
@@ -80,10 +109,13 @@ std::uint64_t trade::next_in_turn() {
   return 0;
 }
 
-// Users' values are written, and long ones wait: that is not for those who bring others' results.
+// Users' values are written, and long ones wait: that is not for those who bring others' results,
+// nor for who has let others through by ending.
 void trade::take_placed(exec::job* j) noexcept {
+  const bool is_granted = j->extra()->claim->elsewhere.is_granted;
+  if (is_granted && leave_to_looker(j)) return;
   const peers* const by = peers_.load();
-  if (!is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
+  if (!is_granted && !is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
   try {
     run_errand([this, j](bool /*runs*/) { place_now(j); });
   } catch (const std::bad_alloc&) {
@@ -91,16 +123,51 @@ void trade::take_placed(exec::job* j) noexcept {
   }
 }
 
-void trade::place_now(exec::job* j) noexcept {
-  ++givers_;
-  if (!j->try_claim()) {
-    j->drop_entry();
-  } else {
-    error why = exec::ended_error();
-    const bool is_gone = is_open_.load() && give_placed(j->extra()->claim->elsewhere.node, j, why);
-    if (!is_gone) goes_nowhere(j, why);
+// It writes what goes of itself, too, while workers are at tasks that take long; not what may be on
+// the disk. False: the caller's.
+bool trade::leave_to_looker(exec::job* j) noexcept {
+  if (carrier_of(j)->wake_arguments != nullptr) return false;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!has_looker_) return false;
+    granted_.push_back(j);
+  } catch (const std::bad_alloc&) {
+    return false;
   }
+  nap_.signal();
+  return true;
+}
+
+void trade::place_granted() noexcept {
+  std::vector<exec::job*> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(granted_);
+  }
+  for (exec::job* const j : all) place_now(j);
+}
+
+void trade::place_now(exec::job* j) noexcept {
+  j->try_claim() ? place_claimed(j) : j->drop_entry();
+}
+
+void trade::place_claimed(exec::job* j) noexcept {
+  ++givers_;
+  error why = exec::ended_error();
+  const bool is_gone = is_open_.load() && give_placed(j->extra()->claim->elsewhere.node, j, why);
+  if (!is_gone) goes_nowhere(j, why);
   --givers_;
+}
+
+// False, and why not: the caller's.
+bool trade::place_by_errand(exec::job* j, error& why) noexcept {
+  try {
+    run_errand([this, j](bool /*runs*/) { place_claimed(j); });
+    return true;
+  } catch (const std::bad_alloc&) {
+    why = error::out_of_memory();
+    return false;
+  }
 }
 
 // False: it is the caller's, claimed as before.
@@ -116,27 +183,46 @@ bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
     return true;
   }
   if (!peers_.load()->can_reach(to)) {
+    desk::global().rest_other(to);
     why = lost_with_node(*j);
     return false;
   }
   const outcome is = give_claimed(to, j, &why);
   if (is == outcome::given || is == outcome::gone) return true;
+  if (is == outcome::large) return place_by_errand(j, why);
   if (is != outcome::full || j->extra()->retries_left > 0) return false;
   j->fail(why, 1);  // it may have left, and may run there
   return true;
 }
 
-// Of a claimed job that can't be where it was to go. A wish is one: it runs here then.
+// Of a claimed job that can't be where it was to go. A wish is one: others may run it then.
 void trade::goes_nowhere(exec::job* j, const error& why) noexcept {
   exec::resource_claim& claim = *j->extra()->claim;
-  const bool may_be_here = claim.elsewhere.is_soft && is_open_.load();
-  if (!may_be_here) return j->fail(why, 1);
+  if (!claim.elsewhere.is_soft || !is_open_.load()) return j->fail(why, 1);
   try {
-    claim.ask_here();
+    asks_again(j, why);
+  } catch (const infeasible&) {
+    return j->fail(why, 1);  // only there it could be had
   } catch (...) {
     return j->fail(describe_current_exception(j->ops->function), 1);
   }
-  if (comes_back(j, true)) exec::ready_task(j);
+  if (comes_back(j, why.code() != errc::node_lost)) exec::ready_task(j);
+}
+
+// Whose node is lost, or leaves, may go to a third one; what can't be sent stays here.
+void trade::asks_again(exec::job* j, const error& why) {
+  exec::call_extra& with = *j->extra();
+  const bool is_lost = why.code() == errc::node_lost;
+  if (is_lost) desk::global().rest_other(with.claim->elsewhere.node);
+  with.claim->ask_again(!is_lost);
+}
+
+// Not on the loop's thread: what waited for them alone ends, and with it arguments of the user's.
+void trade::lose_offers(const std::vector<lost_node>& nodes) const noexcept {
+  for (const lost_node& one : nodes) {
+    // One that can't be reached from here may be again.
+    if (!peers_.load()->has(one.node)) desk::global().lose_other(one.node);
+  }
 }
 
 // What a node that is about to leave says is its own business.
@@ -144,19 +230,22 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
   const auto* const said = std::get_if<wire::error_view>(&came.outcome);
   if (said == nullptr) return lost_with_node(j);
   error out = wire::to_error(*said);
-  const errc is = out.code();
-  const bool is_of_task = is == errc::infeasible || is == errc::unsupported ||
-                          is == errc::store_full || is == errc::out_of_memory;
-  return is_of_task ? out : lost_with_node(j);
+  return out.code() == errc::cancelled ? lost_with_node(j) : out;
 }
 
-// Of a job that was away, and may run once more. `why`: it can't there.
-void trade::go_on_here(exec::job* j, const error& why) noexcept {
+// Of a job that was away, and may run once more. `why`: it can't there. `has_run`: it may have.
+void trade::go_on_here(exec::job* j, const error& why, bool has_run) noexcept {
   if (!is_placed(*j)) {
     if (comes_back(j, true)) exec::executor::resume(j);
     return;
   }
-  j->extra()->retries_left == 0 ? j->fail(why, 1) : goes_nowhere(j, why);
+  exec::call_extra& with = *j->extra();
+  if (with.retries_left == 0) return j->fail(why, 1);
+  if (has_run) {
+    --with.retries_left;
+    ++with.attempt;
+  }
+  goes_nowhere(j, why);
 }
 
 }  // namespace manta::inline v0::node

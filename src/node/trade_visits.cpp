@@ -13,6 +13,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/asked.hpp"
+#include "node/desk.hpp"
 #include "node/errand.hpp"
 #include "node/resident.hpp"
 #include "node/trade.hpp"
@@ -104,7 +105,7 @@ std::optional<options> asked_of_here(const wire::task_view& task) {
   const spec::demand asked = spec::to_demand(out);
   if (asked.is_empty()) return std::nullopt;
   // What can never be is said as that, and not as a message that can't be read.
-  static_cast<void>(exec::resource_gate::claim(asked, {}, false));
+  desk::global().check_here(asked);
   return out;
 }
 
@@ -130,7 +131,8 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     const std::optional<options> asked = asked_of_here(*task);
     asks = asked.has_value();
     of.job = make_task(*task, asks ? &*asked : nullptr);
-    message = {};  // with all that came beside it; the task may take long
+    of.job->set(exec::job_bits::stays);  // who sent it has chosen this node
+    message = {};                        // with all that came beside it; the task may take long
     is_stopped = sits_down(of);
   } catch (...) {
     const error why = describe_current_exception("the message of a task");

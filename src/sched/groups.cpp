@@ -64,6 +64,7 @@ group* ledger::find_group(group_id id) const noexcept {
 
 ledger::found ledger::search(group& g, horizon when) const noexcept {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].is_other) continue;
     trial_[i] = nodes_[i].has;  // as many accounts as before: allocates nothing
     trial_[i].look_ahead(when);
   }
@@ -103,7 +104,8 @@ ledger::found ledger::search_at(group& g, std::size_t done, std::size_t already,
                                 int& steps) const noexcept {
   const std::size_t b = g.order[done];
   for (std::size_t i = 0; i < trial_.size(); ++i) {
-    if (on_node_[i] != already || !trial_[i].fits(g.bundles[b], horizon::now)) continue;
+    if (nodes_[i].is_other || on_node_[i] != already) continue;
+    if (!trial_[i].fits(g.bundles[b], horizon::now)) continue;
     if (--steps < 0) return found::unknown;
     trial_[i].take(g.bundles[b], g.gpus[b]);
     g.places[b].node = static_cast<node_id>(i);

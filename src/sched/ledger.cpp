@@ -42,10 +42,34 @@ node_id ledger::add_node(std::string name, label_list labels, const spec::demand
   made.has.add(memory_kind, capacity.memory_bytes);
   for (const auto& [key, amount] : capacity.custom) made.has.add(*kind_of(key), amount);
   for (int i = 0; i < static_cast<int>(capacity.gpus / 1000); ++i) made.has.add_gpu(i, 1000);
+  // All three, or none.
+  nodes_.reserve(nodes_.size() + 1);
+  on_node_.reserve(nodes_.size() + 1);
   trial_.push_back(made.has);
   on_node_.push_back(0);
   nodes_.push_back(std::move(made));
   return static_cast<node_id>(nodes_.size() - 1);
+}
+
+node_id ledger::add_other(std::string name, label_list labels, const spec::demand& capacity) {
+  const node_id last = add_node(std::move(name), std::move(labels), capacity);
+  nodes_[last].is_other = true;
+  for (node_id i = 0; i < last; ++i) {
+    if (nodes_[i].now != standing::gone || nodes_[i].grants != 0) continue;
+    nodes_[i] = std::move(nodes_[last]);
+    trial_[i] = std::move(trial_[last]);
+    nodes_.pop_back();
+    trial_.pop_back();
+    on_node_.pop_back();
+    return i;
+  }
+  return last;
+}
+
+void ledger::learn(const spec::demand& asked) {
+  for (const auto& [key, amount] : asked.custom) {
+    if (!kind_of(key)) keys_.push_back(key);
+  }
 }
 
 std::optional<kind> ledger::kind_of(const std::string& key) const noexcept {
@@ -91,28 +115,40 @@ bool ledger::matches(const node& n, const placement& where) const noexcept {
   return true;
 }
 
+bool ledger::gives(const node& n, const need& asked, horizon when) noexcept {
+  if (n.is_other && asked.stays) return false;
+  const bool is_there = when == horizon::ever ? n.now != standing::gone : n.now == standing::gives;
+  return is_there && n.has.fits(asked, when);
+}
+
 // A soft wish binds while some node can ever fulfil it.
 bool ledger::is_bound(const need& asked, const placement& where) const noexcept {
   if (!where.is_soft) return true;
   return std::any_of(nodes_.begin(), nodes_.end(), [&](const node& n) {
-    return matches(n, where) && n.has.fits(asked, horizon::ever);
+    return matches(n, where) && gives(n, asked, horizon::ever);
   });
 }
 
-// The node that gives `asked` by the amounts of `when`, or null.
+// The node that gives `asked` by the amounts of `when`, or null: the first of this process, else of
+// all others the one with the most left.
 pool* ledger::choose(const need& asked, const placement& where, horizon when,
                      node_id& chosen) noexcept {
   const bool bound = is_bound(asked, where);
-  pool* best = nullptr;
+  node* best = nullptr;
+  const auto is_no_better = [&best](const node& n) {
+    const std::int64_t load = n.has.load();
+    const std::int64_t least = best->has.load();
+    return load > least || (load == least && n.grants >= best->grants);
+  };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     node& n = nodes_[i];
-    if ((bound && !matches(n, where)) || !n.has.fits(asked, when)) continue;
-    if (best != nullptr && n.has.load() >= best->load()) continue;
-    best = &n.has;
+    if ((bound && !matches(n, where)) || !gives(n, asked, when)) continue;
+    if (best != nullptr && is_no_better(n)) continue;
+    best = &n;
     chosen = static_cast<node_id>(i);
-    if (where.by != placement::rule::spread) break;
+    if (where.by != placement::rule::spread && !n.is_other) break;
   }
-  return best;
+  return best == nullptr ? nullptr : &best->has;
 }
 
 bool ledger::fits(const need& asked, const placement& where, horizon when) const noexcept {
@@ -156,11 +192,25 @@ bool ledger::take(const need& asked, const placement& where, bool is_active, gra
     pool* const from = choose(asked, where, horizon::now, into.node);
     if (from == nullptr) return false;
     from->take(asked, into.gpus);
+    ++nodes_[into.node].grants;
   }
   into.is_held = true;
-  into.is_active = is_active;
+  into.is_active = is_active && (into.in != nullptr || !nodes_[into.node].is_other);
   into.is_lent = false;
-  if (is_active) home(into).count_active(asked, into.gpus, 1);
+  if (into.is_active) home(into).count_active(asked, into.gpus, 1);
+  return true;
+}
+
+bool ledger::take_of(node_id node, const need& asked, grant& into) noexcept {
+  MANTA_CHECK(!into.is_held);
+  if (!gives(nodes_[node], asked, horizon::now)) return false;
+  into.gpus.clear();
+  nodes_[node].has.take(asked, into.gpus);
+  ++nodes_[node].grants;
+  into.node = node;
+  into.is_held = true;
+  into.is_active = false;
+  into.is_lent = false;
   return true;
 }
 
@@ -181,6 +231,8 @@ void ledger::give(const need& asked, grant& held) noexcept {
   held.is_held = false;
   if (group* const g = std::exchange(held.in, nullptr)) {
     if (--g->users == 0 && g->now == group::state::removed) groups_.erase(g->id);
+  } else {
+    --nodes_[held.node].grants;
   }
 }
 
@@ -201,17 +253,34 @@ void ledger::take_back(const need& asked, grant& held) noexcept {
 }
 
 std::string ledger::describe_nodes() const {
+  constexpr std::size_t most_shown = 8;
   std::string text;
+  std::size_t shown = 0;
   for (const node& n : nodes_) {
+    if (n.now == standing::gone || ++shown > most_shown) continue;
     if (!text.empty()) text += "; ";
     text += fmt::format("node {} has {}", n.name, spec::to_string(to_spec(n.has, false)));
     for (const auto& [key, value] : n.labels) text += fmt::format(", {}={}", key, value);
   }
+  if (shown > most_shown) text += fmt::format("; and {} more nodes", shown - most_shown);
   return text;
 }
 
-std::optional<std::string> ledger::infeasible(const spec::demand& asked,
-                                              const placement& where) const {
+std::vector<node_id> ledger::who_gives(const spec::demand& asked, const placement& where,
+                                       horizon when) const {
+  std::vector<node_id> out;
+  if (!knows(asked)) return out;
+  const need what = translate(asked);
+  const bool bound = is_bound(what, where);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool is_meant = !bound || matches(nodes_[i], where);
+    if (is_meant && gives(nodes_[i], what, when)) out.push_back(static_cast<node_id>(i));
+  }
+  return out;
+}
+
+std::optional<std::string> ledger::infeasible(const spec::demand& asked, const placement& where,
+                                              bool stays) const {
   const bool is_known = knows(asked);
   if (where.by == placement::rule::group) {
     const group* const g = find_group(where.group);
@@ -230,7 +299,11 @@ std::optional<std::string> ledger::infeasible(const spec::demand& asked,
     return fmt::format("asked {} in a placement group; {}; ask for less or make larger bundles",
                        spec::to_string(asked), has);
   }
-  if (is_known && fits(translate(asked), where, horizon::ever)) return std::nullopt;
+  if (is_known) {
+    need what = translate(asked);
+    what.stays = stays;
+    if (fits(what, where, horizon::ever)) return std::nullopt;
+  }
   return fmt::format("asked {}{}; {}; ask for less, or start the runtime with more",
                      spec::to_string(asked), describe(where), describe_nodes());
 }
@@ -277,6 +350,7 @@ resource_report ledger::report() const {
   const auto sum = [this](bool free) {
     spec::demand all;
     for (const node& n : nodes_) {
+      if (n.is_other) continue;
       const spec::demand one = to_spec(n.has, free);
       all.cpus += one.cpus;
       all.gpus += one.gpus;

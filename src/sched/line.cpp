@@ -68,6 +68,7 @@ std::uint64_t scope_of(const request& r) noexcept {
 
 bool is_less(const need& a, const need& b) noexcept {
   if (a.gpus != b.gpus) return a.gpus < b.gpus;
+  if (a.stays != b.stays) return b.stays;
   return std::lexicographical_compare(a.parts.begin(), a.parts.end(), b.parts.begin(),
                                       b.parts.end(), [](const part& x, const part& y) {
                                         return std::tie(x.of, x.amount) < std::tie(y.of, y.amount);
@@ -287,34 +288,54 @@ request_list line::lend(request& r) noexcept {
   return granted;
 }
 
-request_list line::remove(group& g, request_list& refused) noexcept {
-  const auto refuse = [&](auto&& is_meant) {
-    for (caller* c = first_; c != nullptr;) {
-      caller* const following = c->next;
-      const std::uint64_t serial = c->serial;
-      for (bool again = true; again;) {
-        again = false;
-        const auto at = callers_.find(serial);
-        if (at == callers_.end()) break;
-        for (const queue& q : at->second->queues) {
-          request* r = q.first;
-          while (r != nullptr && !is_meant(*r)) r = r->next;
-          if (r == nullptr) continue;
-          dequeue(*r);
-          r->now = request::state::idle;
-          refused.append(*r);
-          again = true;
-          break;
-        }
+// Takes all that are meant off the line.
+template <class Meant>
+void line::refuse(Meant&& is_meant, request_list& refused) noexcept {
+  for (caller* c = first_; c != nullptr;) {
+    caller* const following = c->next;
+    const std::uint64_t serial = c->serial;
+    for (bool again = true; again;) {
+      again = false;
+      const auto at = callers_.find(serial);
+      if (at == callers_.end()) break;
+      for (const queue& q : at->second->queues) {
+        request* r = q.first;
+        while (r != nullptr && !is_meant(*r)) r = r->next;
+        if (r == nullptr) continue;
+        dequeue(*r);
+        r->now = request::state::idle;
+        refused.append(*r);
+        again = true;
+        break;
       }
-      c = following;
     }
-  };
+    c = following;
+  }
+}
+
+request_list line::look_again() noexcept {
+  request_list granted;
+  admit(granted);
+  return granted;
+}
+
+request_list line::refuse_infeasible() noexcept {
+  request_list refused;
+  refuse(
+      [this](const request& r) {
+        const bool is_grouped = r.forming != nullptr || r.where.by == placement::rule::group;
+        return !is_grouped && !ledger_.fits(r.what, r.where, horizon::ever);
+      },
+      refused);
+  return refused;
+}
+
+request_list line::remove(group& g, request_list& refused) noexcept {
   if (g.now == group::state::waiting) {
-    refuse([&g](const request& r) { return r.forming == &g; });
+    refuse([&g](const request& r) { return r.forming == &g; }, refused);
   }
   if (scopes_.find(g.id) != scopes_.end()) {
-    refuse([&g](const request& r) { return scope_of(r) == g.id; });
+    refuse([&g](const request& r) { return scope_of(r) == g.id; }, refused);
   }
   ledger_.remove(g);
   request_list granted;

@@ -57,7 +57,12 @@ struct node_introduction {
   std::uint32_t pid = 0;
   node_role as = node_role::node;
   std::uint64_t functions = 0;  ///< hash of those that others can call; 0: it does not say
-  std::uint32_t workers = 0;    ///< how many tasks it runs at a time
+  std::uint32_t workers = 0;    ///< how many tasks it runs at a time; its cpus
+  // What else its tasks may ask for, and what it is; texts as settings have them.
+  std::uint32_t gpus = 0;
+  std::uint64_t memory_bytes = 0;
+  std::string resources = {};  ///< "license:3,disk:0.5"
+  std::string labels = {};     ///< "zone=a,kind=big"
 
   friend bool operator==(const node_introduction&, const node_introduction&) = default;
 };

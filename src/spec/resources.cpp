@@ -305,4 +305,20 @@ result<label_list> parse_labels(std::string_view text) {
                                 });
 }
 
+std::string to_text(const resource_list& list) {
+  std::string out;
+  for (const auto& [key, amount] : list) {
+    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", key, amount);
+  }
+  return out;
+}
+
+std::string to_text(const label_list& list) {
+  std::string out;
+  for (const auto& [key, value] : list) {
+    out += fmt::format("{}{}={}", out.empty() ? "" : ",", key, value);
+  }
+  return out;
+}
+
 }  // namespace manta::inline v0::spec

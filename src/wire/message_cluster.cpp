@@ -20,6 +20,12 @@ void put_who(schema::Introduction::Builder to, const introduction_view& who) {
   to.setRole(static_cast<schema::Introduction::Role>(who.as));
   to.setFunctions(who.functions);
   to.setWorkers(who.workers);
+  to.setGpus(who.gpus);
+  to.setMemoryBytes(who.memory_bytes);
+  put_text(who.resources, limits::offer_bytes,
+           [&](std::size_t n) { return to.initResources(kj::uint(n)); });
+  put_text(who.labels, limits::offer_bytes,
+           [&](std::size_t n) { return to.initLabels(kj::uint(n)); });
 }
 
 template <class Builder>

@@ -400,7 +400,11 @@ introduction_view message_reader::state::who(schema::Introduction::Reader from) 
           from.getPid(),
           role,
           from.getFunctions(),
-          from.getWorkers()};
+          from.getWorkers(),
+          from.getGpus(),
+          from.getMemoryBytes(),
+          text(from.getResources(), "process's resources", limits::offer_bytes),
+          text(from.getLabels(), "process's labels", limits::offer_bytes)};
 }
 
 namespace {

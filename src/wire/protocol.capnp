@@ -397,7 +397,13 @@ struct Introduction {
   # Hash of the functions that others can call there; 0: it does not say. Drivers and nodes of a
   # cluster have the same.
   workers @6 :UInt32;
-  # How many tasks it runs at a time.
+  # How many tasks it runs at a time, which is how many cpus they may ask for.
+  gpus @7 :UInt32;
+  memoryBytes @8 :UInt64;
+  resources @9 :Text;
+  labels @10 :Text;
+  # What else they may ask for, and what it is: "license:3,disk:0.5" and "zone=a,kind=big". Up to 34,816
+  # bytes each, which is more than 256 of the longest. Who can't read one knows of nothing in it.
 
   enum Role {
     driver @0;

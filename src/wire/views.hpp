@@ -33,6 +33,7 @@ inline constexpr std::size_t name_bytes = 1024;            ///< names of functio
 inline constexpr std::size_t key_bytes = 64;               ///< resource keys, labels, node names
 inline constexpr std::size_t error_text_bytes = 4096;      ///< each text of an error
 inline constexpr std::size_t error_chain = 16;             ///< an error and its causes
+inline constexpr std::size_t offer_bytes = 34'816;         ///< a node's resources, or its labels
 inline constexpr std::size_t amounts = 256;                ///< resources of one task
 inline constexpr std::size_t labels = 256;                 ///< labels of one placement
 inline constexpr std::size_t segments = 262144;            ///< large ranges of one payload
@@ -275,6 +276,10 @@ struct introduction_view {
   spec::node_role as = spec::node_role::node;
   std::uint64_t functions = 0;
   std::uint32_t workers = 0;
+  std::uint32_t gpus = 0;
+  std::uint64_t memory_bytes = 0;
+  std::string_view resources = {};
+  std::string_view labels = {};
 };
 
 /// A process tells its head that it lives.

@@ -120,6 +120,65 @@ TEST_CASE("a node whose name is known before it joins is waited for", "[cluster]
   CHECK(late.finish().status == 0);
 }
 
+namespace {
+
+// Four ranks with different things: settler_offers.cpp.
+variables unlike(const site& here, int rank) {
+  static const std::vector<variables> own{
+      {"MANTA_GPUS=0"},
+      {"MANTA_GPUS=2", "MANTA_RESOURCES=license:2", "MANTA_LABELS=kind=gpu"},
+      {"MANTA_GPUS=0", "MANTA_LABELS=zone=b"},
+      {"MANTA_GPUS=1", "MANTA_RESOURCES=tape:1", "MANTA_LABELS=zone=b"}};
+  variables out{"MANTA_WORLD_SIZE=4",
+                "MANTA_JOB=unlike",
+                "MANTA_RENDEZVOUS=" + here.path(),
+                "MANTA_RANK=" + std::to_string(rank),
+                "MANTA_WORKERS=2",
+                "MANTA_DEAD_AFTER_MS=1000",
+                "MANTA_SHARE_RESOURCES=yes"};
+  for (const std::string& one : own.at(static_cast<std::size_t>(rank))) out.push_back(one);
+  return here.with(out);
+}
+
+}  // namespace
+
+TEST_CASE("tasks and actors go to nodes that have what they ask for", "[cluster][settle]") {
+  const site here;
+  child first({settler, "offers"}, unlike(here, 1));
+  child second({settler, "offers"}, unlike(here, 2));
+  child third({settler, "offers"}, unlike(here, 3));
+  check_right(child({settler, "offers"}, unlike(here, 0)).finish(), "offers");
+  for (child* const one : {&first, &second, &third}) CHECK(one->finish().status == 0);
+}
+
+TEST_CASE("what only a lost node had is asked for in vain, and all else elsewhere",
+          "[cluster][settle]") {
+  const site here;
+  child first({settler, "bereft"}, unlike(here, 1));
+  child second({settler, "bereft"}, unlike(here, 2));
+  child third({settler, "bereft"}, unlike(here, 3));
+  child driver({settler, "bereft"}, unlike(here, 0));
+  const bool is_ready = driver.says("pid rank-3");
+  if (is_ready) kill(pids_in(driver.so_far().out).at("rank-3"), SIGKILL);
+  check_right(driver.finish(), "bereft");
+  CHECK(first.finish().status == 0);
+  CHECK(second.finish().status == 0);
+}
+
+TEST_CASE("what no node has waits for one that joins", "[cluster][settle]") {
+  const site here;
+  const std::string at = "127.0.0.1:" + free_port();
+  child driver({settler, "latecomers"},
+               here.with({"MANTA_LISTEN=" + at, "MANTA_GPUS=0", "MANTA_SHARE_RESOURCES=yes"}));
+  CHECK(driver.says("asks for it"));
+  child late({settler, "latecomers"}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=late",
+                                                 "MANTA_GPUS=1", "MANTA_LABELS=zone=late"}));
+  const outcome o = driver.finish();
+  check_right(o, "latecomers");
+  CHECK_THAT(o.err, Contains("waits for a node that joins") && Contains("asked 1 gpus"));
+  CHECK(late.finish().status == 0);
+}
+
 TEST_CASE("any node takes and finds names of actors in any node", "[cluster][settle]") {
   const site here;
   for (const char* const what : {"titles", "workers"}) {

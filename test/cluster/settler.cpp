@@ -418,6 +418,9 @@ int main(int argc, char** argv) {
   if (what == "postings") return postings(rt);
   if (what == "desertions") return desertions(rt);
   if (what == "heralds") return heralds();
+  if (what == "offers") return offers(rt);
+  if (what == "bereft") return bereft(rt);
+  if (what == "latecomers") return latecomers(rt);
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);

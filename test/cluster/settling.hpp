@@ -208,6 +208,10 @@ inline void say_pids(const manta::runtime& rt) {
 // settler_freight.cpp
 int freight(const manta::runtime& rt, bool is_brief);
 int wrecks(const manta::runtime& rt);
+// settler_offers.cpp
+int offers(const manta::runtime& rt);
+int bereft(const manta::runtime& rt);
+int latecomers(const manta::runtime& rt);
 // settler_futures.cpp
 int futures(const manta::runtime& rt, int rounds);
 int partings(const manta::runtime& rt);

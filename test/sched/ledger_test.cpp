@@ -366,4 +366,120 @@ TEST_CASE("random takes, groups and returns agree with plain sums", "[ledger]") 
   CHECK(l.report().free == l.report().total);
 }
 
+// This process's node, and three others'.
+ledger with_others() {
+  ledger made = cluster(1);
+  made.add_other("far", {{"kind", "big"}}, of({8, 4, 1000, {{"tape", 2}}}));
+  made.add_other("wide", {{"kind", "big"}}, of({8, 0, 1000, {}}));
+  made.add_other("small", {}, of({1, 0, 0, {}}));
+  return made;
+}
+
+TEST_CASE("what this node has is given first, and then of others who has the most left",
+          "[ledger]") {
+  ledger l = with_others();
+  taken all[6];
+  REQUIRE(take(l, {4, 0, 0, {}}, all[0]));
+  CHECK(all[0].held.node == 0);
+  REQUIRE(take(l, {2, 0, 0, {}}, all[1]));
+  REQUIRE(take(l, {2, 0, 0, {}}, all[2]));
+  CHECK(all[1].held.node + all[2].held.node == 3);  // one each
+  REQUIRE(take(l, {1, 0, 0, {}}, all[3]));
+  CHECK(all[3].held.node == 3);
+  REQUIRE(take(l, {7, 0, 0, {}}, all[4]) == false);
+  REQUIRE(take(l, {6, 0, 0, {}}, all[4]));
+  l.give(all[0].asked, all[0].held);
+  REQUIRE(take(l, {1, 0, 0, {}}, all[5]));
+  CHECK(all[5].held.node == 0);
+}
+
+TEST_CASE("what stays is this node's to give", "[ledger]") {
+  ledger l = with_others();
+  taken one;
+  one.asked = l.translate(of({0, 4, 0, {}}));
+  one.held.gpus.reserve(4);
+  CHECK(l.fits(one.asked, {}, manta::sched::horizon::ever));
+  one.asked.stays = true;
+  CHECK_FALSE(l.fits(one.asked, {}, manta::sched::horizon::ever));
+  CHECK_FALSE(l.take(one.asked, {}, true, one.held));
+  CHECK_FALSE(l.infeasible(of({0, 4, 0, {}}), {}));
+  const auto why = l.infeasible(of({0, 4, 0, {}}), {}, true);
+  REQUIRE(why.has_value());
+  CHECK_THAT(*why, Catch::Matchers::Contains("asked 4 gpus") && Catch::Matchers::Contains("far"));
+}
+
+TEST_CASE("a node that rests gives nothing for now, and one that is gone never", "[ledger]") {
+  using standing = ledger::standing;
+  using manta::sched::horizon;
+  ledger l = with_others();
+  const auto needs = l.translate(of({0, 0, 0, {{"tape", 1}}}));
+  taken held;
+  REQUIRE(take(l, {0, 0, 0, {{"tape", 1}}}, held));
+  l.set(1, standing::rests);
+  CHECK_FALSE(l.fits(needs, {}, horizon::now));
+  CHECK_FALSE(l.fits(needs, {}, horizon::soon));
+  CHECK(l.fits(needs, {}, horizon::ever));
+  l.set(1, standing::gives);
+  CHECK(l.fits(needs, {}, horizon::now));
+  l.set(1, standing::gone);
+  CHECK_FALSE(l.fits(needs, {}, horizon::ever));
+  CHECK(l.infeasible(of({0, 0, 0, {{"tape", 1}}}), {}));
+  // Its place is taken when all has come back.
+  CHECK(l.add_other("next", {}, of({1, 0, 0, {}})) == 4);
+  l.give(held.asked, held.held);
+  CHECK(l.add_other("third", {}, of({0, 0, 0, {{"tape", 1}}})) == 1);
+  CHECK(l.node_count() == 5);
+  CHECK(l.node_name(1) == "third");
+  CHECK(l.fits(needs, {}, horizon::now));
+}
+
+TEST_CASE("labels and wishes find other nodes, groups and reports do not", "[ledger]") {
+  using manta::sched::horizon;
+  ledger l = with_others();
+  const manta::placement big = manta::with_labels({{"kind", "big"}});
+  CHECK(l.who_gives(of({2, 0, 0, {}}), big, horizon::now) ==
+        std::vector<manta::sched::node_id>{1, 2});
+  taken one;
+  REQUIRE(take(l, {1, 0, 0, {}}, one, big));
+  CHECK(one.held.node == 1);
+  taken two;
+  REQUIRE(take(l, {0, 0, 0, {}}, two, manta::with_labels({{"kind", "none"}}, true)));
+  CHECK(two.held.node == 0);
+  CHECK(fits_at_once(l, {{4, 0, 0, {}}}, strategy::pack));
+  CHECK_FALSE(fits_at_once(l, {{8, 0, 0, {}}}, strategy::pack));
+  CHECK_FALSE(fits_at_once(l, {{4, 0, 0, {}}, {4, 0, 0, {}}}, strategy::strict_spread));
+  CHECK(l.report().total.cpus == 4);
+  // A key that nobody has yet.
+  const auto asked = of({0, 0, 0, {{"disk", 1}}});
+  CHECK_FALSE(l.knows(asked));
+  l.learn(asked);
+  CHECK(l.knows(asked));
+  CHECK(l.infeasible(asked, {}));
+  l.add_other("late", {}, of({0, 0, 0, {{"disk", 1}}}));
+  CHECK_FALSE(l.infeasible(asked, {}));
+}
+
+TEST_CASE("a gone node's place is taken when the least of it has come back", "[ledger]") {
+  ledger l = cluster(1);
+  l.add_other("far", {}, of({0, 0, std::size_t{1} << 40U, {}}));
+  taken one;
+  REQUIRE(take(l, {0, 0, std::size_t{1} << 20U, {}}, one));
+  CHECK(one.held.node == 1);
+  l.set(1, ledger::standing::gone);
+  CHECK(l.add_other("next", {}, of({1, 0, 0, {{"x", 1}}})) == 2);
+  l.give(one.asked, one.held);
+  CHECK(l.add_other("third", {}, of({1, 0, 0, {}})) == 1);
+}
+
+TEST_CASE("what asks for nothing but labels lies on all that have them", "[ledger]") {
+  ledger l = with_others();
+  taken all[8];
+  std::map<manta::sched::node_id, int> count;
+  for (taken& one : all) {
+    REQUIRE(take(l, {}, one, manta::with_labels({{"kind", "big"}})));
+    ++count[one.held.node];
+  }
+  CHECK(count == std::map<manta::sched::node_id, int>{{1, 4}, {2, 4}});
+}
+
 }  // namespace ledger_test

@@ -375,4 +375,76 @@ TEST_CASE("a thousand waiting groups and their removal leave nothing", "[line]")
   CHECK(d.has.report().free == d.has.report().total);
 }
 
+TEST_CASE("what waits goes to a node that joins, and to one that gives again", "[line]") {
+  using standing = ledger::standing;
+  desk d;
+  const auto all = d.ask(1, all_cpus);
+  std::vector<std::size_t> waiting;
+  for (int i = 0; i < 4; ++i) waiting.push_back(d.ask(2, one_cpu));
+  const auto node = d.has.add_other("far", {}, to_demand({2, 0, 0, {}}));
+  d.has.set(node, standing::rests);
+  d.note(d.waits.look_again());
+  CHECK(d.granted.empty());
+  d.has.set(node, standing::gives);
+  d.note(d.waits.look_again());
+  CHECK(d.granted == std::vector<std::size_t>{waiting[0], waiting[1]});
+  CHECK(d.made[waiting[0]]->got.node == node);
+  // What comes back there lets the next one through.
+  d.give(waiting[0]);
+  CHECK(d.made[waiting[2]]->got.node == node);
+  d.give(all);
+  CHECK(d.is_held(waiting[3]));
+  CHECK(d.made[waiting[3]]->got.node == 0);
+  CHECK(d.waits.waiting() == 0);
+}
+
+TEST_CASE("who waits for what only a lost node had is let go, and nobody else", "[line]") {
+  desk d;
+  const bundle tape{0, 0, 0, {{"tape", 1}}};
+  const auto node = d.has.add_other("far", {}, to_demand({2, 0, 0, {{"tape", 1}}}));
+  const auto held = d.ask(1, tape);
+  REQUIRE(d.made[held]->got.node == node);
+  const auto first = d.ask(1, tape);
+  const auto all = d.ask(2, all_cpus);
+  const auto here = d.ask(2, all_cpus);
+  const auto second = d.ask(3, tape);
+  const auto group = d.ask_group(3, {all_cpus});
+  d.has.set(node, ledger::standing::gone);
+  d.note(d.waits.refuse_infeasible());
+  CHECK(d.granted == std::vector<std::size_t>{first, second});
+  CHECK(d.made[first]->now == request::state::idle);
+  CHECK(d.waits_still(here));
+  CHECK(d.waits_still(group));
+  d.give(held);  // late, from a node that is gone
+  d.give(all);
+  CHECK(d.is_held(here));
+}
+
+TEST_CASE("what stays waits for this node while others have room", "[line]") {
+  desk d;
+  d.has.add_other("far", {}, to_demand({2, 0, 0, {}}));
+  const auto all = d.ask(1, all_cpus);
+  const auto stays = d.make(2, one_cpu);
+  d.made[stays]->what.stays = true;
+  CHECK_FALSE(d.waits.ask(*d.made[stays]));
+  d.give(all);
+  CHECK(d.is_held(stays));
+  CHECK(d.made[stays]->got.node == 0);
+}
+
+// Who holds another node's amounts may sleep, and wait for what would be held back here.
+TEST_CASE("nothing is held back here for what another node's holders will give", "[line]") {
+  desk d;
+  const auto node = d.has.add_other("far", {{"kind", "far"}}, to_demand({1, 4, 0, {}}));
+  const bundle both{1, 4, 0, {}};
+  const auto there = d.ask(1, both);
+  REQUIRE(d.made[there]->got.node == node);
+  const auto waits = d.ask(1, both);
+  CHECK(d.waits_still(waits));
+  const auto child = d.ask(2, one_cpu);
+  CHECK(d.is_held(child));
+  d.give(there);
+  CHECK(d.made[waits]->got.node == node);
+}
+
 }  // namespace line_test

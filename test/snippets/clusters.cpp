@@ -19,6 +19,8 @@ TEST_CASE("cluster: who is there") {
     CHECK_FALSE(one.host.empty());
     CHECK(one.queued == 0);  // tasks, as it said last
     CHECK(one.epoch == 0);   // it is a member of nothing
+    CHECK(one.has.cpus == rt.workers());
+    CHECK(one.labels.empty());  // those of MANTA_LABELS
   }
 }
 
@@ -39,6 +41,7 @@ TEST_CASE("cluster: a rank that nobody's launcher has started") {
   settings.job = "nightly";                    // the ranks find each other by its name ...
   settings.rendezvous = "/shared/rendezvous";  // ... in a folder that all machines see
   settings.share = false;                      // each runs what it has made itself
+  settings.share_resources = false;            // and what asks for gpus does so, too
   settings.member_name = "simulator-1";
   CHECK(settings.world_size > settings.rank);
 }

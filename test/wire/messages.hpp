@@ -175,7 +175,11 @@ class maker {
             number32(),
             static_cast<manta::spec::node_role>(number(0, 3)),
             random_(),
-            number32()};
+            number32(),
+            number32(),
+            random_(),
+            text(0, 2000),
+            text(0, 2000)};
   }
   manta::spec::node_load load() {
     return {number32(), number32(), manta::duration(number(0, std::uint64_t{1} << 62U))};

@@ -29,6 +29,9 @@
 //              \--ask--> queued --granted--> held
 //                            \-- withdrawn, refused --> idle
 //
+// What is granted may be another node's: the job goes there then (resource_claim::elsewhere), asks
+// once more there, and what was granted here is what keeps others from being sent after it.
+//
 // Invariants
 //   1. asking comes last: a job that waits for another one keeps nothing from it.
 //   2. while a job sleeps in a wait its cores are lent; it takes them back without waiting.
@@ -60,8 +63,9 @@ class MANTA_API resource_desk {
                                                   std::uint64_t caller, bool is_for_life) = 0;
   /// The same for what another node is to give: nothing is asked for here. Throws std::bad_alloc.
   virtual std::unique_ptr<resource_claim> note(const spec::demand& asked) = 0;
-  /// Such a claim is to ask here after all. Throws infeasible, std::bad_alloc, with nothing done.
-  virtual void ask_here(resource_claim& c, std::uint64_t caller) = 0;
+  /// A claim of either kind, which holds nothing, is to ask again, `here`: of this node only.
+  /// Throws infeasible, std::bad_alloc, with nothing done.
+  virtual void ask_again(resource_claim& c, std::uint64_t caller, bool here) = 0;
   /// Refused: the claim's refusal is set. Throws std::bad_alloc.
   virtual answer ask(resource_claim& c) = 0;
   /// What it holds comes back, or it leaves the line.
@@ -90,9 +94,9 @@ class MANTA_API resource_claim {
   bool is_settled() const noexcept { return is_given_.load() || stage_.load() == stage::held; }
   /// Whether it stands in the line.
   bool is_waiting() const noexcept;
-  /// What another node was to give is asked for here. By who has claimed its job. Throws
-  /// infeasible, std::bad_alloc, with nothing done.
-  void ask_here();
+  /// What another node was to give is asked for once more; `here`: of this one only. What it holds
+  /// comes back. By who has claimed its job. Throws infeasible, std::bad_alloc.
+  void ask_again(bool here);
   /// The job it was asked for, once that was.
   job* asked_by() const noexcept { return job_; }
   /// Leaves the line. True: it waited, so that the job's entry is now the caller's to drop.
@@ -112,10 +116,11 @@ class MANTA_API resource_claim {
   static void cancel_waiting(const error& reason) noexcept;
 
   /// Which other node is to run its task, and give it what it asks for; 0: none. `is_soft`: others
-  /// may, too. Set before the job is known, and by who has claimed it.
+  /// may, too. Set before the job is known, by who has claimed it, and by the desk that grants it.
   struct other_node {
     std::uint64_t node = 0;
     bool is_soft = false;
+    bool is_granted = false;  ///< by this node's desk, which holds the amounts for it
   };
   other_node elsewhere = {};
 

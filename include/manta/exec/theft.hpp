@@ -34,9 +34,10 @@ class MANTA_API far_thief {
   /// Callers were cancelled (is_cancelled_caller): of what it gave away their children are to stop.
   /// Any thread.
   virtual void stop_children() noexcept = 0;
-  /// The node that is to run a task with these options, for it is to be elsewhere; 0: this one.
-  /// Throws infeasible, unsupported, std::bad_alloc. Any thread.
-  virtual std::uint64_t place(const options& /*asked*/) { return 0; }
+  /// The node that is to run a task with these options, which ask for `what`, since they name it;
+  /// 0: this one, or the one that the desk finds. Throws infeasible, unsupported, std::bad_alloc.
+  /// Any thread.
+  virtual std::uint64_t place(const options& /*asked*/, const spec::demand& /*what*/) { return 0; }
   /// Takes over the queue's hold of such a job (resource_claim::elsewhere) whose needs are met. Any
   /// thread.
   virtual void take_placed(job* j) noexcept = 0;

@@ -79,7 +79,8 @@ class MANTA_API runtime {
   int workers() const noexcept;
   /// Counts so far. Any thread.
   runtime_stats stats() const;
-  /// What the nodes have, and what of it is free now. Any thread; takes the lock of the accounts.
+  /// What this node has, and what of it is free now; nodes() says what others have. Any thread;
+  /// takes the lock of the accounts.
   resource_report resources() const;
   /// What waits for resources now: one entry for each kind of demand, with how many wait and for
   /// how long the first of them has. Empty when nothing waits. Any thread; cost linear in what

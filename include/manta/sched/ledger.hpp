@@ -36,7 +36,10 @@
 //   2. a gpu's shares never exceed 1; a whole gpu is shared with nobody.
 //   3. a group has all its bundles or none.
 //
-// Several nodes are supported; node 0 is the one that this process is, and the first choice.
+// Several nodes are supported; node 0 is the one that this process is, and the first choice. Others
+// keep ledgers of their own: what is here of them (add_other) is what they say that they have, less
+// what was given of it from here. It tells where to ask, not what will be free there;
+// and nobody waits for their holders (horizon::soon): whether those sleep is not known here.
 // Pure: no lock, no clock, no thread. Externally synchronised. take, give, lend, take_back, place
 // and remove allocate nothing.
 
@@ -85,8 +88,22 @@ class MANTA_API ledger {
 
   /// A node that joins. gpus are whole. Its index is its id.
   node_id add_node(std::string name, label_list labels, const spec::demand& capacity);
+  /// Another process's node, for all but groups. Which of its gpus a grant names means nothing.
+  /// Takes the place of one that is gone and has nothing to come back.
+  node_id add_other(std::string name, label_list labels, const spec::demand& capacity);
+  /// How another node stands; what was given of it comes back as ever.
+  enum class standing : std::uint8_t {
+    gives,
+    rests,  ///< gives nothing for now
+    gone    ///< nor ever
+  };
+  void set(node_id of, standing now) noexcept { nodes_[of].now = now; }
+  standing of(node_id which) const noexcept { return nodes_[which].now; }
+  /// Makes custom keys known that nobody has yet, since somebody may come who does.
+  void learn(const spec::demand& asked);
   std::size_t node_count() const noexcept { return nodes_.size(); }
   const std::string& node_name(node_id of) const noexcept { return nodes_[of].name; }
+  const label_list& labels(node_id of) const noexcept { return nodes_[of].labels; }
   /// It is called that from now on.
   void rename(node_id of, std::string name) noexcept { nodes_[of].name = std::move(name); }
 
@@ -97,14 +114,21 @@ class MANTA_API ledger {
 
   /// Why no node can ever give `asked` at `where`; nothing when one can. A group that is unknown or
   /// removed is not the ledger's to judge: see find_group.
-  std::optional<std::string> infeasible(const spec::demand& asked, const placement& where) const;
+  /// `stays`: other nodes don't count.
+  std::optional<std::string> infeasible(const spec::demand& asked, const placement& where,
+                                        bool stays = false) const;
   std::optional<std::string> infeasible(const std::vector<spec::demand>& bundles,
                                         strategy how) const;
 
   /// Whether `asked` can be given at `where`, by the amounts of `when`.
   bool fits(const need& asked, const placement& where, horizon when) const noexcept;
+  /// All nodes that give it then; `where` is no group. Allocates.
+  std::vector<node_id> who_gives(const spec::demand& asked, const placement& where,
+                                 horizon when) const;
   /// Gives `asked` when it fits now. `is_active`: the holder runs and will end.
   bool take(const need& asked, const placement& where, bool is_active, grant& into) noexcept;
+  /// The same of that node, for who lives there.
+  bool take_of(node_id node, const need& asked, grant& into) noexcept;
   /// Everything comes back; harmless when nothing is held.
   void give(const need& asked, grant& held) noexcept;
   /// The holder sleeps: its cpus are free for others, and nothing is expected of it.
@@ -124,7 +148,7 @@ class MANTA_API ledger {
   /// grant, or now.
   void remove(group& g) noexcept;
 
-  /// All there is, and what is free; gpus by index of node 0.
+  /// All that this process has, and what of it is free; gpus by index of node 0.
   resource_report report() const;
 
  private:
@@ -132,12 +156,16 @@ class MANTA_API ledger {
     std::string name;
     label_list labels;
     pool has;
+    bool is_other = false;
+    standing now = standing::gives;
+    std::uint32_t grants = 0;  // held, but for those in groups
   };
   enum class found : std::uint8_t { no, yes, unknown };
 
   std::optional<kind> kind_of(const std::string& key) const noexcept;
   spec::demand to_spec(const pool& of, bool free) const;
   bool matches(const node& n, const placement& where) const noexcept;
+  static bool gives(const node& n, const need& asked, horizon when) noexcept;
   bool is_bound(const need& asked, const placement& where) const noexcept;
   pool* choose(const need& asked, const placement& where, horizon when, node_id& chosen) noexcept;
   bool take_in_group(const need& asked, const placement& where, grant& into) noexcept;

@@ -97,6 +97,11 @@ class MANTA_API line {
   /// The holder sleeps in a wait; then it is back (see ledger).
   request_list lend(request& r) noexcept;
   void take_back(request& r) noexcept { ledger_.take_back(r.what, r.got); }
+  /// There is more than before, or more of it may be given.
+  request_list look_again() noexcept;
+  /// Those that wait for what no node can ever give (any more) leave, but for groups; they are
+  /// idle, and in the answer.
+  request_list refuse_infeasible() noexcept;
   /// The group is gone. `refused` gets the requests that waited in it, or for its place; they are
   /// idle. A waiting group's own request is among them.
   request_list remove(group& g, request_list& refused) noexcept;
@@ -130,6 +135,8 @@ class MANTA_API line {
     std::vector<queue> queues;
   };
 
+  template <class Meant>
+  void refuse(Meant&& is_meant, request_list& refused) noexcept;
   bool try_grant(request& r) noexcept;
   bool may_fit_soon(request& r) noexcept;
   bool is_reserved(std::uint64_t in, std::uint64_t kinds) const noexcept;

@@ -28,6 +28,7 @@ struct part {
 struct need {
   std::vector<part> parts;
   std::int64_t gpus = 0;
+  bool stays = false;  ///< other nodes (ledger::add_other) can't give it
   bool is_empty() const noexcept { return parts.empty() && gpus == 0; }
   friend bool operator==(const need&, const need&) = default;
 };

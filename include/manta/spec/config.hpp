@@ -169,6 +169,9 @@ struct config {
   /// whose values have channels inside stay; one whose node is lost runs here again, so one with
   /// max_retries = 0 stays, too. Default: yes.
   std::optional<bool> share = std::nullopt;
+  /// share-resources: yes or no: whether tasks and actors that ask for amounts or labels, and name
+  /// no node, run in whichever node of those that share their work has them. New; default: no.
+  std::optional<bool> share_resources = std::nullopt;
   /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
   /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.
   std::optional<std::string> rendezvous = std::nullopt;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <manta/spec/config.hpp>
+#include <manta/spec/resources.hpp>
 
 // What is known of a process of the job.
 
@@ -27,6 +28,8 @@ struct node_info {
   /// of its membership: larger than of those that joined before; 0: alone
   std::uint64_t epoch = 0;
   std::uint32_t queued = 0;  ///< tasks that wait there or run, as it said last
+  bundle has = {};           ///< what tasks there may ask for, all in all; cpus are its workers
+  label_list labels = {};    ///< what it is, for with_labels
 };
 
 }  // namespace manta::inline v0

@@ -48,15 +48,21 @@ inline constexpr std::size_t default_stream_credits = 64;
 ///     co_await manta::remote<f>.with(fit)(x);
 struct options {
   /// Cores the task needs to run, fractions allowed. Tasks that say so run only while their sum
-  /// fits the runtime's cores; a task that leaves it unset takes a worker and is not counted. 0 or
-  /// more; more than the runtime has throws manta::infeasible, since no other node can give them.
+  /// fits this node's cores; a task that leaves it unset takes a worker and is not counted. 0 or
+  /// more; more than this node has throws manta::infeasible, or is as follows.
   /// A task that waits in get or wait gives its cores to others meanwhile, and nothing else.
+  ///
+  /// Where nodes share their resources (config::share_resources), what this one has not free is
+  /// asked of others, and the task runs where it is given; one whose arrays are here, or that may
+  /// not run again (max_retries = 0), only where this one never can. More than any node has throws
+  /// manta::infeasible; while nodes of the job are still joining after 2 s. In a job that any
+  /// number may join it waits for one that has it, with a line on stderr.
   std::optional<double> cpus = std::nullopt;
   /// GPUs the task needs: 0, a fraction below 1 (which shares a GPU with other fractions), or a
-  /// whole number. this_task::gpus() says which. More than the runtime has throws infeasible.
+  /// whole number. this_task::gpus() says which. More than any node has: as cpus.
   double gpus = 0;
   /// Memory the task needs, in bytes: accounted, so that tasks that say so run together only when
-  /// all fits. More than the runtime has throws infeasible.
+  /// all fits. More than any node has: as cpus.
   std::optional<std::size_t> memory_bytes = std::nullopt;
   /// Where the task runs, if not where the runtime's setting `isolation` says. In an isolated
   /// worker that setting means the same as in main: what a task there calls without this option
@@ -67,8 +73,8 @@ struct options {
   /// Looked at four times a second. Threads of one process can't be limited one by one: there this
   /// throws manta::unsupported; without memory_bytes it throws invalid_argument.
   bool enforce_memory = false;
-  /// Amounts under names that the runtime was given (config.hpp): {{"license", 1}}. A name it has
-  /// not, or more than it has, throws infeasible.
+  /// Amounts under names that a node was given (config.hpp): {{"license", 1}}. A name that none
+  /// has, or more than any has: as cpus.
   resource_list resources = {};
   /// Runs after the first one that a failure may cost: a failure of the system, which inside one
   /// process never happens, or an exception that retry_exceptions names. 0 or more. While a run may

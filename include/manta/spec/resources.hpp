@@ -84,14 +84,16 @@ struct placement {
 
 /// All nodes alike. Of an actor: the node with the fewest actors for each of its cores, as far as
 /// this node has made them. Of tasks: each node in turn, as many as it has workers; one whose node
-/// is lost runs here. Where nodes don't share their work: this node.
+/// is lost runs here; with config::share_resources those that ask for amounts, where most is free.
+/// Where nodes don't share their work: this node.
 MANTA_API placement spread();
 /// The node of that name (this_task::node() gives it), which gives what is asked from its own. One
 /// that is not known is waited for, 2 s at the call, which throws infeasible then. Soft: this one
 /// when that node does not exist, is lost, or can never give what is asked; a node that is merely
 /// busy is waited for. Where nodes don't share their work, this one only.
 MANTA_API placement on_node(std::string name, bool is_soft = false);
-/// A node that has all these labels. Soft as in on_node.
+/// A node that has all these labels: this one, or with config::share_resources any; where none has
+/// them, as where too much is asked for (options::cpus). Soft as in on_node.
 MANTA_API placement with_labels(label_list labels, bool is_soft = false);
 
 /// A demand that waits, for runtime::unmet_demand().
@@ -105,7 +107,7 @@ struct demand_report {
   duration longest_wait{0};  ///< since the first of them began to wait
 };
 
-/// What the nodes have and what of it is free, for runtime::resources().
+/// What a node has and what of it is free, for runtime::resources().
 struct resource_report {
   bundle total;  ///< everything
   /// What nobody holds. cpus may be below zero for moments: a task that comes back from a wait does
@@ -153,10 +155,12 @@ MANTA_API std::string show_amount(std::int64_t thousandths);
 
 /// Bytes from "8GiB", "512MiB", "1.5TiB", "64KiB" or a plain number.
 MANTA_API result<std::int64_t> parse_bytes(std::string_view text);
-/// "license:3,disk:0.5"; empty text is an empty list.
+/// "license:3,disk:0.5"; empty text is an empty list. And back.
 MANTA_API result<resource_list> parse_resources(std::string_view text);
-/// "zone=a,kind=big"; empty text is an empty list.
+MANTA_API std::string to_text(const resource_list& list);
+/// "zone=a,kind=big"; empty text is an empty list. And back.
 MANTA_API result<label_list> parse_labels(std::string_view text);
+MANTA_API std::string to_text(const label_list& list);
 
 }  // namespace spec
 }  // namespace manta::inline v0

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of settler.cpp whose tasks and actors ask for what only some nodes have: rank-0 has
+// 2 cpus, rank-1 2 gpus and 2 licences and is of the kind "gpu", rank-2 and rank-3 are of zone "b",
+// and rank-3 has a gpu and the only tape.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cluster/settling.hpp"
+
+namespace settling {
+
+namespace {
+
+std::atomic<int> with_gpu{0};
+std::atomic<int> most_with_gpu{0};
+
+// Which node it was, how many gpus it got, and how many had one there at most at a time.
+struct gpu_use {
+  std::string node;
+  std::size_t gpus = 0;
+  int most = 0;
+};
+gpu_use uses_gpu(int ms) {
+  const int now = ++with_gpu;
+  int seen = most_with_gpu.load();
+  while (seen < now && !most_with_gpu.compare_exchange_weak(seen, now)) {
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
+  --with_gpu;
+  return {manta::this_task::node(), manta::this_task::gpus().size(), most_with_gpu.load()};
+}
+std::string where_it_runs() { return manta::this_task::node(); }
+std::string works_for(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
+  return manta::this_task::node();
+}
+// Has what it asked for until that key is there, or it is stopped.
+std::string holds_until(const std::string& began, const std::string& end) {
+  manta::kv::put(began, 1).get();
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < limit &&
+         !manta::kv::get<int>(end).get().has_value()) {
+    std::this_thread::sleep_for(1ms);
+  }
+  return manta::this_task::node();
+}
+std::string child_with_gpu() {
+  return manta::remote<uses_gpu>.with({.gpus = 1})(1).get(long_enough).node;
+}
+double sum_of(const manta::array<double>& all) {
+  double sum = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) sum += all.data()[i];
+  return sum;
+}
+bool has_capacity(const manta::channel<int>& of) { return of.capacity() == 1; }
+manta::stream<int> counts_up(int to) {
+  for (int i = 0; i < to; ++i) co_yield i;
+}
+
+manta::options labelled(const std::string& key, const std::string& value, bool is_soft = false) {
+  manta::options out;
+  out.where = manta::with_labels({{key, value}}, is_soft);
+  return out;
+}
+manta::options asks_for(const std::string& what, double amount) {
+  manta::options out;
+  out.resources = {{what, amount}};
+  return out;
+}
+
+std::string refusal_of(const manta::options& with) {
+  try {
+    return thrown_by<manta::infeasible>(manta::remote<where_it_runs>.with(with)());
+  } catch (const manta::infeasible& e) {
+    return std::string("at the call: ") + e.what();
+  }
+}
+
+// Why a generator that asks for one does not run.
+std::string generator_with_gpu() {
+  try {
+    auto stream = manta::remote<counts_up>.with({.gpus = 1})(3);
+    const auto item = stream.next();
+    return item.has_value() ? thrown_by<manta::infeasible>(*item) : "the end";
+  } catch (const manta::infeasible& e) {
+    return e.what();
+  }
+}
+
+void check_nodes(const manta::runtime& rt) {
+  std::map<std::string, manta::node_info> all;
+  for (const manta::node_info& one : rt.nodes()) all[one.name] = one;
+  expect(all["rank-1"].has.gpus == 2 && all["rank-3"].has.gpus == 1, "what nodes say they have");
+  expect(all["rank-1"].has.resources == manta::resource_list{{"license", 2.0}}, "licences");
+  expect(all["rank-2"].labels == manta::label_list{{"zone", "b"}}, "labels");
+  expect(all["rank-0"].has.cpus == 2 && all["rank-0"].has.gpus == 0, "this one");
+}
+
+void check_tasks() {
+  std::vector<manta::future<gpu_use>> all;
+  for (int i = 0; i < 24; ++i) all.push_back(manta::remote<uses_gpu>.with({.gpus = 1})(10));
+  std::set<std::string> nodes;
+  for (auto& one : all) {
+    const gpu_use was = one.get(long_enough);
+    nodes.insert(was.node);
+    expect(was.gpus == 1, "it has one");
+    expect(was.most <= (was.node == "rank-1" ? 2 : 1), was.node + ": more than it has");
+  }
+  expect(nodes == std::set<std::string>{"rank-1", "rank-3"}, "where gpus are");
+  const auto both = manta::remote<uses_gpu>.with({.gpus = 2})(1).get(long_enough);
+  expect(both.node == "rank-1" && both.gpus == 2, "two of one node");
+  expect(manta::remote<where_it_runs>.with(asks_for("license", 2))().get(long_enough) == "rank-1",
+         "its licences");
+  expect(manta::remote<where_it_runs>.with(labelled("kind", "gpu"))().get(long_enough) == "rank-1",
+         "its label");
+  const auto zone = manta::remote<where_it_runs>.with(labelled("zone", "b"))().get(long_enough);
+  expect(zone == "rank-2" || zone == "rank-3", "of that zone: " + zone);
+  auto both_wishes = labelled("zone", "b");
+  both_wishes.gpus = 1;
+  expect(manta::remote<where_it_runs>.with(both_wishes)().get(long_enough) == "rank-3", "and both");
+  expect(
+      manta::remote<where_it_runs>.with(labelled("kind", "x", true))().get(long_enough) == "rank-0",
+      "a wish that nobody fulfils");
+  manta::options spread;
+  spread.where = manta::spread();
+  spread.gpus = 1;
+  for (int i = 0; i < 6; ++i) {
+    const auto was = manta::remote<where_it_runs>.with(spread)().get(long_enough);
+    expect(was == "rank-1" || was == "rank-3", "spread among those that can: " + was);
+  }
+  // From a node that has none itself.
+  const auto child = manta::remote<child_with_gpu>.with(at("rank-2"))().get(long_enough);
+  expect(child == "rank-1" || child == "rank-3", "of a child: " + child);
+  // Arrays go where they must.
+  const std::vector<double> halves(200'000, 0.5);
+  const auto numbers = manta::make_array(halves);
+  expect(manta::remote<sum_of>.with({.gpus = 1})(numbers).get(long_enough) == 100'000, "an array");
+}
+
+// This node first, then who has room.
+void check_overflow() {
+  std::vector<manta::future<std::string>> all;
+  for (int i = 0; i < 64; ++i) all.push_back(manta::remote<works_for>.with({.cpus = 1})(20));
+  std::map<std::string, int> count;
+  for (auto& one : all) ++count[one.get(long_enough)];
+  expect(count.size() == 4, std::to_string(count.size()) + " nodes ran what waited");
+  const auto one = manta::remote<works_for>.with({.cpus = 1})(1).get(long_enough);
+  expect(one == "rank-0", "alone it is here: " + one);
+}
+
+void check_refusals(const manta::runtime& rt) {
+  const std::string many = refusal_of({.gpus = 5});
+  expect(has(many, "at the call") && has(many, "asked 5 gpus") && has(many, "rank-1"), many);
+  const std::string nowhere = refusal_of(labelled("zone", "none"));
+  expect(has(nowhere, "zone=none"), nowhere);
+  expect(has(refusal_of(asks_for("licence", 1)), "1 licence"), "a key that nobody has");
+  // What can't leave.
+  std::string why = generator_with_gpu();
+  expect(has(why, "can't go to another node"), "a generator: " + why);
+  const manta::channel<int> some(1);
+  why = thrown_by<manta::unsupported>(manta::remote<has_capacity>.with({.gpus = 1})(some));
+  expect(has(why, "can't go there"), "a channel: " + why);
+  expect(manta::remote<has_capacity>.with({.cpus = 1})(some).get(long_enough), "here it can be");
+  // What waits is seen, ends at its time, and is withdrawn.
+  std::vector<manta::future<std::string>> held;
+  for (int i = 0; i < 3; ++i) {
+    const std::string key = "held" + std::to_string(i);
+    held.push_back(manta::remote<holds_until>.with({.gpus = 1})(key, std::string("free")));
+    expect(comes(key), key);
+  }
+  auto waits = manta::remote<where_it_runs>.with({.gpus = 1})();
+  expect(!ends_within(waits, 20ms), "all are held");
+  const auto unmet = rt.unmet_demand();
+  expect(unmet.size() == 1 && unmet[0].count == 1 && unmet[0].bundles[0].gpus == 1, "it is seen");
+  manta::options soon;
+  soon.gpus = 1;
+  soon.timeout = 50ms;
+  why = thrown_by<manta::timed_out>(manta::remote<where_it_runs>.with(soon)());
+  expect(has(why, "resources"), "its time: " + why);
+  expect(manta::cancel(waits) && has(thrown_by<manta::cancelled>(waits), "cancel"), "withdrawn");
+  auto next = manta::remote<where_it_runs>.with({.gpus = 1})();
+  expect(manta::cancel(held[0]) && ends_within(held[0], long_enough), "one is stopped");
+  expect(!next.get(long_enough).empty(), "and the next one has it");
+  manta::kv::put("free", 1).get();
+  for (auto& one : held) expect(ends_within(one, long_enough), "the others");
+}
+
+void check_actors() {
+  std::map<std::string, int> count;
+  std::vector<manta::actor<counter>> all;
+  for (int i = 0; i < 3; ++i) {
+    all.push_back(manta::spawn<counter>.with({.gpus = 1})(0L));
+    ++count[manta::remote<&counter::node>(all.back()).get(long_enough)];
+  }
+  expect(count["rank-1"] == 2 && count["rank-3"] == 1, "a gpu each");
+  auto waits = manta::spawn<counter>.with({.gpus = 1})(0L);
+  auto called = manta::remote<&counter::add>(waits, 1L);
+  expect(!ends_within(called, 50ms), "the fourth one waits");
+  all.clear();
+  expect(called.get(long_enough) == 1, "until one ends");
+  const auto kind =
+      manta::spawn<counter>.with({.where = manta::with_labels({{"kind", "gpu"}})})(0L);
+  expect(manta::remote<&counter::node>(kind).get(long_enough) == "rank-1", "by its label");
+  const auto tape = manta::spawn<counter>.with({.resources = {{"tape", 1}}})(0L);
+  expect(manta::remote<&counter::node>(tape).get(long_enough) == "rank-3", "the only tape");
+  try {
+    static_cast<void>(manta::spawn<counter>.with({.gpus = 5})(0L));
+    expect(false, "5 gpus");
+  } catch (const manta::infeasible& e) {
+    expect(has(e.what(), "asked 5 gpus"), e.what());
+  }
+}
+
+}  // namespace
+
+int offers(const manta::runtime& rt) {
+  check_nodes(rt);
+  check_tasks();
+  check_overflow();
+  check_refusals(rt);
+  check_actors();
+  check_tasks();  // all has come back
+  return say("offers");
+}
+
+// rank-3 is lost, and with it the only tape and one of three gpus.
+int bereft(const manta::runtime& rt) {
+  const std::string end = "never";
+  const auto tape = manta::remote<holds_until>.with(asks_for("tape", 1))(std::string("t"), end);
+  expect(comes("t"), "one has the tape");
+  const auto waits = manta::remote<where_it_runs>.with(asks_for("tape", 1))();
+  std::vector<manta::future<std::string>> gpus;
+  for (int i = 0; i < 3; ++i) {
+    const std::string key = "g" + std::to_string(i);
+    gpus.push_back(manta::remote<holds_until>.with({.gpus = 1})(key, std::string("free")));
+    expect(comes(key), key);
+  }
+  say_pids(rt);
+  expect(has(thrown_by<manta::node_lost>(tape), "is lost"), "what had the tape");
+  expect(has(thrown_by<manta::infeasible>(waits), "1 tape"), "what waited for it");
+  expect(has(refusal_of(asks_for("tape", 1)), "at the call"), "and who comes later");
+  manta::kv::put("free", 1).get();
+  for (auto& one : gpus) expect(one.get(long_enough) == "rank-1", "the gpu's task runs again");
+  return say("bereft");
+}
+
+// Alone at first: what nobody has waits for who joins.
+int latecomers(const manta::runtime& rt) {
+  const std::string why = generator_with_gpu();
+  expect(has(why, "can't go to another node"), "what stays does not wait: " + why);
+  auto waits = manta::remote<uses_gpu>.with({.gpus = 1})(1);
+  expect(!ends_within(waits, 50ms), "nobody has a gpu");
+  expect(rt.unmet_demand().size() == 1, "it is seen");
+  manta::options soon = labelled("zone", "late");
+  soon.timeout = 50ms;
+  expect(has(thrown_by<manta::timed_out>(manta::remote<where_it_runs>.with(soon)()), "resources"),
+         "not for ever");
+  std::puts("asks for it");
+  std::fflush(stdout);
+  expect(waits.get(long_enough).node == "late", "it runs there");
+  expect(manta::remote<where_it_runs>.with(labelled("zone", "late"))().get(long_enough) == "late",
+         "by its label");
+  return say("latecomers");
+}
+
+}  // namespace settling
