@@ -45,6 +45,15 @@ inline constexpr bool has_tsan = false;
 inline const std::string program = MANTA_CLUSTER_PROGRAM;
 inline const std::string tool = MANTA_TOOL;
 
+/// What `manta nodes --json` says, but for how many tasks wait, which changes at any moment.
+inline std::string without_loads(std::string lines) {
+  static const std::string key = "\"queued\":";
+  for (std::size_t at = 0; (at = lines.find(key, at)) != std::string::npos;) {
+    lines.erase(at, lines.find_first_not_of("0123456789", at + key.size()) - at);
+  }
+  return lines;
+}
+
 class site {
  public:
   /// The variables of a process of a job here.
