@@ -32,6 +32,15 @@ void add_far_rows(suite& s) {
   r = row{cluster_call_one, "One of them at a time", unit::microseconds};
   r.passes = 2;
   s.add(r);
+  r = row{cluster_array,
+          "An array of 100 MB that lies in the other of 2 nodes: asked for and there",
+          unit::milliseconds};
+  r.note = "Its first and last bytes are read. With map_arrays = no it is copied.";
+  r.passes = 2;
+  s.add(r);
+  r = row{cluster_array_gib, "The same of 1 GiB", unit::milliseconds};
+  r.passes = 2;
+  s.add(r);
 }
 
 void add_rows(suite& s) {
@@ -83,6 +92,7 @@ void add_bars(suite& s) {
   s.add(bar{"a task reaches a node that just joined within 200 ms", cluster_new, "manta", 200});
   s.add(bar{"tasks async over two nodes: 600 k/s", cluster_far, "manta", 600e3});
   s.add(bar{"actor calls async over two nodes: 500 k/s", cluster_calls, "manta", 500e3});
+  s.add(bar{"1 GiB of another node is readable within 1 ms", cluster_array_gib, "manta", 1});
   s.add(bar{"tasks that stay cost 3 % more at most with 3 nodes beside", cluster_home,
             "manta, 3 nodes beside", 0.97, "manta, alone"});
 }

@@ -88,6 +88,7 @@ set(manta_sources
   src/node/errand.cpp
   src/node/far_actors.cpp
   src/node/far_actors_calls.cpp
+  src/node/far_arrays.cpp
   src/node/far_futures.cpp
   src/node/far_handles.cpp
   src/node/far_mirrors.cpp
@@ -111,6 +112,7 @@ set(manta_sources
   src/node/lent_arrays.cpp
   src/node/memory_use.cpp
   src/node/named_handles.cpp
+  src/node/neighbour.cpp
   src/node/order_line.cpp
   src/node/outgoing.cpp
   src/node/output_lines.cpp

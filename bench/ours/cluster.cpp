@@ -240,6 +240,46 @@ contestant one_far_call() {
   return c;
 }
 
+using bytes = manta::array<unsigned char>;
+
+struct keeper {
+  explicit keeper(std::size_t count) {
+    auto room = manta::make_array<unsigned char>(manta::array_shape(count));
+    std::ranges::fill(room.span(), static_cast<unsigned char>(7));
+    kept = std::move(room).seal();
+  }
+  bytes gives() const { return kept; }
+  bytes kept;
+};
+
+contestant far_arrays(const char* row, const char* name, std::size_t count, bool maps) {
+  contestant c{row, name, side::ours};
+  c.start = [=](const plan& p) -> body {
+    const std::size_t size = p.quick ? count / 16 : count;
+    const int rounds = p.quick ? 2 : 20;
+    setenv("MANTA_STORE_BYTES", p.quick ? "256MiB" : "2200MiB", 1);
+    setenv("MANTA_MAP_ARRAYS", maps ? "yes" : "no", 1);
+    const auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
+    unsetenv("MANTA_STORE_BYTES");
+    unsetenv("MANTA_MAP_ARRAYS");
+    const auto where = manta::on_node(rt->nodes().back().name);
+    const auto from = manta::spawn<keeper>.with({.where = where})(size);
+    check(manta::remote<&keeper::gives>(from).get().size() == size, "its size");
+    return [=](const turn&) {
+      static_cast<void>(rt);
+      std::vector<double> each;
+      for (int i = 0; i < rounds; ++i) {
+        const double before = now_s();
+        const bytes came = manta::remote<&keeper::gives>(from).get();
+        check(came[0] == 7 && came[size - 1] == 7, "what it has");
+        each.push_back((now_s() - before) * 1e3);
+      }
+      return reading{.value = quantile(each, 0.5), .operations = static_cast<double>(rounds)};
+    };
+  };
+  return c;
+}
+
 contestant home_tasks(const char* name, int nodes) {
   contestant c{cluster_home, name, side::ours};
   c.start = [=](const plan& p) -> body {
@@ -289,6 +329,10 @@ void add_our_clusters(suite& s) {
   s.add(far_calls<&far_actor::process_of>(cluster_calls, 1));
   s.add(far_calls<&far_actor::process_and>(cluster_calls_text, std::string(1024, 'x')));
   s.add(one_far_call());
+  constexpr std::size_t large = 100'000'000;
+  s.add(far_arrays(cluster_array, "manta", large, true));
+  s.add(far_arrays(cluster_array, "manta, copied", large, false));
+  s.add(far_arrays(cluster_array_gib, "manta", std::size_t{1} << 30U, true));
   s.add(home_tasks("manta, alone", 1));
   s.add(home_tasks("manta, 3 nodes beside", 4));
 }

@@ -251,18 +251,19 @@ template <detail::sized_values Range>
 namespace manta::inline v0::codec {
 
 /// A byte: 0 for an empty handle, 1 for a reference beside the bytes, 2 for the bytes themselves
-/// (of what is in no store, and of all that goes to another node). Then the shape.
+/// (of what is in no store, and of most that goes to another node). Then the shape.
 template <class T>
 struct custom<array<T>> {
   static void write(out_archive& out, const array<T>& a) {
     node::array_block* const block = detail::array_access::block(a);
     if (block == nullptr) return out.raw(std::uint8_t{0});
-    const bool is_copied = block->is_copied() || out.leaves_node();
+    const bool leaves = out.node() != 0;
+    const bool is_copied = block->is_copied() || (leaves && !block->is_read_in(out.node()));
     out.raw(static_cast<std::uint8_t>(is_copied ? 2 : 1));
     detail::write_array_shape(out, a.shape());
     if (!is_copied) return out.refer(held(block));
     // Its value may be put to rest, or go, before the message has gone.
-    if (out.leaves_node()) out.keep(held(block));
+    if (leaves) out.keep(held(block));
     out.range(a.data(), a.size(), sizeof(T), type_hash<T>);
   }
   static array<T> read(in_archive& in) {

@@ -169,6 +169,8 @@ void raise_decode_failed(const char* type) {
     throw;
   } catch (const decode_failed&) {
     throw;
+  } catch (const node_lost&) {
+    throw;  // it had an array in the value
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& thrown) {

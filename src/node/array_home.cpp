@@ -17,6 +17,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/far_arrays.hpp"
 #include "node/resting_array.hpp"
 #include "node/user_folder.hpp"
 #include "node/worker_arrays.hpp"
@@ -295,7 +296,8 @@ std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
 
 array_block* borrow_array(const spec::reference& came) {
   if (worker_arrays* const here = worker_arrays::here()) return here->borrow(came);
-  return array_tray::find(came.what);
+  if (array_block* const found = array_tray::find(came.what)) return found;
+  return far_arrays::global().borrow(came);
 }
 
 }  // namespace manta::inline v0::node

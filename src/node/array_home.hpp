@@ -51,6 +51,8 @@ class array_home {
   /// Segments in which nothing lives any more since it was asked last, by their keys, if there are
   /// isolated workers.
   std::vector<std::uint64_t> take_gone();
+  /// A segment of another node's, which is such a one from now on.
+  void forget_segment(std::uint64_t key) noexcept { note_gone(key); }
 
   /// Where a worker and the store leave that worker's segments for each other. It is taken away
   /// before it ends.

@@ -19,6 +19,7 @@
 
 #include "node/desk.hpp"
 #include "node/end_signals.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
@@ -179,7 +180,8 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
                                 .gpus = static_cast<std::uint32_t>(settings.gpus),
                                 .memory_bytes = static_cast<std::uint64_t>(settings.memory_bytes),
                                 .resources = spec::to_text(*settings.resources),
-                                .labels = spec::to_text(*settings.labels)};
+                                .labels = spec::to_text(*settings.labels),
+                                .machine = far_arrays::global().open(*settings.map_arrays)};
   }
   with.looks = plan_.role == role_mode::observer;
   with.load = load_of_process;

@@ -19,7 +19,8 @@ wire::introduction_view view_of(const spec::node_introduction& who) {
           .gpus = who.gpus,
           .memory_bytes = who.memory_bytes,
           .resources = who.resources,
-          .labels = who.labels};
+          .labels = who.labels,
+          .machine = who.machine};
 }
 
 spec::node_introduction who_is(const wire::introduction_view& said) {
@@ -33,7 +34,8 @@ spec::node_introduction who_is(const wire::introduction_view& said) {
           .gpus = said.gpus,
           .memory_bytes = said.memory_bytes,
           .resources = std::string(said.resources),
-          .labels = std::string(said.labels)};
+          .labels = std::string(said.labels),
+          .machine = said.machine};
 }
 
 }  // namespace

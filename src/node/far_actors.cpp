@@ -16,6 +16,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/desk.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_ids.hpp"
 #include "node/outgoing.hpp"
 #include "node/placing.hpp"
@@ -92,6 +93,7 @@ void far_actors::close() noexcept {
   }
   exec::actors_afar.store(nullptr);
   far_handles::global().close();
+  far_arrays::global().close();
   while (const note_ptr one = take_in(0)) {
     if (one->construction != nullptr) {
       outgoing::global().wait(one->node);

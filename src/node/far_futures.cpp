@@ -166,8 +166,6 @@ void far_futures::named(const base::id& id) noexcept {
   last->drop();
 }
 
-void future_is_named(const base::id& id) noexcept { far_futures::global().named(id); }
-
 void far_futures::freed(const std::vector<base::id>& ids) noexcept {
   try {
     std::vector<exec::job*> all;

@@ -11,6 +11,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/far_actors.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_ids.hpp"
 #include "node/resident_actors.hpp"
@@ -26,7 +27,8 @@ constinit thread_local far_arrivals* read_here = nullptr;
 bool is_counted(const spec::reference& one) noexcept {
   using kind = spec::reference_kind;
   return (one.kind == kind::actor && is_far_actor_id(one.what)) ||
-         (one.kind == kind::future && is_far_future_id(one.what));
+         (one.kind == kind::future && is_far_future_id(one.what)) ||
+         (one.kind == kind::array && is_far_array_id(one.what));
 }
 
 // Those inside of what such a message has.
@@ -69,6 +71,8 @@ far_arrivals::~far_arrivals() {
       each.own->drop_handle();
     } else if (each.future != nullptr) {
       far_futures::drop_soon({each.future});
+    } else if (each.array != nullptr) {
+      each.array->drop();
     } else if (each.is_counted) {
       far_handles::global().read(each.id);
     }
@@ -135,13 +139,19 @@ std::shared_ptr<far_arrivals> far_handles::came(std::uint64_t from,
       // False: its node is dead, and calls of it fail.
       const bool counts = !is_own && refs_->came(one.what, owner, from);
       if (counts) ++others_[one.what].unread;
-      if (!is_own) out->all_.push_back({one.what, owner, nullptr, nullptr, counts});
+      if (!is_own) out->all_.push_back({.id = one.what, .owner = owner, .is_counted = counts});
     }
     if (!is_own) continue;
-    const bool is_future = is_far_future_id(one.what);
-    out->all_.push_back({one.what, owner,
-                         is_future ? nullptr : resident_actors::global().handle_of(one.what),
-                         is_future ? far_futures::global().job_of(one.what) : nullptr});
+    far_arrivals::one& own = out->all_.emplace_back();  // there is room
+    own.id = one.what;
+    own.owner = owner;
+    if (one.kind == spec::reference_kind::array) {
+      own.array = far_arrays::global().block_of(one.what);
+    } else if (one.kind == spec::reference_kind::future) {
+      own.future = far_futures::global().job_of(one.what);
+    } else {
+      own.own = resident_actors::global().handle_of(one.what);
+    }
   }
   return out;
 }
@@ -334,8 +344,11 @@ std::vector<base::id> far_handles::say() {
 void far_handles::after(std::vector<base::id> freed) noexcept {
   const auto futures = std::partition(freed.begin(), freed.end(),
                                       [](const base::id& one) { return !is_far_future_id(one); });
+  const auto arrays = std::partition(freed.begin(), futures,
+                                     [](const base::id& one) { return !is_far_array_id(one); });
   if (futures != freed.end()) far_futures::global().freed({futures, freed.end()});
-  for (auto at = freed.begin(); at != futures; ++at) resident_actors::global().freed(*at);
+  for (auto at = arrays; at != futures; ++at) far_arrays::global().freed(*at);
+  for (auto at = freed.begin(); at != arrays; ++at) resident_actors::global().freed(*at);
 }
 
 void far_handles::say_again() noexcept {

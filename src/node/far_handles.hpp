@@ -20,7 +20,7 @@
 #include "node/workbench.hpp"
 #include "own/references.hpp"
 
-// Handles of actors and futures that go from node to node inside of values.
+// Handles of actors, futures and arrays that go from node to node inside of values.
 //
 // Problem. What is behind them lives as long as anybody has a handle, in whichever node; and who
 // reads a value with handles does so later than it came, if ever.
@@ -35,9 +35,9 @@
 // What one node says to another of references is said in its order: what there is no room for waits
 // here for the next time something is said, or looked at.
 //
-// A node has one core for each actor of another that it has handles to (far_actors.hpp), and one
-// image for each future (far_futures.hpp): it counts as one holder, and so does each message that
-// is not read.
+// A node has one core for each actor of another that it has handles to (far_actors.hpp), one image
+// for each future (far_futures.hpp) and one view of each array (far_arrays.hpp): it counts as one
+// holder, and so does each message that is not read.
 //
 // Threads: any, but where it is said. The mutex is not held while others' code runs, but for
 // peers::send.
@@ -55,12 +55,14 @@ class far_arrivals {
  private:
   friend class far_handles;
   friend class far_futures;
+  friend class far_arrays;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
   struct one {
     base::id id;
     std::uint64_t owner = 0;
     exec::actor_core* own = nullptr;  // of this node, with a handle
     exec::job* future = nullptr;      // the same, with a hold
+    array_block* array = nullptr;     // likewise
     bool is_counted = false;          // among those of others that are not read
     bool is_left = true;              // nobody has taken it
   };
@@ -82,7 +84,7 @@ class far_reading {
   far_arrivals* outer_;
 };
 
-/// What all nodes call an actor or a future, and which of them has it.
+/// What all nodes call an actor, a future or an array, and which of them has it.
 struct far_name {
   base::id id;
   std::uint64_t owner = 0;
@@ -126,7 +128,8 @@ class far_handles {
   void take_back_from_maker(const base::id& actor, std::uint64_t maker);
   /// The other side: this node has one, which lives in `owner`.
   void has_made(const base::id& actor, std::uint64_t owner);
-  /// There is a core here for an actor elsewhere, or an image of a future; or one less.
+  /// There is a core here for an actor elsewhere, an image of a future or a view of an array; or
+  /// one less.
   void has_core(const base::id& thing);
   void lost_core(const base::id& thing) noexcept;
   /// Whether others may have handles to what is, or was, here.
@@ -138,6 +141,7 @@ class far_handles {
 
  private:
   friend class far_arrivals;
+  friend class far_arrays;
   friend class far_futures;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
 

@@ -7,7 +7,7 @@
 
 #include "node/peers.hpp"
 
-// The ids of actors and futures that several nodes know.
+// The ids of actors, futures and arrays that several nodes know.
 
 namespace manta::inline v0::node {
 
@@ -28,6 +28,12 @@ constexpr base::id far_future_id(std::uint64_t owner, std::uint64_t number) noex
   return {owner | std::uint64_t{3} << 62U, number};
 }
 constexpr bool is_far_future_id(const base::id& of) noexcept { return of.high >> 62U == 3; }
+
+/// The array that the member `owner` has named as its `number`th.
+constexpr base::id far_array_id(std::uint64_t owner, std::uint64_t number) noexcept {
+  return {owner | std::uint64_t{1} << 62U, number};
+}
+constexpr bool is_far_array_id(const base::id& of) noexcept { return of.high >> 62U == 1; }
 
 /// What a message about one of those actors is called by, besides: those of one share a line there,
 /// in which they keep their order. Two of different makers that happened to share one would wait

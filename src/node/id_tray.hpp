@@ -30,10 +30,10 @@ class id_tray {
   std::vector<base::id> all_;
 };
 
-/// The futures of this node (far_futures.hpp) in a message to another one: they stay known until it
-/// counts who has them.
-void future_is_named(const base::id& id) noexcept;
-using far_tray = id_tray<&future_is_named>;
+/// The futures and arrays of this node (far_futures.hpp, far_arrays.hpp) in a message to another
+/// one: they stay known until it counts who has them.
+void far_is_named(const base::id& id) noexcept;
+using far_tray = id_tray<&far_is_named>;
 
 /// Those in a message with an isolated worker (future_names.hpp), counted once each.
 void give_back_future(const base::id& id) noexcept;

@@ -61,7 +61,7 @@ void lent_arrays::lend(const base::id& what, int socket) {
     stored_object at = one.block->object();
     one.in = std::move(at.in);
     one.pinned = at.id;
-    one.in->pin_also(one.pinned, one.who);
+    if (one.in != nullptr) one.in->pin_also(one.pinned, one.who);  // else another node's
   }
   const std::uint64_t segment = one.block->place().segment;
   if (given_.contains(segment)) return;

@@ -16,8 +16,10 @@
 
 #include "node/actor_names.hpp"
 #include "node/array_names.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
+#include "node/far_ids.hpp"
 #include "node/far_things.hpp"
 #include "node/future_names.hpp"
 #include "node/large_ranges.hpp"
@@ -25,6 +27,11 @@
 #include "node/worker_futures.hpp"
 
 namespace manta::inline v0::node {
+
+void far_is_named(const base::id& id) noexcept {
+  if (is_far_array_id(id)) return far_arrays::global().named(id);
+  far_futures::global().named(id);
+}
 
 namespace {
 
@@ -105,20 +112,29 @@ base::id name_of(workbench& on, const spec::reference& of, const char* function)
   return id;
 }
 
-far_name name_afar(workbench& on, const spec::reference& of, const char* function) {
+// Fills in where an array lies.
+far_name name_afar(workbench& on, spec::reference& of, const char* function) {
   if (of.kind == spec::reference_kind::actor) {
     return name_of_actor(reinterpret_cast<exec::actor_core*>(of.local), on.goes_to, function);
+  }
+  if (of.kind == spec::reference_kind::array) {
+    auto* const block = reinterpret_cast<array_block*>(of.local);
+    return far_arrays::global().name(on, static_cast<placed_block&>(*block), of);
   }
   const auto* const values = reinterpret_cast<const carrier*>(of.values);
   check_values(values, function);
   return far_futures::global().name(on, reinterpret_cast<exec::job*>(of.local), of.type, values);
 }
 
-// To another node: actors and futures, so far.
+bool may_go_afar(spec::reference_kind what) noexcept {
+  using kind = spec::reference_kind;
+  return what == kind::actor || what == kind::future || what == kind::array;
+}
+
 void name_all_afar(workbench& on, const char* function) {
   for (const codec::lent_reference& lent : on.out.lent()) {
     spec::reference named = lent.as;
-    if (named.kind != spec::reference_kind::actor && named.kind != spec::reference_kind::future) {
+    if (!may_go_afar(named.kind)) {
       raise(errc::unsupported,
             fmt::format("{}: a {} inside of a value can't go to another node or come from one yet; "
                         "pass the value itself, or have both in one node",

@@ -194,7 +194,7 @@ void peers::begin(std::uint64_t epoch) {
   if (epoch_ != 0) return;
   epoch_ = epoch;
   tell_.on_begin(*this);
-  for (const one_ptr& other : living()) tell_.on_joined(*this, other->is.epoch);
+  for (const one_ptr& other : living()) tell_.on_joined(*this, other->is);
   job_->ask();
 }
 
@@ -266,7 +266,7 @@ void peers::see(const spec::node_member& of) {
     }
   }
   // First: what it has said already is handled as it is added.
-  if (is_new && epoch_ != 0) tell_.on_joined(*this, of.epoch);
+  if (is_new && epoch_ != 0) tell_.on_joined(*this, of);
   if (is_new) add(of);
   job_->ask();
   // It may have come and gone before the head could tell this one: others may have lent to it.
@@ -310,7 +310,7 @@ base::deadline peers::turn() {
 }
 
 base::deadline peers::look_at_all(base::time_point now) {
-  base::deadline due;
+  base::deadline due = tell_.on_turn(*this, now);
   bool has_news = has_news_.exchange(false);
   for (const one_ptr& other : living()) {
     // Not as it is added: what has come over it may name members of which the head is just telling.

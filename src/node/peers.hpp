@@ -65,7 +65,9 @@ class peers {
 
     /// This process is a member, and which others are that it may speak to, as long as it lives.
     virtual void on_begin(peers& by) = 0;
-    virtual void on_joined(peers& by, std::uint64_t node) = 0;
+    virtual void on_joined(peers& by, const spec::node_member& one) = 0;
+    /// Of the loop; when to be called again, whatever comes until then.
+    virtual base::deadline on_turn(peers& by, base::time_point now) = 0;
 
    protected:
     ~visitor() = default;

@@ -72,6 +72,7 @@ class stored_block final : public placed_block {
     return segment_ != nullptr ? segment_->file().number() : view_->file().number();
   }
   stored_object object() const noexcept override { return {of_->home().in, of_->id()}; }
+  bool is_read_in(std::uint64_t node) const noexcept override;
   array_block* at_rest() noexcept override {
     of_->hold();
     return of_;

@@ -21,6 +21,7 @@
 #include "node/check_copy.hpp"
 #include "node/cluster.hpp"
 #include "node/desk.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
@@ -64,6 +65,7 @@ void end_engine(bool asks_to_stop) noexcept {
   e.stop();
   node::trade::global().close();
   node::cluster::global().close(asks_to_stop);
+  node::far_arrays::global().sweep();  // its nodes have ended
   node::array_home::global().close();
   node::journal::global().close(e.counts().run + isolated);
 }

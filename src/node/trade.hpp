@@ -99,7 +99,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void on_gone(peers& by, std::uint64_t node, const std::string& why) override;
   void on_news(peers& by) override;
   void on_begin(peers& by) override;
-  void on_joined(peers& by, std::uint64_t node) override;
+  void on_joined(peers& by, const spec::node_member& one) override;
+  base::deadline on_turn(peers& by, base::time_point now) override;
   bool takes_offers() const noexcept { return takes_offers_.load(); }
   /// Of a job whose nodes are still joining: waits for one that can give that, for a while.
   void await_offers(const spec::demand& what, const placement& where) const;

@@ -9,6 +9,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/far_actors.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
@@ -128,7 +129,10 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
   desk::global().rest_other(node);  // before its tasks come back, and ask for another place
   try {
     // One that can't be reached from here lives, and so does what it has.
-    if (!by.has(node)) far_handles::global().gone(node);
+    if (!by.has(node)) {
+      far_arrays::global().gone(node);
+      far_handles::global().gone(node);
+    }
   } catch (const std::bad_alloc&) {
     return;  // what it had is kept
   }
@@ -140,7 +144,19 @@ void trade::on_begin(peers& by) {
   joined_.store(0);
   early_.begin();
   far_handles::global().begin(by);
+  far_arrays::global().begin();
 }
-void trade::on_joined(peers& /*by*/, std::uint64_t node) { far_handles::global().joined(node); }
+void trade::on_joined(peers& /*by*/, const spec::node_member& one) {
+  far_handles::global().joined(one.epoch);
+  far_arrays::global().joined(one);
+}
+
+// Who was killed is not always gone when its connections are.
+base::deadline trade::on_turn(peers& /*by*/, base::time_point now) {
+  constexpr auto between_sweeps = std::chrono::milliseconds(100);
+  far_arrays& arrays = far_arrays::global();
+  arrays.sweep();
+  return arrays.keeps() ? base::deadline(now + between_sweeps) : std::nullopt;
+}
 
 }  // namespace manta::inline v0::node

@@ -109,7 +109,10 @@ std::optional<options> asked_of_here(const wire::task_view& task) {
   return out;
 }
 
-bool is_infeasible(const error& why) noexcept { return why.code() == errc::infeasible; }
+// What this node has not, or what a lost one had, may be there at home.
+bool may_do_at_home(const error& why) noexcept {
+  return why.code() == errc::infeasible || why.code() == errc::node_lost;
+}
 
 }  // namespace
 
@@ -140,7 +143,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
       const std::lock_guard lock(mutex_);
       visits_.erase(who);
     }
-    return refuse(by, of, why, is_infeasible(why));
+    return refuse(by, of, why, may_do_at_home(why));
   }
   if (is_stopped) exec::cancel_job(of.job, true);
   if (asks) {

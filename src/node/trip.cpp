@@ -138,7 +138,8 @@ namespace {
 
 // Whether a handle may go to another node, and what is behind it.
 bool may_go(const spec::reference& one) noexcept {
-  if (one.kind == spec::reference_kind::actor) return true;
+  using kind = spec::reference_kind;
+  if (one.kind == kind::actor || one.kind == kind::array) return true;
   const auto* const values = reinterpret_cast<const carrier*>(one.values);
   return one.kind == spec::reference_kind::future && values != nullptr && !values->stays;
 }

@@ -37,7 +37,7 @@ struct workbench {
   /// What is written from here on is for that node.
   void write_for(std::uint64_t node) noexcept {
     goes_to = node;
-    out.leaves_node(node != 0);
+    out.for_node(node);
     writer.limit(node != 0 ? wire::largest_frame : wire::default_frame_limit);
   }
 };

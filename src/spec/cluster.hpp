@@ -63,6 +63,9 @@ struct node_introduction {
   std::uint64_t memory_bytes = 0;
   std::string resources = {};  ///< "license:3,disk:0.5"
   std::string labels = {};     ///< "zone=a,kind=big"
+  /// Those that say the same may read each other's arrays where they lie (node/neighbour.hpp); 0:
+  /// others can't.
+  std::uint64_t machine = 0;
 
   friend bool operator==(const node_introduction&, const node_introduction&) = default;
 };

@@ -184,6 +184,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.spmd) base.spmd = false;
   if (!base.share) base.share = true;
   if (!base.share_resources) base.share_resources = false;
+  if (!base.map_arrays) base.map_arrays = true;
   return base;
 }
 

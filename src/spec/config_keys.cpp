@@ -253,6 +253,7 @@ constexpr text_key texts[] = {
     setting_of<&config::spmd, parse_yes>("spmd", "MANTA_SPMD"),
     setting_of<&config::share, parse_yes>("share", "MANTA_SHARE"),
     setting_of<&config::share_resources, parse_yes>("share-resources", "MANTA_SHARE_RESOURCES"),
+    setting_of<&config::map_arrays, parse_yes>("map-arrays", "MANTA_MAP_ARRAYS"),
     setting_of<&config::rendezvous, parse_rendezvous>("rendezvous", "MANTA_RENDEZVOUS"),
     setting_of<&config::job, parse_job>("job", "MANTA_JOB"),
     setting_of<&config::member_name, parse_member_name>("member-name", "MANTA_MEMBER_NAME"),

@@ -26,6 +26,7 @@ void put_who(schema::Introduction::Builder to, const introduction_view& who) {
            [&](std::size_t n) { return to.initResources(kj::uint(n)); });
   put_text(who.labels, limits::offer_bytes,
            [&](std::size_t n) { return to.initLabels(kj::uint(n)); });
+  to.setMachine(who.machine);
 }
 
 template <class Builder>

@@ -404,7 +404,8 @@ introduction_view message_reader::state::who(schema::Introduction::Reader from) 
           from.getGpus(),
           from.getMemoryBytes(),
           text(from.getResources(), "process's resources", limits::offer_bytes),
-          text(from.getLabels(), "process's labels", limits::offer_bytes)};
+          text(from.getLabels(), "process's labels", limits::offer_bytes),
+          from.getMachine()};
 }
 
 namespace {

@@ -404,6 +404,8 @@ struct Introduction {
   labels @10 :Text;
   # What else they may ask for, and what it is: "license:3,disk:0.5" and "zone=a,kind=big". Up to 34,816
   # bytes each, which is more than 256 of the longest. Who can't read one knows of nothing in it.
+  machine @11 :UInt64;
+  # Processes that say the same may open each other's files below /proc; 0: others can't.
 
   enum Role {
     driver @0;
@@ -586,7 +588,8 @@ struct Place {
   # Whoever gets it looks whether the place is in that segment, and whether what it names is known.
 
   segment @0 :UInt64;
-  # Not zero.
+  # Not zero. Between nodes of one machine: the segment's descriptor in the process of who counts the
+  # array, times 2^32, and the last 32 bits of its inode.
   at @1 :UInt64;
   # A multiple of 64.
   bytes @2 :UInt64;

@@ -280,6 +280,7 @@ struct introduction_view {
   std::uint64_t memory_bytes = 0;
   std::string_view resources = {};
   std::string_view labels = {};
+  std::uint64_t machine = 0;
 };
 
 /// A process tells its head that it lives.

@@ -298,7 +298,7 @@ TEST_CASE("what is written for another node has the arrays' bytes, and holds the
   for (const int n : {1, 100, 300'000}) {
     CAPTURE(n);
     codec::out_archive out;
-    out.leaves_node(true);
+    out.for_node(1);
     std::optional<array<double>> source = counted(n);
     const manta::spec::parcel_view there = codec::encode(out, *source);
     CHECK(there.references.empty());
@@ -308,7 +308,7 @@ TEST_CASE("what is written for another node has the arrays' bytes, and holds the
     out.clear();
     CHECK(total(read) == 0.5 * n * (n - 1));
     // As before in its own node.
-    out.leaves_node(false);
+    out.for_node(0);
     CHECK(codec::encode(out, read).references.size() == (n == 300'000 ? 1 : 0));
   }
   CHECK(rt.store().used_bytes == 0);

@@ -103,6 +103,14 @@ TEST_CASE("arrays go from any node to any", "[cluster][settle]") {
   check_right(here.run({settler, "rested"}, few), "rested");
 }
 
+TEST_CASE("nodes of one machine read each other's arrays where they lie", "[cluster][settle]") {
+  const site here;
+  variables more{"MANTA_NODES=3", "MANTA_STORE_BYTES=64MiB"};
+  check_right(here.run({settler, "neighbours"}, more), "neighbours");
+  more.emplace_back("MANTA_MAP_ARRAYS=no");
+  check_right(here.run({settler, "neighbours", "copied"}, more), "neighbours");
+}
+
 TEST_CASE("a task runs in the node that it asks for", "[cluster][settle]") {
   const site here;
   variables more = four;
@@ -208,6 +216,22 @@ TEST_CASE("who asks for a future of a rank that has ended is told so", "[cluster
 
 TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluster][settle]") {
   lose("estates", "rank-2", SIGKILL, 200ms);
+}
+
+TEST_CASE("a lost node's arrays are read on by who has them", "[cluster][settle]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) lose("legacies", "rank-2", signal, 0ms);
+}
+
+TEST_CASE("what a node that was given up may read is kept until it ends", "[cluster][settle]") {
+  const site here;
+  variables more = four;
+  more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+  child job({settler, "ghosts"}, here.with(more));
+  const bool is_ready = job.says("pid rank-3");
+  const pid_t lost = is_ready ? pids_in(job.so_far().out).at("rank-2") : 0;
+  if (is_ready) kill(lost, SIGSTOP);
+  if (is_ready && job.says("given up")) kill(lost, SIGKILL);
+  check_right(job.finish(), "ghosts");
 }
 
 TEST_CASE("a node dies while parts of long values are under way", "[cluster][settle]") {

@@ -413,6 +413,9 @@ int main(int argc, char** argv) {
   if (what == "futures") return futures(rt, count);
   if (what == "arrays") return arrays(rt);
   if (what == "rested") return rested_arrays(rt);
+  if (what == "neighbours") return neighbours(rt, argc < 3);
+  if (what == "legacies") return legacies(rt);
+  if (what == "ghosts") return ghosts(rt);
   if (what == "freight") return freight(rt, argc > 2);
   if (what == "wrecks") return wrecks(rt);
   if (what == "postings") return postings(rt);

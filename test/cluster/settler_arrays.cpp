@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of settler.cpp whose values have arrays.
+// The programs of settler.cpp whose values have arrays.
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +35,22 @@ bool are_numbers(std::span<const double> all, std::size_t count, double from) {
   }
   return true;
 }
+
+// The inode of the file whose memory has this address in this process; 0: it is no file's. That of
+// a segment is no other file's on the machine.
+std::uint64_t file_at(const void* at) {
+  const auto where = reinterpret_cast<std::uintptr_t>(at);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t from = 0;
+    std::uintptr_t to = 0;
+    std::uint64_t inode = 0;
+    const int found = std::sscanf(line.c_str(), "%lx-%lx %*s %*s %*s %lu", &from, &to, &inode);
+    if (found == 3 && from <= where && where < to) return inode;
+  }
+  return 0;
+}
+std::uint64_t file_of(const numbers& all) { return file_at(all.data()); }
 
 struct batch {
   std::string name;
@@ -72,6 +91,11 @@ struct shelf {
   bool has(std::size_t count, double from) const { return is_right(kept, count, from); }
   void put(numbers next) { kept = std::move(next); }
   numbers gives() const { return kept; }
+  std::uint64_t makes(std::size_t count, double from) {
+    kept = numbers_from(count, from);
+    return file();
+  }
+  std::uint64_t file() const { return file_at(kept.data()); }
   bool puts_elsewhere(const manta::actor<shelf>& other) const {
     manta::remote<&shelf::put>(other, kept).get(long_enough);
     return true;
@@ -136,7 +160,126 @@ void check_disk(const std::string& one, const std::string& two) {
   for (const auto& each : read) expect(each.get(long_enough), "from the disk, later");
 }
 
+// Whether two say that they read the same memory, which they do where nodes map.
+bool maps = true;
+void expect_shared(std::uint64_t here, std::uint64_t there, const std::string& what) {
+  expect(here != 0 && (here == there) == maps, what);
+}
+
+constexpr std::size_t shared_count = in_mib / 4;
+
+void check_shared(const std::string& one, const std::string& two) {
+  const numbers own = numbers_from(shared_count, 1);
+  const std::uint64_t file = file_of(own);
+  expect_shared(file, manta::remote<file_of>.with(at(one))(own).get(long_enough), "an argument");
+  const auto stored = manta::put(own);
+  expect_shared(file, manta::remote<file_of>.with(at(one))(stored).get(long_enough), "of a put");
+  const auto first = shelf_at(one, own);
+  expect_shared(file, manta::remote<&shelf::file>(first).get(long_enough), "a constructor's");
+  const numbers back = manta::remote<&shelf::gives>(first).get(long_enough);
+  expect((back.data() == own.data()) == maps, "back at home");
+  const auto second = shelf_at(two, numbers_from(1, 0));
+  expect(manta::remote<&shelf::puts_elsewhere>(first, second).get(long_enough), "to a third node");
+  expect_shared(file, manta::remote<&shelf::file>(second).get(long_enough), "in the third node");
+
+  const std::uint64_t made =
+      manta::remote<&shelf::makes>(first, std::size_t{shared_count}, 2.0).get(long_enough);
+  const numbers came = manta::remote<&shelf::gives>(first).get(long_enough);
+  expect_shared(made, file_of(came), "a result");
+  expect(is_right(came, shared_count, 2), "what it has");
+  manta::remote<&shelf::put>(second, came).get(long_enough);
+  expect_shared(made, manta::remote<&shelf::file>(second).get(long_enough), "sent on");
+  const auto in_worker =
+      manta::remote<file_of>.with({.isolation = manta::isolation_mode::processes});
+  expect_shared(made, in_worker(came).get(long_enough), "in an isolated worker here");
+  const numbers few = manta::remote<numbers_from>.with(at(one))(std::size_t{500}, 3.0).get();
+  expect(is_right(few, 500, 3) && file_of(few) == 0, "a small one is copied");
+}
+
+// A quarter of half the store each. Those that nobody reads any more count no more.
+void check_limit(const std::string& node) {
+  constexpr std::size_t count = 8 * in_mib;
+  const auto maker = shelf_at(node, numbers_from(1, 0));
+  const auto is_shared = [&](std::vector<numbers>& to, double from) {
+    const std::uint64_t made =
+        manta::remote<&shelf::makes>(maker, std::size_t{count}, from).get(long_enough);
+    to.push_back(manta::remote<&shelf::gives>(maker).get(long_enough));
+    expect(is_right(to.back(), count, from), "one of many");
+    return file_of(to.back()) == made;
+  };
+  int shared = 0;
+  for (int i = 0; i < 12; ++i) {
+    std::vector<numbers> one;
+    shared += is_shared(one, i) ? 1 : 0;
+  }
+  expect(shared == (maps ? 12 : 0), "one at a time: " + std::to_string(shared) + " shared");
+  shared = 0;
+  std::vector<numbers> all;
+  for (int i = 0; i < 6; ++i) shared += is_shared(all, i) ? 1 : 0;
+  expect(shared == (maps ? 4 : 0), "half of a store: " + std::to_string(shared) + " shared");
+}
+
+// Has an array in its node until that ends.
+void holds(const numbers& /*all*/, const std::string& began) {
+  manta::kv::put(began, 1).get();
+  std::this_thread::sleep_for(long_enough);  // the task's work
+}
+
+bool has_numbers(const numbers& all, std::size_t count, double from) {
+  return is_right(all, count, from);
+}
+
 }  // namespace
+
+// On one machine nodes read each other's arrays where they lie.
+int neighbours(const manta::runtime& rt, bool are_mapped) {
+  maps = are_mapped;
+  const auto all = others(rt);
+  check_shared(all[0].name, all[1].name);
+  check_limit(all[0].name);
+  return say("neighbours");
+}
+
+// Who has an array of a lost node reads it on, and gives it to others.
+int legacies(const manta::runtime& rt) {
+  const auto maker = shelf_at("rank-2", numbers_from(shared_count, 5));
+  const auto heir = shelf_at("rank-1", numbers_from(1, 0));
+  const numbers own = manta::remote<&shelf::gives>(maker).get(long_enough);
+  expect(manta::remote<&shelf::puts_elsewhere>(maker, heir).get(long_enough), "to an heir");
+  expect_shared(manta::remote<&shelf::file>(maker).get(long_enough), file_of(own), "as it lives");
+  const auto end = manta::monitor(maker);
+  say_pids(rt);
+  expect(end.get(long_enough).reason == manta::end_reason::process_lost, "its end");
+  expect(has_numbers(own, shared_count, 5), "here");
+  expect(manta::remote<&shelf::has>(heir, std::size_t{shared_count}, 5.0).get(long_enough),
+         "at an heir's");
+  const auto in_another = manta::remote<has_numbers>.with(at("rank-3"));
+  expect(in_another(own, std::size_t{shared_count}, 5.0).get(long_enough), "in another node");
+  const numbers back = manta::remote<&shelf::gives>(heir).get(long_enough);
+  expect(has_numbers(back, shared_count, 5), "from an heir");
+  return say("legacies");
+}
+
+// What a node that was given up may still read is nobody else's before its process ends.
+int ghosts(const manta::runtime& rt) {
+  numbers own = numbers_from(shared_count, 1);
+  const void* const was = own.data();
+  const auto is_taken_again = [&] { return numbers_from(shared_count, 0).data() == was; };
+  const auto held = manta::remote<holds>.with(at("rank-2"))(own, "ghost");
+  expect(comes("ghost"), "it begins");
+  say_pids(rt);
+  const std::string end = thrown_by<manta::node_lost>(held);
+  expect(has(end, "lost"), end);
+  own = {};
+  for (int i = 0; i < 50; ++i) expect(!is_taken_again(), "it may read it yet");
+  std::printf("given up\n");
+  std::fflush(stdout);
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  bool is = false;
+  while (!is && std::chrono::steady_clock::now() < limit) is = is_taken_again();
+  expect(is, "it can't read it any more");
+  return say("ghosts");
+}
 
 // Arrays go to other nodes, and come from there.
 int arrays(const manta::runtime& rt) {

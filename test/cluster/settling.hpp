@@ -221,6 +221,9 @@ int nomads(const manta::runtime& rt, int rounds);
 int postings(const manta::runtime& rt);
 int arrays(const manta::runtime& rt);
 int rested_arrays(const manta::runtime& rt);
+int neighbours(const manta::runtime& rt, bool are_mapped);
+int legacies(const manta::runtime& rt);
+int ghosts(const manta::runtime& rt);
 int desertions(const manta::runtime& rt);
 int heralds();
 // settler_names.cpp

@@ -28,7 +28,8 @@ namespace spec = manta::spec;
 class ear final : public peers::visitor {
  public:
   void on_begin(peers& /*by*/) override {}
-  void on_joined(peers& /*by*/, std::uint64_t /*node*/) override {}
+  void on_joined(peers& /*by*/, const spec::node_member& /*one*/) override {}
+  base::deadline on_turn(peers& /*by*/, base::time_point /*now*/) override { return std::nullopt; }
   struct heard {
     std::uint64_t from = 0;
     std::uint64_t about = 0;

@@ -42,6 +42,7 @@ TEST_CASE("cluster: a rank that nobody's launcher has started") {
   settings.rendezvous = "/shared/rendezvous";  // ... in a folder that all machines see
   settings.share = false;                      // each runs what it has made itself
   settings.share_resources = false;            // and what asks for gpus does so, too
+  settings.map_arrays = false;                 // and reads copies of others' arrays
   settings.member_name = "simulator-1";
   CHECK(settings.world_size > settings.rank);
 }

@@ -174,7 +174,7 @@ TEST_CASE("an unknown key is refused and the known ones are named", "[config]") 
         "memory, resources, check, labels, control, events, isolation, zygote, worker-output, "
         "store-bytes, spill-folder, spill-bytes, quota-bytes, quota-folder, worker-recycle, "
         "worker-memory, interrupt, role, address, listen, token-file, insecure-plaintext, spmd, "
-        "share, share-resources, rendezvous, job, member-name");
+        "share, share-resources, map-arrays, rendezvous, job, member-name");
 }
 
 // A setting with two words: one by default, the other when `argument` asks for it, and what the
@@ -309,6 +309,7 @@ TEST_CASE("without settings of a cluster a config is without, and has the times"
   CHECK(done.spmd == false);
   CHECK(done.share == true);
   CHECK(done.share_resources == false);
+  CHECK(done.map_arrays == true);
   CHECK(done.join_ms == 15'000);
   CHECK(done.dead_after_ms == 3000);
   CHECK(done.drain_ms == 30'000);
@@ -325,6 +326,7 @@ TEST_CASE("the settings of a cluster come from arguments, variables and fields",
                                 {"job", "night.run", "MANTA_JOB"},
                                 {"share", "no", "MANTA_SHARE"},
                                 {"share-resources", "yes", "MANTA_SHARE_RESOURCES"},
+                                {"map-arrays", "no", "MANTA_MAP_ARRAYS"},
                                 {"member-name", "left hand", "MANTA_MEMBER_NAME"}},
                                1)
                           .value();
@@ -333,6 +335,7 @@ TEST_CASE("the settings of a cluster come from arguments, variables and fields",
   CHECK(done.spmd == true);
   CHECK(done.share == false);
   CHECK(done.share_resources == true);
+  CHECK(done.map_arrays == false);
   CHECK(done.listen == ":0");
   CHECK(done.insecure_plaintext == true);
   CHECK(done.token_file == "token");

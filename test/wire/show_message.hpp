@@ -97,9 +97,10 @@ inline std::string show(const wire::flow_view& f) {
 }
 inline std::string show(const wire::introduction_view& w) {
   return fmt::format(
-      "{} at {} on {}, pid {}, role {}, functions {}, workers {}, gpus {}, memory {}, {}, {}",
+      "{} at {} on {}, pid {}, role {}, functions {}, workers {}, gpus {}, memory {}, {}, {}, "
+      "machine {}",
       w.name, w.address, w.host, w.pid, static_cast<int>(w.as), w.functions, w.workers, w.gpus,
-      w.memory_bytes, w.resources, w.labels);
+      w.memory_bytes, w.resources, w.labels, w.machine);
 }
 inline std::string show(const manta::spec::node_load& l) {
   return fmt::format("{} queued, {} running of {}", l.queued, l.running, l.task_time.count());

@@ -115,10 +115,10 @@ class MANTA_API out_buffer {
   /// copied into the head, not borrowed. Answers what it was before.
   bool passing(bool is_passing) noexcept { return std::exchange(is_passing_, is_passing); }
 
-  /// While `does`, what is written goes to another node, where nothing of this one can be read in
-  /// place: what would go as a reference to memory goes as bytes.
-  void leaves_node(bool does) noexcept { leaves_node_ = does; }
-  bool leaves_node() const noexcept { return leaves_node_; }
+  /// What is written from here on goes to that other node, where little of this one's memory can be
+  /// read in place: what can't goes as bytes. 0: it stays in this one.
+  void for_node(std::uint64_t node) noexcept { node_ = node; }
+  std::uint64_t node() const noexcept { return node_; }
   /// Gives `held` back when what was written is forgotten: a range that was written lies in it.
   void keep(const lent_reference& held);
 
@@ -168,7 +168,7 @@ class MANTA_API out_buffer {
   std::size_t segment_bytes_ = 0;
   std::uint32_t depth_ = 0;
   bool is_passing_ = false;
-  bool leaves_node_ = false;
+  std::uint64_t node_ = 0;
   segment_sink* sink_;
   std::vector<spec::segment_view> segments_;
   std::vector<lent_reference> lent_;

@@ -36,6 +36,8 @@ class MANTA_API array_block {
   }
   /// Whether it goes as bytes, and not as a reference, with a message to a process of this node.
   virtual bool is_copied() const noexcept { return false; }
+  /// Whether that other node reads it in place, and gets a reference instead of bytes.
+  virtual bool is_read_in(std::uint64_t /*node*/) const noexcept { return false; }
   /// What stands for it in a value that nobody reads, with a hold: that has no bytes, and keeps
   /// them from being lost but not in memory (node/rest.hpp). Null: there is none, it stays in
   /// memory.
@@ -84,7 +86,7 @@ MANTA_API void fill_array(std::span<std::byte> to, const std::byte* from) noexce
 MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 
 /// The block that came as a reference from another process, with a hold. Null: this process can't
-/// know it. Throws std::bad_alloc, decode_failed.
+/// know it. Throws std::bad_alloc, decode_failed, store_full, node_lost.
 MANTA_API array_block* borrow_array(const spec::reference& came);
 
 }  // namespace manta::inline v0::node

@@ -172,6 +172,10 @@ struct config {
   /// share-resources: yes or no: whether tasks and actors that ask for amounts or labels, and name
   /// no node, run in whichever node of those that share their work has them. New; default: no.
   std::optional<bool> share_resources = std::nullopt;
+  /// map-arrays: yes or no: whether nodes on one machine read each other's arrays where they lie,
+  /// without a copy. An array that another node reads stays in its node's memory, which can't spill
+  /// it; of half of store_bytes, what is more is copied. Both have to be of one user. Default: yes.
+  std::optional<bool> map_arrays = std::nullopt;
   /// rendezvous: a folder that all machines of a job share, where rank 0 says at which address it
   /// is. A path from / on. Default: .cache/manta/rendezvous in HOME.
   std::optional<std::string> rendezvous = std::nullopt;

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/far_arrays.hpp"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+
+#include "node/array_home.hpp"
+#include "node/far_ids.hpp"
+#include "node/resting_array.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+// The place of an array in a message to another node has these for the segment's name.
+constexpr std::uint64_t name_of_file(std::uint32_t file, std::uint32_t inode) noexcept {
+  return std::uint64_t{file} << 32U | inode;
+}
+
+void drop_all(const std::vector<placed_block*>& all) noexcept {
+  for (placed_block* const one : all) one->drop();
+}
+
+}  // namespace
+
+/// A segment of another node, as long as something in it is read here.
+class far_arrays::mapped_segment {
+ public:
+  explicit mapped_segment(store::segment_view view) noexcept : view_(std::move(view)) {}
+  ~mapped_segment() { array_home::global().forget_segment(key_); }
+  mapped_segment(const mapped_segment&) = delete;
+  mapped_segment& operator=(const mapped_segment&) = delete;
+
+  const store::segment_view& view() const noexcept { return view_; }
+  /// What isolated workers of this node call it: no other segment here has that.
+  std::uint64_t key() const noexcept { return key_; }
+
+ private:
+  static std::uint64_t next_key() noexcept {
+    constexpr std::uint64_t of_others = std::uint64_t{1} << 63U;
+    static std::atomic<std::uint64_t> last{0};
+    return of_others | ++last;
+  }
+  const std::uint64_t key_ = next_key();
+  const store::segment_view view_;
+};
+
+/// An array that lies in another node's segment.
+class far_arrays::view_block final : public placed_block {
+ public:
+  struct source {
+    base::id id = {};
+    std::uint64_t owner = 0;
+    bool is_counted = false;
+    spec::array_place place = {};  // there
+  };
+  view_block(std::shared_ptr<const mapped_segment> in, const source& from) noexcept
+      : placed_block(in->view().bytes().subspan(static_cast<std::size_t>(from.place.at),
+                                                static_cast<std::size_t>(from.place.bytes))),
+        in_(std::move(in)),
+        from_(from) {}
+
+  void name(spec::reference& to) override {
+    to.what = array_names::global().name(this);
+    to.place = place();
+  }
+  spec::array_place place() const noexcept override {
+    return {in_->key(), from_.place.at, from_.place.bytes};
+  }
+  int file() const noexcept override { return in_->view().file().number(); }
+  bool is_read_in(std::uint64_t node) const noexcept override {
+    return global().reaches(*this, node);
+  }
+  const source& from() const noexcept { return from_; }
+
+ private:
+  void end() noexcept override {
+    array_names::global().forget(this);
+    global().left(*this);
+    delete this;
+  }
+
+  const std::shared_ptr<const mapped_segment> in_;
+  const source from_;
+};
+
+far_arrays& far_arrays::global() {
+  static auto* const made = new far_arrays;
+  return *made;
+}
+
+std::uint64_t far_arrays::open(bool maps) noexcept {
+  const std::lock_guard lock(mutex_);
+  machine_ = maps ? machine_number() : 0;
+  return machine_;
+}
+
+// ---- the others
+
+void far_arrays::begin() {
+  sweep();
+  const std::lock_guard lock(mutex_);
+  neighbours_.clear();
+  living_.clear();
+  is_open_ = machine_ != 0;
+}
+
+void far_arrays::joined(const spec::node_member& one) {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_ || one.who.machine != machine_) return;
+  const neighbour_ptr found = neighbour::find(one.who.pid);
+  if (found == nullptr) return;
+  neighbours_.emplace(one.epoch, found);
+  living_.emplace(one.epoch, found);
+}
+
+// What it read it may read on, if it lives, and has not heard that it is no member any more.
+void far_arrays::gone(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  const auto found = living_.find(node);
+  if (found == living_.end()) return;
+  const neighbour_ptr lost = found->second;
+  living_.erase(found);
+  if (!lost->has_exited()) keep_for({lost});
+}
+
+// Under the mutex.
+void far_arrays::keep_for(std::vector<neighbour_ptr> by) {
+  kept out{std::move(by), {}};
+  out.blocks.reserve(lent_.size());
+  kept_.reserve(kept_.size() + 1);
+  for (const auto& [id, one] : lent_) {
+    one.block->hold();
+    out.blocks.push_back(one.block);
+  }
+  if (out.blocks.empty()) return;
+  kept_.push_back(std::move(out));
+  keeps_.store(true);
+}
+
+void far_arrays::sweep() noexcept {
+  if (!keeps()) return;
+  const auto is_over = [](const kept& one) {
+    return std::ranges::all_of(one.by,
+                               [](const neighbour_ptr& each) { return each->has_exited(); });
+  };
+  std::vector<kept> over;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first =
+        std::partition(kept_.begin(), kept_.end(), [&](const kept& one) { return !is_over(one); });
+    try {
+      over.assign(std::make_move_iterator(first), std::make_move_iterator(kept_.end()));
+    } catch (const std::bad_alloc&) {
+      return;  // the next time
+    }
+    kept_.erase(first, kept_.end());
+    keeps_.store(!kept_.empty());
+  }
+  for (const kept& one : over) drop_all(one.blocks);
+}
+
+void far_arrays::close() noexcept {
+  std::vector<placed_block*> left;
+  {
+    const std::lock_guard lock(mutex_);
+    is_open_ = false;
+    std::vector<neighbour_ptr> by;
+    try {
+      for (const auto& [node, one] : living_) {
+        if (!one->has_exited()) by.push_back(one);
+      }
+      if (!by.empty()) keep_for(std::move(by));
+      left.reserve(lent_.size());
+    } catch (const std::bad_alloc&) {
+      return;  // all of it is kept
+    }
+    for (const auto& [id, one] : lent_) left.push_back(one.block);
+    lent_.clear();
+    ids_.clear();
+    lent_bytes_ = 0;
+  }
+  drop_all(left);
+}
+
+// ---- of this node
+
+bool stored_block::is_read_in(std::uint64_t node) const noexcept {
+  return far_arrays::global().lends(*this, node);
+}
+
+bool far_arrays::lends(const stored_block& block, std::uint64_t node) const noexcept {
+  const std::uint64_t size = block.bytes().size();
+  if (size < least_lent) return false;
+  const std::uint64_t most = array_home::global().limit_bytes() / 2;
+  const std::lock_guard lock(mutex_);
+  if (!is_open_ || !living_.contains(node)) return false;
+  return ids_.contains(&block) || lent_bytes_ + size <= most;
+}
+
+far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& to) {
+  if (const auto* const view = dynamic_cast<const view_block*>(&block)) {
+    to.place = view->from().place;
+    return {view->from().id, view->from().owner};
+  }
+  const auto file = static_cast<std::uint32_t>(block.file());
+  to.place = block.place();
+  to.place.segment = name_of_file(file, inode_of(block.file()));
+  on.lent.reserve_one();
+  const std::uint64_t self = far_handles::global().self();
+  const std::lock_guard lock(mutex_);
+  if (const auto known = ids_.find(&block); known != ids_.end()) {
+    ++lent_.find(known->second)->second.naming;
+    on.lent.put(known->second);
+    return {known->second, self};
+  }
+  const base::id id = far_array_id(self, ++last_);
+  lent_.emplace(id, lent{.block = &block, .naming = 1});
+  try {
+    ids_.emplace(&block, id);
+  } catch (...) {
+    lent_.erase(id);
+    throw;
+  }
+  block.hold();
+  lent_bytes_ += block.bytes().size();
+  on.lent.put(id);
+  return {id, self};
+}
+
+// Under the mutex. The block, whose hold is the caller's now; null: it is still needed.
+placed_block* far_arrays::end_if_unneeded(const base::id& id) noexcept {
+  const auto found = lent_.find(id);
+  if (found == lent_.end() || found->second.naming > 0) return nullptr;
+  if (far_handles::global().is_lent(id)) return nullptr;
+  placed_block* const block = found->second.block;
+  lent_bytes_ -= block->bytes().size();
+  ids_.erase(block);
+  lent_.erase(found);
+  return block;
+}
+
+void far_arrays::named(const base::id& id) noexcept {
+  placed_block* last = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = lent_.find(id);
+    if (found == lent_.end()) return;
+    --found->second.naming;
+    last = end_if_unneeded(id);
+  }
+  if (last != nullptr) last->drop();
+}
+
+void far_arrays::freed(const base::id& id) noexcept {
+  placed_block* last = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    last = end_if_unneeded(id);
+  }
+  if (last != nullptr) last->drop();
+}
+
+array_block* far_arrays::block_of(const base::id& id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = lent_.find(id);
+  if (found == lent_.end()) return nullptr;
+  found->second.block->hold();
+  return found->second.block;
+}
+
+// ---- of others
+
+array_block* far_arrays::borrow(const spec::reference& came) {
+  if (!is_far_array_id(came.what)) return nullptr;
+  far_arrivals::one* const from = far_arrivals::find(came.what);
+  if (from == nullptr) return nullptr;
+  array_block* out = from->array;
+  if (out == nullptr) {
+    if (from->owner == far_handles::global().self()) return nullptr;
+    out = view_of(came, *from);
+  }
+  from->is_left = false;
+  // Without the mutex, since others may be freed by it.
+  if (from->is_counted) far_handles::global().read(came.what);
+  return out;
+}
+
+far_arrays::view_block* far_arrays::view_of(const spec::reference& came,
+                                            const far_arrivals::one& from) {
+  const std::lock_guard lock(mutex_);
+  const auto known_view = views_.find(came.what);
+  if (known_view != views_.end() && known_view->second != nullptr &&
+      known_view->second->try_hold()) {
+    return known_view->second;
+  }
+  std::shared_ptr<const mapped_segment> in = segment_of(from.owner, came.place.segment);
+  const std::uint64_t whole = in->view().bytes().size();
+  const spec::array_place& at = came.place;
+  if (at.at > whole || at.bytes > whole - at.at || at.at % store::allocator::unit != 0) {
+    raise(errc::decode_failed, "an array came whose place is not in its segment");
+  }
+  // What is thrown here ends the block without its word that it is gone.
+  std::unique_ptr<view_block> made(
+      new view_block(std::move(in), {came.what, from.owner, from.is_counted, at}));
+  view_block*& known = views_[came.what];
+  if (from.is_counted) far_handles::global().has_core(came.what);
+  known = made.get();
+  return made.release();
+}
+
+// Under the mutex.
+std::shared_ptr<const far_arrays::mapped_segment> far_arrays::segment_of(std::uint64_t owner,
+                                                                         std::uint64_t named) {
+  const std::pair key{owner, named};
+  if (const auto known = segments_.find(key); known != segments_.end()) {
+    if (std::shared_ptr<const mapped_segment> is = known->second.lock()) return is;
+  }
+  const auto found = neighbours_.find(owner);
+  if (found == neighbours_.end()) {
+    raise(errc::decode_failed, "an array came to be read in place from a node that is not here");
+  }
+  result<store::segment_view> view = found->second->map(static_cast<std::uint32_t>(named >> 32U),
+                                                        static_cast<std::uint32_t>(named));
+  if (!view) view.error().raise();
+  auto made = std::make_shared<const mapped_segment>(*std::move(view));
+  std::erase_if(segments_, [](const auto& one) { return one.second.expired(); });
+  segments_[key] = made;
+  return made;
+}
+
+bool far_arrays::reaches(const view_block& block, std::uint64_t node) const noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_ || !block.from().is_counted) return false;
+  const std::uint64_t owner = block.from().owner;
+  return living_.contains(owner) && (owner == node || living_.contains(node));
+}
+
+void far_arrays::left(const view_block& block) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    // Another view may have the id by now.
+    const auto at = views_.find(block.from().id);
+    if (at != views_.end() && at->second == &block) views_.erase(at);
+  }
+  if (block.from().is_counted) far_handles::global().lost_core(block.from().id);
+}
+
+}  // namespace manta::inline v0::node
