@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -9,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <manta/base/sanitizers.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/block_pool.hpp>
 #include <manta/manta.hpp>
@@ -17,61 +15,17 @@
 #include <catch2/catch.hpp>
 
 #include "exec/support.hpp"
+#include "failing_allocations.hpp"
 
 // Every allocation of this program can be made to fail: blocks of the engine by its own hook, all
-// others by the operators below. Each case is run again and again, and each time a later allocation
-// of this thread fails, until none is left to fail.
-//
-// Clang links operators of its own into a program with ThreadSanitizer, beside which there can be
-// no others.
-#if !defined(__clang__) || MANTA_HAS_TSAN == 0
-
-namespace {
-
-constinit thread_local int fail_in = 0;  // 1: the next one fails
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (fail_in > 0 && --fail_in == 0) throw std::bad_alloc();
-  const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
-  void* const p = alignment <= alignof(std::max_align_t)
-                      ? std::malloc(bytes == 0 ? 1 : bytes)
-                      : std::aligned_alloc(alignment, size == 0 ? alignment : size);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t bytes, const std::nothrow_t& /*form*/) noexcept {
-  try {
-    return allocate(bytes, alignof(std::max_align_t));
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-// The array forms of the library call these; the sanitizers' own do not.
-void* operator new[](std::size_t bytes) { return operator new(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& form) noexcept {
-  return operator new(bytes, form);
-}
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t /*bytes*/) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t& /*form*/) noexcept { std::free(p); }
-void operator delete[](void* p, const std::nothrow_t& /*form*/) noexcept { std::free(p); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t /*bytes*/) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t /*alignment*/) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
-  std::free(p);
-}
+// others by failing_allocations.hpp. Each case is run again and again, and each time a later
+// allocation of this thread fails, until none is left to fail.
+#if MANTA_TEST_FAILS_ALLOCATIONS
 
 namespace {
 
 using manta::future;
+using manta_test::fail_in;
 using manta_test::happens;
 
 std::atomic<int> live{0};
