@@ -191,6 +191,7 @@ actor_core::flushed actor_core::flush_held(std::uint64_t caller) noexcept {
     if (call->needs.load(std::memory_order_relaxed) != released) break;
     (before == nullptr ? list.first : before->link()) = at;
     if (list.last == call) list.last = before;
+    if (list.next_to_fail == call) list.next_to_fail = at;
     const arrival how = insert(call);
     if (how == arrival::first) sent.has_first = true;
     if (how == arrival::refused) {

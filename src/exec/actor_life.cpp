@@ -341,20 +341,24 @@ void actor_core::fail_lost(job* list) noexcept {
 }
 
 // Fails the calls that still wait for arguments, into which what they wait for still points: they
-// stay in the list, and are dropped when those have come.
+// stay in the list, and are dropped when those have come. One pass, since there may be a million of
+// them: flush_held, which takes calls out, keeps the place. Two may be at it, and share that.
 void actor_core::fail_held() noexcept {
   rare_state* const r = rare();
   const error* const lost = lost_.load(std::memory_order_acquire);
   if (r == nullptr || lost == nullptr) return;
-  for (const rare_state::list& list : r->held) {
+  for (rare_state::list& list : r->held) {
+    {
+      const std::lock_guard lock(r->held_mutex);
+      list.next_to_fail = list.first;
+    }
     for (;;) {
       job_ref next;
       {
-        // The list may have changed; those that were failed are claimed.
         const std::lock_guard lock(r->held_mutex);
-        job* call = list.first;
-        while (call != nullptr && (call->is_claimed())) call = call->link();
+        job* const call = list.next_to_fail;
         if (call == nullptr) break;
+        list.next_to_fail = call->link();
         call->hold();
         next = job_ref(call);
       }

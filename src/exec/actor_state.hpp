@@ -96,6 +96,7 @@ struct rare_state {
   struct list {
     job* first = nullptr;
     job* last = nullptr;
+    job* next_to_fail = nullptr;  // who fails them all goes on there (fail_held)
   };
   /// A caller that waits for a place in a full mailbox.
   struct place_waiter : thread_waiter {

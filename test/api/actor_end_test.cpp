@@ -231,6 +231,26 @@ TEST_CASE("calls that wait for arguments fail with their killed actor", "[actor]
   CHECK(all_gone());
 }
 
+// So many that a walk over all of them for each one would take minutes.
+TEST_CASE("hundreds of thousands of calls that wait for arguments fail at once",
+          "[actor][end][anywhere]") {
+  const manta::runtime rt(test::two_workers());
+  const own_gates gates;
+  const auto late = manta::remote<wait_to_go>(1);
+  const auto a = manta::spawn<worker>();
+  std::vector<manta::future<int>> held;
+  for (int i = test::trips(400'000); i > 0; --i) {
+    held.push_back(manta::remote<&worker::add>(a, late));
+  }
+  manta::kill(a);
+  int lost = 0;
+  for (const auto& one : held) lost += code_of(one) == manta::errc::actor_lost ? 1 : 0;
+  CHECK(lost == static_cast<int>(held.size()));
+  go->open();
+  CHECK(late.get(test::patience) == 1);
+  CHECK(all_gone());
+}
+
 TEST_CASE("a retired actor finishes what was called, held calls included",
           "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
