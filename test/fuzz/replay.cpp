@@ -40,8 +40,7 @@ constexpr std::array<target, 7> targets = {{{"classes", fuzz_classes},
                                             {"scalars", fuzz_scalars},
                                             {"socket", fuzz_socket}}};
 
-// Of the processor, for one file and all that is made of it: 1, and more where the build is
-// instrumented.
+// Of the processor, for one file and all that is made of it; more where the build is instrumented.
 constexpr double most_seconds = MANTA_FUZZ_SECONDS;
 
 using input = std::vector<std::uint8_t>;
