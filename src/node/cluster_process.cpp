@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
+#include "node/far_handles.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 
@@ -83,8 +85,10 @@ cluster_process::~cluster_process() {
     far_names::global().stop_answering();
     far_futures::global().stop_answering();
     head_facts::global().stop_answering();
+    far_arrays::global().close();  // if it was never in the trade
+    far_handles::global().close();
+    peers::retire(std::move(peers_));
   }
-  peers_.reset();
   came_.clear();
   head_.reset();
   member_.reset();

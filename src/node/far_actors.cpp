@@ -92,8 +92,8 @@ void far_actors::close() noexcept {
     is_home_.wait(lock, [this] { return calls_.empty(); });
   }
   exec::actors_afar.store(nullptr);
-  far_handles::global().close();
   far_arrays::global().close();
+  far_handles::global().close();
   while (const note_ptr one = take_in(0)) {
     if (one->construction != nullptr) {
       outgoing::global().wait(one->node);
@@ -116,9 +116,9 @@ std::uint64_t far_actors::place(const actor_options* asked) {
       by == placement::rule::labels || (!what.is_empty() && by != placement::rule::group);
   std::uint64_t to = 0;
   if (by == placement::rule::node) {
-    to = node_named(*peers_.load(), is_open_, asked->where);
+    to = node_named(open_peers(peers_), is_open_, asked->where);
   } else if (by == placement::rule::anywhere && takes_all_) {
-    to = peers_.load()->any(turn_++);
+    to = open_peers(peers_).any(turn_++);
   } else if (asks && trade::global().takes_offers()) {
     to = node_that_gives(what, asked->where);
   } else if (by == placement::rule::spread) {
@@ -155,7 +155,7 @@ std::uint64_t far_actors::least_full_node(const std::vector<std::uint64_t>& amon
   };
   std::vector<sched::place> places;
   std::vector<std::uint64_t> nodes;
-  const std::vector<peers::member> others = peers_.load()->all();
+  const std::vector<peers::member> others = open_peers(peers_).all();
   const std::size_t here = exec::actor_core::alive();  // and the cores of those elsewhere
   const std::lock_guard lock(mutex_);
   if (is_meant(0)) {
@@ -183,7 +183,7 @@ void far_actors::send_there(exec::actor_core* made, std::uint64_t node,
   fresh->lease = desk::global().lease(node, fresh->asked);
   fresh->core = made;
   const std::lock_guard lock(mutex_);
-  fresh->id = far_actor_id(peers_.load()->epoch(), next_number());
+  fresh->id = far_actor_id(open_peers(peers_).epoch(), next_number());
   note* const seat = fresh.get();
   ++living_[node];
   notes_.emplace(seat->id, std::move(fresh));
@@ -223,6 +223,7 @@ void far_actors::construct(exec::actor_core* of, exec::job* construction) noexce
 }
 
 void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
+  peers& by = open_peers(peers_);
   const borrowed_workbench on;
   base::id id;
   std::uint64_t node = 0;
@@ -250,8 +251,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     seat->is_sent = true;
   }
   if (!is_reserved) far_handles::global().has_made(id, node);
-  const result<void> is =
-      far_handles::global().send(*peers_.load(), request, *on, peers::when_full::wait);
+  const result<void> is = far_handles::global().send(by, request, *on, peers::when_full::wait);
   const std::lock_guard lock(mutex_);
   auto* const seat = static_cast<note*>(of->seat);
   if (seat == nullptr) return;  // who lost the node has ended it

@@ -91,7 +91,7 @@ void far_actors::write_checked(workbench& on, exec::job* call, const base::id& a
 // Throws nothing, for a call that is in the list already.
 result<void> far_actors::send_noted(const base::id& request, workbench& on) noexcept {
   try {
-    return far_handles::global().send(*peers_.load(), request, on, peers::when_full::wait);
+    return far_handles::global().send(open_peers(peers_), request, on, peers::when_full::wait);
   } catch (...) {
     return error::out_of_memory();
   }
@@ -128,10 +128,12 @@ void far_actors::send_call(exec::actor_core* to, exec::job* job) {
   {
     const std::lock_guard lock(mutex_);
     if (to->seat == nullptr) ended_there_error(*to).raise();
+    // close has waited for all that there were, call_back stopped them.
+    if (!is_open_.load()) exec::ended_error().raise();
     calls_.emplace(sent.number, sent);
+    to->pin();
+    job->hold();  // it may end as soon as it is sent, or its node is lost
   }
-  to->pin();
-  job->hold();  // it may end as soon as it is sent
   job->set(exec::job_bits::escaped);
   const result<void> is = send_noted(request, *on);
   if (!is) {

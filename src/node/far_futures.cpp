@@ -101,22 +101,20 @@ void far_futures::stop_answering() noexcept {
 
 // Those that nobody has asked for fail as soon as they are looked at.
 void far_futures::end_images() noexcept {
-  constexpr std::size_t at_once = 256;
-  std::array<exec::job*, at_once> some{};
-  std::size_t n = at_once;
-  while (n == at_once) {
-    n = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      for (auto at = images_.begin(); at != images_.end() && n < at_once; ++at) {
-        auto* const image = const_cast<exec::job*>(at->first);
-        if (!image->is_ready() && image->try_hold()) some[n++] = image;
-      }
+  std::vector<exec::job*> all;
+  try {
+    const std::lock_guard lock(mutex_);
+    all.reserve(images_.size());
+    for (const auto& [of, is] : images_) {
+      auto* const image = const_cast<exec::job*>(of);
+      if (!image->is_ready() && image->try_hold()) all.push_back(image);
     }
-    for (std::size_t i = 0; i < n; ++i) {
-      some[i]->look_again();
-      some[i]->drop();
-    }
+  } catch (const std::bad_alloc&) {
+    return;  // who looks at one asks, and hears it
+  }
+  for (exec::job* const one : all) {
+    one->look_again();
+    one->drop();
   }
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include <manta/exec/executor.hpp>
+
 #include "node/rendezvous.hpp"
 #include "wire/bundle.hpp"
 #include "wire/endpoint.hpp"
@@ -179,15 +181,26 @@ peers::peers(wire::loop& at, settings with, visitor& tell)
   job_ = std::make_unique<wire::loop_job>(at_, [this] { return turn(); });
 }
 
-peers::~peers() {
+peers::~peers() { end(); }
+
+// Who has said that it uses this sees that it is over, or is waited for.
+void peers::end() noexcept {
+  is_over_.store(true);
   job_->stop();
+  while (users_.load() > 0) std::this_thread::yield();
   std::map<std::uint64_t, one_ptr> gone;
-  {
-    const std::lock_guard lock(mutex_);
-    gone.swap(all_);
+  const std::lock_guard lock(mutex_);
+  gone.swap(all_);
+  early_.clear();
+}
+
+void peers::retire(std::unique_ptr<peers> over) noexcept {
+  static constinit std::atomic<peers*> last{nullptr};
+  over->end();
+  over->retired_before_ = last.load();
+  while (!last.compare_exchange_weak(over->retired_before_, over.get())) {
   }
-  gone.clear();
-  job_.reset();
+  static_cast<void>(over.release());
 }
 
 void peers::begin(std::uint64_t epoch) {
@@ -253,6 +266,7 @@ void peers::see(const spec::node_member& of) {
   if (!does_work(of) || of.process == with_.self || of.who.address.empty()) return;
   one_ptr gone;
   bool is_new = false;
+  bool has_moved = false;  // a head that was started again did not know it from the start
   {
     const std::lock_guard lock(mutex_);
     note_name(of);
@@ -262,11 +276,12 @@ void peers::see(const spec::node_member& of) {
       gone = std::move(known->second);
       all_.erase(known);
     } else if (known != all_.end()) {
+      has_moved = known->second->is.who.machine != of.who.machine;
       known->second->is = of;
     }
   }
   // First: what it has said already is handled as it is added.
-  if (is_new && epoch_ != 0) tell_.on_joined(*this, of);
+  if ((is_new || has_moved) && epoch_ != 0) tell_.on_joined(*this, of);
   if (is_new) add(of);
   job_->ask();
   // It may have come and gone before the head could tell this one: others may have lent to it.
@@ -348,7 +363,8 @@ result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
                                    std::span<const std::span<const std::byte>> pieces,
                                    std::size_t size) {
   if (size > most_at_once) return send_parts(to, request, pieces, size);
-  const bool may_wait = !at_.is_here();
+  const user here(*this);
+  const bool may_wait = is_over_.load() || !at_.is_here();
   for (;;) {
     result<void> is = send(to, request, pieces, size, !may_wait);
     if (is || is.error().code() != errc::store_full) return is;
@@ -369,7 +385,8 @@ result<void> peers::send_parts(std::uint64_t to, const base::id& request,
                                std::size_t size) {
   if (size > wire::largest_frame) return error(errc::store_full, "it is too long for a message");
   const base::id about{part, ++long_messages_};
-  const bool may_wait = !at_.is_here();
+  const user here(*this);
+  const bool may_wait = is_over_.load() || !at_.is_here();
   std::vector<std::span<const std::byte>> some;
   for (std::size_t at = 0; at < size;) {
     while (may_wait && !has_room_for_part(to)) std::this_thread::sleep_for(1ms);
@@ -393,16 +410,19 @@ bool peers::has(std::uint64_t member) const {
 }
 
 bool peers::can_reach(std::uint64_t member) const {
+  if (is_over_.load()) return false;
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(member);
   return found != all_.end() && !found->second->is_given_up.load();
 }
 
 bool peers::is_quiet() const {
+  const user here(*this);
   return std::ranges::all_of(living(), [](const one_ptr& other) { return other->is_quiet(); });
 }
 
 peers::one_ptr peers::find(std::uint64_t member) const {
+  if (is_over_.load()) return nullptr;
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(member);
   return found == all_.end() ? nullptr : found->second;
@@ -411,6 +431,7 @@ peers::one_ptr peers::find(std::uint64_t member) const {
 result<void> peers::send(std::uint64_t to, const base::id& request,
                          std::span<const std::span<const std::byte>> pieces, std::size_t size,
                          bool ignores_limits) {
+  const user here(*this);
   const one_ptr other = find(to);
   if (other == nullptr) return error(errc::node_lost, "the node is no member of the cluster");
   result<void> is = other->send(request, pieces, size, ignores_limits);
@@ -495,6 +516,12 @@ std::uint64_t peers::any(std::size_t turn) const noexcept {
   const auto found =
       std::ranges::find_if(all_, [&](const auto& other) { return can(other) && before-- == 0; });
   return found == all_.end() ? 0 : found->first;  // a link may have ended meanwhile
+}
+
+peers& open_peers(const std::atomic<peers*>& held) {
+  peers* const out = held.load();
+  if (out == nullptr) exec::ended_error().raise();
+  return *out;
 }
 
 std::string text_of_places(const std::vector<wire::socket_address>& places) {

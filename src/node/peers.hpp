@@ -65,6 +65,7 @@ class peers {
 
     /// This process is a member, and which others are that it may speak to, as long as it lives.
     virtual void on_begin(peers& by) = 0;
+    /// Again, when it is known only by then which machine it is on.
     virtual void on_joined(peers& by, const spec::node_member& one) = 0;
     /// Of the loop; when to be called again, whatever comes until then.
     virtual base::deadline on_turn(peers& by, base::time_point now) = 0;
@@ -128,8 +129,14 @@ class peers {
   peers(wire::loop& at, settings with, visitor& tell);
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
-  /// Not on the loop's thread. Nothing is told from then on.
+  /// As end.
   ~peers();
+  /// Not on the loop's thread. Nothing is told from then on, there are no others, and what is sent
+  /// is node_lost; who waits for room does so no longer.
+  void end() noexcept;
+  /// Ends it, and keeps what is left, without its connections, until the process ends: threads of
+  /// the user's, for which no end of a runtime waits, may still ask it.
+  static void retire(std::unique_ptr<peers> over) noexcept;
 
   // On the loop's thread.
   /// This process is a member from now on, under that epoch.
@@ -169,7 +176,10 @@ class peers {
   /// The same, and the visitor was not told that it can't be reached.
   bool can_reach(std::uint64_t member) const;
   /// Whether this is the loop's thread.
-  bool is_loop() const noexcept { return at_.is_here(); }
+  bool is_loop() const noexcept {
+    const user here(*this);
+    return !is_over_.load() && at_.is_here();
+  }
   /// The visitor is told of news, soon. Any thread. Throws std::bad_alloc.
   void tell_news();
   /// The last one to join of those that this process has heard of; who joins later has a larger
@@ -181,6 +191,17 @@ class peers {
  private:
   struct one;
   using one_ptr = std::shared_ptr<one>;
+  /// While it lives end waits: for who touches the loop, or what outlives the mutex.
+  class user {
+   public:
+    explicit user(const peers& of) noexcept : of_(of) { ++of_.users_; }
+    ~user() { --of_.users_; }
+    user(const user&) = delete;
+    user& operator=(const user&) = delete;
+
+   private:
+    const peers& of_;
+  };
   one_ptr find(std::uint64_t member) const;
   result<void> send(std::uint64_t to, const base::id& request,
                     std::span<const std::span<const std::byte>> pieces, std::size_t size,
@@ -207,6 +228,9 @@ class peers {
   std::atomic<std::uint64_t> newest_{0};  // as epoch_
   std::atomic<bool> has_news_{false};
   std::atomic<std::uint64_t> long_messages_{0};  // so far
+  std::atomic<bool> is_over_{false};
+  mutable std::atomic<int> users_{0};
+  peers* retired_before_ = nullptr;  // all of them are found from the last one
   // The loop's thread only.
   std::unordered_map<base::id, std::unique_ptr<wire::link>, base::id_hash>
       early_;  // of whom the head has not told yet
@@ -217,6 +241,9 @@ class peers {
 
   std::unique_ptr<wire::loop_job> job_;  // last: it uses all the others
 };
+
+/// The one that `held` points to. Throws cancelled: the runtime has ended, and it points nowhere.
+peers& open_peers(const std::atomic<peers*>& held);
 
 /// Where others reach who listens there, as an introduction has it: numbers only, so that nobody
 /// has to ask for names. Empty: nowhere.

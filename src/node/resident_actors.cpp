@@ -454,15 +454,16 @@ void resident_actors::stop_soon(peers& by, const key& who, bool with_children) {
     const std::lock_guard lock(mutex_);
     const auto found = visits_.find(who);
     if (found == visits_.end()) return;
-    is_in_line = std::exchange(found->second.is_in_line, false);
+    is_in_line = found->second.is_in_line;
     found->second.is_stopped = true;
     job = found->second.job;
     if (job != nullptr) job->hold();
   }
-  // Not here: there may be no room for it.
+  // Not here: there may be no room for it. Should this not be done, who reads the line does it.
   if (is_in_line) {
-    return facts_line::global().add(
-        [this, &by, who] { refuse_call(by, who, exec::cancelled_error()); });
+    return facts_line::global().add([this, &by, who] {
+      if (comes_in(who)) refuse_call(by, who, exec::cancelled_error());
+    });
   }
   if (job == nullptr) return;
   // The line may be dropped with all that is in it.

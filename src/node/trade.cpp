@@ -263,7 +263,7 @@ void trade::hand_out(const landed& one) noexcept {
 
 std::vector<sched::overflow_peer> trade::others() const {
   std::vector<sched::overflow_peer> out;
-  const std::vector<peers::member> all = peers_.load()->all();
+  const std::vector<peers::member> all = open_peers(peers_).all();
   const std::lock_guard lock(mutex_);
   for (const peers::member& one : all) {
     if (!one.takes_work) continue;
@@ -309,7 +309,7 @@ bool trade::may_leave(const exec::job& j) noexcept {
 bool trade::may_go(const exec::job& j) noexcept {
   constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
   if ((j.word() & rare) != 0 || !may_leave(j)) return false;
-  // Arrays are read in place here, and would be copied; one may lie on the disk.
+  // Arrays are read in place here, and copied to other machines; one may lie on the disk.
   if (was_cancelled(j.parent) || carrier_of(&j)->wake_arguments != nullptr) return false;
   const exec::call_extra* const with = j.extra();
   if (with == nullptr) return true;
@@ -377,7 +377,8 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
   try {
     is = send_away(to, j, noted, why != nullptr);
     // One that can't be reached was told of before this one was listed, or takes it from the list.
-    const bool is_lost = why != nullptr && is == outcome::given && !peers_.load()->can_reach(to);
+    const bool is_lost =
+        why != nullptr && is == outcome::given && !open_peers(peers_).can_reach(to);
     if (is_lost) is = outcome::full;
     if (why != nullptr && is == outcome::full) *why = lost_with_node(*j);
   } catch (...) {
@@ -407,6 +408,7 @@ void trade::stop_if_cancelled(exec::job* j) noexcept {
 
 trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& noted,
                                 bool is_placed) {
+  peers& by = open_peers(peers_);
   const borrowed_workbench on;
   const neutral_caller nobody;
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
@@ -439,7 +441,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const peers::when_full then = !is_placed ? peers::when_full::refuse
                                 : is_long  ? peers::when_full::wait
                                            : peers::when_full::send;
-  const result<void> sent = far_handles::global().send(*peers_.load(), request, *on, then);
+  const result<void> sent = far_handles::global().send(by, request, *on, then);
   return sent ? outcome::given : outcome::full;
 }
 

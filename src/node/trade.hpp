@@ -46,8 +46,8 @@
 //           future <--fill-- [looker] <~~~~~~~~ peers <--result--'
 //
 // What users' code reads and writes is done by the looker and by workers, not on the loop's thread.
-// What has handles in it (futures, actors, arrays) stays where it is: that is found out when it is
-// written, and kept in the job.
+// What has handles in it that can't go (streams, channels) stays where it is: that is found out
+// when it is written, and kept in the job.
 //
 // A task that comes from elsewhere is a job like any other here; it has no way out once more, so it
 // moves once at most. It ends early when who gave it ends.
@@ -224,6 +224,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void stop_visit(peers& by, std::uint64_t from, const stop_note& asked) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
+  base::time_point next_sweep_{};  // the loop's thread only
   std::uint32_t workers_ = 1;
   std::thread looker_;
   exec::parker nap_;

@@ -60,7 +60,7 @@ std::uint64_t trade::place(const options& asked, const spec::demand& what) {
     return 0;
   }
   const std::uint64_t to =
-      is_spread ? next_in_turn() : node_named(*peers_.load(), is_open_, asked.where);
+      is_spread ? next_in_turn() : node_named(open_peers(peers_), is_open_, asked.where);
   if (to == 0) return 0;
   const bool is_isolated = goes_elsewhere(asked.isolation);
   if (!is_isolated && !asked.retry_exceptions) return to;
@@ -88,14 +88,14 @@ desk::departure trade::may_be_elsewhere(const exec::job& j) noexcept {
   const bool is_bound = with->is_outside || with->losable || with->may_repeat() ||
                         with->isolation == isolation_mode::processes;
   if (is_bound) return leave::no;
-  // Arrays are read in place here, and would be copied; a lost node is not to be its end.
+  // Arrays are read in place here, and copied to other machines; a lost node is not to be its end.
   const bool is_better_here = carrier_of(&j)->wake_arguments != nullptr || with->retries_left == 0;
   return is_better_here ? leave::if_it_must : leave::yes;
 }
 
 // Each node as often as it has workers; 0: this one.
 std::uint64_t trade::next_in_turn() {
-  const std::vector<peers::member> others = peers_.load()->all();
+  const std::vector<peers::member> others = open_peers(peers_).all();
   std::uint64_t all = workers_;
   for (const peers::member& one : others) all += one.takes_work ? one.workers : 0;
   std::uint64_t at = places_++ % all;
@@ -219,9 +219,10 @@ void trade::asks_again(exec::job* j, const error& why) {
 
 // Not on the loop's thread: what waited for them alone ends, and with it arguments of the user's.
 void trade::lose_offers(const std::vector<lost_node>& nodes) const noexcept {
+  const peers* const by = peers_.load();
   for (const lost_node& one : nodes) {
     // One that can't be reached from here may be again.
-    if (!peers_.load()->has(one.node)) desk::global().lose_other(one.node);
+    if (by != nullptr && !by->has(one.node)) desk::global().lose_other(one.node);
   }
 }
 
