@@ -52,7 +52,6 @@ class far_arrays::view_block final : public placed_block {
   struct source {
     base::id id = {};
     std::uint64_t owner = 0;
-    bool is_counted = false;
     spec::array_place place = {};  // there
   };
   view_block(std::shared_ptr<const mapped_segment> in, const source& from) noexcept
@@ -73,6 +72,9 @@ class far_arrays::view_block final : public placed_block {
     return global().reaches(*this, node);
   }
   const source& from() const noexcept { return from_; }
+  /// The runtime whose nodes count it; 0: its owner was lost before it came.
+  std::uint64_t run() const noexcept { return run_; }
+  void counts_in(std::uint64_t run) noexcept { run_ = run; }
 
  private:
   void end() noexcept override {
@@ -83,6 +85,7 @@ class far_arrays::view_block final : public placed_block {
 
   const std::shared_ptr<const mapped_segment> in_;
   const source from_;
+  std::uint64_t run_ = 0;  // before others know it
 };
 
 far_arrays& far_arrays::global() {
@@ -103,16 +106,22 @@ void far_arrays::begin() {
   const std::lock_guard lock(mutex_);
   neighbours_.clear();
   living_.clear();
+  views_.clear();
+  segments_.clear();
   is_open_ = machine_ != 0;
 }
 
-void far_arrays::joined(const spec::node_member& one) {
+void far_arrays::joined(const spec::node_member& one) noexcept {
   const std::lock_guard lock(mutex_);
   if (!is_open_ || one.who.machine != machine_) return;
-  const neighbour_ptr found = neighbour::find(one.who.pid);
-  if (found == nullptr) return;
-  neighbours_.emplace(one.epoch, found);
-  living_.emplace(one.epoch, found);
+  try {
+    other& with = neighbours_[one.epoch];
+    if (with.is != nullptr) return;
+    with = {one.who.pid, neighbour::find(one.who.pid)};
+    if (with.is != nullptr) living_.emplace(one.epoch, with.is);
+  } catch (const std::bad_alloc&) {
+    return;  // it is lent copies
+  }
 }
 
 // What it read it may read on, if it lives, and has not heard that it is no member any more.
@@ -129,14 +138,20 @@ void far_arrays::gone(std::uint64_t node) {
 void far_arrays::keep_for(std::vector<neighbour_ptr> by) {
   kept out{std::move(by), {}};
   out.blocks.reserve(lent_.size());
+  for (const auto& [id, one] : lent_) out.blocks.insert(one.block);
   kept_.reserve(kept_.size() + 1);
-  for (const auto& [id, one] : lent_) {
-    one.block->hold();
-    out.blocks.push_back(one.block);
-  }
-  if (out.blocks.empty()) return;
+  for (placed_block* const one : out.blocks) ++pins_.find(one)->second.reasons;
   kept_.push_back(std::move(out));
   keeps_.store(true);
+}
+
+// Under the mutex, for one reason less. True: the hold is the caller's now.
+bool far_arrays::lets_go(placed_block& of) noexcept {
+  const auto found = pins_.find(&of);
+  if (--found->second.reasons > 0) return false;
+  pins_.erase(found);
+  pinned_bytes_ -= of.bytes().size();
+  return true;
 }
 
 void far_arrays::sweep() noexcept {
@@ -145,22 +160,28 @@ void far_arrays::sweep() noexcept {
     return std::ranges::all_of(one.by,
                                [](const neighbour_ptr& each) { return each->has_exited(); });
   };
-  std::vector<kept> over;
+  std::vector<placed_block*> left;
   {
     const std::lock_guard lock(mutex_);
     const auto first =
         std::partition(kept_.begin(), kept_.end(), [&](const kept& one) { return !is_over(one); });
     try {
-      over.assign(std::make_move_iterator(first), std::make_move_iterator(kept_.end()));
+      left.reserve(pins_.size());
     } catch (const std::bad_alloc&) {
       return;  // the next time
+    }
+    for (auto at = first; at != kept_.end(); ++at) {
+      for (placed_block* const one : at->blocks) {
+        if (lets_go(*one)) left.push_back(one);
+      }
     }
     kept_.erase(first, kept_.end());
     keeps_.store(!kept_.empty());
   }
-  for (const kept& one : over) drop_all(one.blocks);
+  drop_all(left);
 }
 
+// Nobody counts from here on, so what others have is kept for all that may have it.
 void far_arrays::close() noexcept {
   std::vector<placed_block*> left;
   {
@@ -168,18 +189,19 @@ void far_arrays::close() noexcept {
     is_open_ = false;
     std::vector<neighbour_ptr> by;
     try {
-      for (const auto& [node, one] : living_) {
-        if (!one->has_exited()) by.push_back(one);
-      }
-      if (!by.empty()) keep_for(std::move(by));
       left.reserve(lent_.size());
+      for (const auto& [node, one] : living_) by.push_back(one);
+      for (const kept& one : kept_) by.insert(by.end(), one.by.begin(), one.by.end());
+      std::erase_if(by, [](const neighbour_ptr& one) { return one->has_exited(); });
+      if (!by.empty() && !lent_.empty()) keep_for(std::move(by));
     } catch (const std::bad_alloc&) {
       return;  // all of it is kept
     }
-    for (const auto& [id, one] : lent_) left.push_back(one.block);
+    for (const auto& [id, one] : lent_) {
+      pins_.find(one.block)->second.id = {};
+      if (lets_go(*one.block)) left.push_back(one.block);
+    }
     lent_.clear();
-    ids_.clear();
-    lent_bytes_ = 0;
   }
   drop_all(left);
 }
@@ -196,7 +218,8 @@ bool far_arrays::lends(const stored_block& block, std::uint64_t node) const noex
   const std::uint64_t most = array_home::global().limit_bytes() / 2;
   const std::lock_guard lock(mutex_);
   if (!is_open_ || !living_.contains(node)) return false;
-  return ids_.contains(&block) || lent_bytes_ + size <= most;
+  const std::uint64_t more = pins_.contains(&block) ? 0 : size;
+  return pinned_bytes_ + more <= most;
 }
 
 far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& to) {
@@ -210,23 +233,28 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
   on.lent.reserve_one();
   const std::uint64_t self = far_handles::global().self();
   const std::lock_guard lock(mutex_);
-  if (const auto known = ids_.find(&block); known != ids_.end()) {
-    ++lent_.find(known->second)->second.naming;
-    on.lent.put(known->second);
-    return {known->second, self};
+  if (!is_open_) exec::ended_error().raise();
+  const auto [at, is_new] = pins_.try_emplace(&block);
+  pin& of = at->second;
+  if (of.id != base::id{}) {
+    ++lent_.find(of.id)->second.naming;
+  } else {
+    const base::id id = far_array_id(self, ++last_);
+    try {
+      lent_.emplace(id, lent{.block = &block, .naming = 1});
+    } catch (...) {
+      if (is_new) pins_.erase(at);
+      throw;
+    }
+    of.id = id;
+    ++of.reasons;
   }
-  const base::id id = far_array_id(self, ++last_);
-  lent_.emplace(id, lent{.block = &block, .naming = 1});
-  try {
-    ids_.emplace(&block, id);
-  } catch (...) {
-    lent_.erase(id);
-    throw;
+  if (is_new) {
+    block.hold();
+    pinned_bytes_ += block.bytes().size();
   }
-  block.hold();
-  lent_bytes_ += block.bytes().size();
-  on.lent.put(id);
-  return {id, self};
+  on.lent.put(of.id);
+  return {of.id, self};
 }
 
 // Under the mutex. The block, whose hold is the caller's now; null: it is still needed.
@@ -235,10 +263,17 @@ placed_block* far_arrays::end_if_unneeded(const base::id& id) noexcept {
   if (found == lent_.end() || found->second.naming > 0) return nullptr;
   if (far_handles::global().is_lent(id)) return nullptr;
   placed_block* const block = found->second.block;
-  lent_bytes_ -= block->bytes().size();
-  ids_.erase(block);
+  pin& of = pins_.find(block)->second;
+  try {
+    for (kept& each : kept_) {
+      if (each.blocks.insert(block).second) ++of.reasons;
+    }
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // it is lent until this node ends
+  }
+  of.id = {};
   lent_.erase(found);
-  return block;
+  return lets_go(*block) ? block : nullptr;
 }
 
 void far_arrays::named(const base::id& id) noexcept {
@@ -290,6 +325,7 @@ array_block* far_arrays::borrow(const spec::reference& came) {
 far_arrays::view_block* far_arrays::view_of(const spec::reference& came,
                                             const far_arrivals::one& from) {
   const std::lock_guard lock(mutex_);
+  if (!is_open_) exec::ended_error().raise();  // its owner's counts have ended, or end
   const auto known_view = views_.find(came.what);
   if (known_view != views_.end() && known_view->second != nullptr &&
       known_view->second->try_hold()) {
@@ -302,10 +338,9 @@ far_arrays::view_block* far_arrays::view_of(const spec::reference& came,
     raise(errc::decode_failed, "an array came whose place is not in its segment");
   }
   // What is thrown here ends the block without its word that it is gone.
-  std::unique_ptr<view_block> made(
-      new view_block(std::move(in), {came.what, from.owner, from.is_counted, at}));
+  std::unique_ptr<view_block> made(new view_block(std::move(in), {came.what, from.owner, at}));
   view_block*& known = views_[came.what];
-  if (from.is_counted) far_handles::global().has_core(came.what);
+  if (from.is_counted) made->counts_in(far_handles::global().has_view(came.what));
   known = made.get();
   return made.release();
 }
@@ -318,11 +353,17 @@ std::shared_ptr<const far_arrays::mapped_segment> far_arrays::segment_of(std::ui
     if (std::shared_ptr<const mapped_segment> is = known->second.lock()) return is;
   }
   const auto found = neighbours_.find(owner);
-  if (found == neighbours_.end()) {
-    raise(errc::decode_failed, "an array came to be read in place from a node that is not here");
+  // For lack of descriptors, it may be.
+  if (found != neighbours_.end() && found->second.is == nullptr) {
+    found->second.is = neighbour::find(found->second.pid);
   }
-  result<store::segment_view> view = found->second->map(static_cast<std::uint32_t>(named >> 32U),
-                                                        static_cast<std::uint32_t>(named));
+  if (found == neighbours_.end() || found->second.is == nullptr) {
+    raise(errc::decode_failed,
+          "an array came to be read in place from a node whose process can't be opened here; with "
+          "map-arrays = no (MANTA_MAP_ARRAYS=no) it comes as a copy");
+  }
+  result<store::segment_view> view = found->second.is->map(static_cast<std::uint32_t>(named >> 32U),
+                                                           static_cast<std::uint32_t>(named));
   if (!view) view.error().raise();
   auto made = std::make_shared<const mapped_segment>(*std::move(view));
   std::erase_if(segments_, [](const auto& one) { return one.second.expired(); });
@@ -332,7 +373,7 @@ std::shared_ptr<const far_arrays::mapped_segment> far_arrays::segment_of(std::ui
 
 bool far_arrays::reaches(const view_block& block, std::uint64_t node) const noexcept {
   const std::lock_guard lock(mutex_);
-  if (!is_open_ || !block.from().is_counted) return false;
+  if (!is_open_ || block.run() == 0 || block.run() != far_handles::global().run()) return false;
   const std::uint64_t owner = block.from().owner;
   return living_.contains(owner) && (owner == node || living_.contains(node));
 }
@@ -344,7 +385,7 @@ void far_arrays::left(const view_block& block) noexcept {
     const auto at = views_.find(block.from().id);
     if (at != views_.end() && at->second == &block) views_.erase(at);
   }
-  if (block.from().is_counted) far_handles::global().lost_core(block.from().id);
+  if (block.run() != 0) far_handles::global().lost_view(block.from().id, block.run());
 }
 
 }  // namespace manta::inline v0::node

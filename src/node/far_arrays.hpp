@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,9 +35,13 @@
 //   owner: stored_block <-- lent {id} ~~~ message ~~~> view_block --> mapped_segment :reader
 //          <------------------- released, when the last handle went ----
 //
-// What is lent stays in the owner's memory, so half of its store is the most: what is more goes as
-// a copy. Who has mapped a segment reads all of it whatever becomes of its owner; when a reader is
-// given up, what others have is held until its process has exited.
+// What is lent is pinned in the owner's memory, so half of its store is the most: what is more goes
+// as a copy. Who has mapped a segment reads all of it whatever becomes of its owner. A reader that
+// is given up may live, and may be handed more by others who have not heard: until its process has
+// exited, nothing of what others had then, or were given since, is let go.
+//
+// A view may outlive its runtime, and the next one's nodes have the same numbers: it has that of
+// its runtime, and is an array of this process alone in the next.
 //
 // Threads: as said at each. The mutex is taken before far_handles', never with it held.
 
@@ -55,7 +60,7 @@ class far_arrays {
 
   // The loop's thread.
   void begin();
-  void joined(const spec::node_member& one);
+  void joined(const spec::node_member& one) noexcept;
   /// It is no member any more.
   void gone(std::uint64_t node);
 
@@ -77,7 +82,7 @@ class far_arrays {
   /// Lets go of what was held for processes that have exited by now. Cheap when there is none.
   void sweep() noexcept;
   bool keeps() const noexcept { return keeps_.load(std::memory_order_relaxed); }
-  /// Nobody is lent anything from now on; after far_handles::close.
+  /// Nobody is lent anything from now on; before far_handles::close, whose counts go.
   void close() noexcept;
 
  private:
@@ -85,16 +90,27 @@ class far_arrays {
   class view_block;
   using neighbour_ptr = std::shared_ptr<const neighbour>;
   struct lent {
-    placed_block* block = nullptr;  // with a hold
-    std::uint32_t naming = 0;       // messages that are being written
+    placed_block* block = nullptr;
+    std::uint32_t naming = 0;  // messages that are being written
   };
-  /// Blocks, each with a hold, that these processes may still read.
+  /// A member of this machine, also when it has ended.
+  struct other {
+    std::uint32_t pid = 0;
+    neighbour_ptr is;  // null: it could not be opened, so far
+  };
+  /// Why a block of this node has a hold here.
+  struct pin {
+    base::id id = {};           // as which it is lent; none: it is not
+    std::uint32_t reasons = 0;  // that it is lent, and each `kept` that has it
+  };
+  /// Blocks that these processes may still read.
   struct kept {
     std::vector<neighbour_ptr> by;
-    std::vector<placed_block*> blocks;
+    std::unordered_set<placed_block*> blocks;
   };
 
   far_arrays() = default;
+  bool lets_go(placed_block& of) noexcept;
   placed_block* end_if_unneeded(const base::id& id) noexcept;
   void keep_for(std::vector<neighbour_ptr> by);
   view_block* view_of(const spec::reference& came, const far_arrivals::one& from);
@@ -105,11 +121,11 @@ class far_arrays {
   std::uint64_t machine_ = 0;  // 0: neither maps nor lends
   mutable std::mutex mutex_;
   bool is_open_ = false;
-  std::map<std::uint64_t, neighbour_ptr> neighbours_;  // members, also those that have ended
-  std::map<std::uint64_t, neighbour_ptr> living_;      // of these
+  std::map<std::uint64_t, other> neighbours_;
+  std::map<std::uint64_t, neighbour_ptr> living_;  // of these, members still: who may be lent to
   std::unordered_map<base::id, lent, base::id_hash> lent_;
-  std::unordered_map<const array_block*, base::id> ids_;  // of lent_
-  std::uint64_t lent_bytes_ = 0;
+  std::unordered_map<const array_block*, pin> pins_;
+  std::uint64_t pinned_bytes_ = 0;
   std::uint64_t last_ = 0;
   std::unordered_map<base::id, view_block*, base::id_hash> views_;  // no holds
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<const mapped_segment>> segments_;

@@ -160,11 +160,13 @@ std::shared_ptr<far_arrivals> far_handles::came(std::uint64_t from,
 void far_handles::read(const base::id& thing) noexcept { let_go(thing, &holders::unread); }
 void far_handles::lost_core(const base::id& thing) noexcept { let_go(thing, &holders::cores); }
 
-void far_handles::let_go(const base::id& thing, std::uint32_t holders::*kind) noexcept {
+void far_handles::let_go(const base::id& thing, std::uint32_t holders::*kind,
+                         std::uint64_t run) noexcept {
   std::vector<base::id> freed;
   try {
     const std::lock_guard lock(mutex_);
     if (refs_ == nullptr) return;  // the looker may still read what came before the end
+    if (run != 0 && run != run_) return;
     const auto found = others_.find(thing);
     if (found == others_.end() || found->second.*kind == 0) return;
     --(found->second.*kind);
@@ -189,6 +191,22 @@ void far_handles::drop_if_unheld(const base::id& thing) {
 void far_handles::has_core(const base::id& thing) {
   const std::lock_guard lock(mutex_);
   if (refs_ != nullptr) ++others_[thing].cores;
+}
+
+std::uint64_t far_handles::has_view(const base::id& array) {
+  const std::lock_guard lock(mutex_);
+  if (refs_ == nullptr) return 0;
+  ++others_[array].cores;
+  return run_;
+}
+
+void far_handles::lost_view(const base::id& array, std::uint64_t run) noexcept {
+  let_go(array, &holders::cores, run);
+}
+
+std::uint64_t far_handles::run() const {
+  const std::lock_guard lock(mutex_);
+  return refs_ == nullptr ? 0 : run_;
 }
 
 void far_handles::has_made(const base::id& actor, std::uint64_t owner) {
@@ -285,6 +303,7 @@ void far_handles::begin(peers& by) {
   const std::lock_guard lock(mutex_);
   by_ = &by;
   refs_ = std::make_unique<own::references>(by.epoch());
+  ++run_;
   others_.clear();
   unsaid_.clear();
 }

@@ -132,6 +132,12 @@ class far_handles {
   /// one less.
   void has_core(const base::id& thing);
   void lost_core(const base::id& thing) noexcept;
+  /// The same of a view, which may outlive its runtime, whose ids come again in the next one: which
+  /// runtime's it is, 0 being none, and nothing if that has ended.
+  std::uint64_t has_view(const base::id& array);
+  void lost_view(const base::id& array, std::uint64_t run) noexcept;
+  /// Which runtime's this one is; 0: none's.
+  std::uint64_t run() const;
   /// Whether others may have handles to what is, or was, here.
   bool is_lent(const base::id& thing) const;
   /// Says what there was no room for.
@@ -156,7 +162,7 @@ class far_handles {
   void lend(std::span<const spec::reference> all, std::uint64_t to);
   void take_back(std::span<const spec::reference> all, std::uint64_t to);
   void read(const base::id& thing) noexcept;
-  void let_go(const base::id& thing, std::uint32_t holders::*kind) noexcept;
+  void let_go(const base::id& thing, std::uint32_t holders::*kind, std::uint64_t run = 0) noexcept;
   void drop_if_unheld(const base::id& thing);
   std::vector<base::id> say();
   static void after(std::vector<base::id> freed) noexcept;
@@ -164,6 +170,7 @@ class far_handles {
   mutable std::mutex mutex_;
   peers* by_ = nullptr;
   std::unique_ptr<own::references> refs_;
+  std::uint64_t run_ = 0;  // how often this process was a member
   std::unordered_map<base::id, holders, base::id_hash> others_;
   std::map<std::uint64_t, notes> unsaid_;  // by whom they are for
   std::uint64_t last_ = 0;

@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,14 +35,25 @@ base::id boot_of_kernel() {
   return out;
 }
 
+// Whether others find it below /proc by the number that it says: that may be of another namespace,
+// and a process can keep its files from others.
+bool shows_itself() {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self");
+  return self == fmt::format("{}", getpid()) && prctl(PR_GET_DUMPABLE) == 1;
+}
+
 std::uint64_t own_machine() noexcept {
   try {
     const base::id boot = boot_of_kernel();
     struct stat pids {};
-    if (boot == base::id{} || stat("/proc/self/ns/pid", &pids) != 0) return 0;
-    return base::derive(boot, pids.st_ino, geteuid()).high;
+    struct stat users {};
+    const bool is_known = boot != base::id{} && stat("/proc/self/ns/pid", &pids) == 0 &&
+                          stat("/proc/self/ns/user", &users) == 0;
+    if (!is_known || !shows_itself()) return 0;
+    // A user's number is one of its namespace of users.
+    return base::derive(base::derive(boot, pids.st_ino, users.st_ino), geteuid(), 0).high;
   } catch (...) {
-    return 0;  // no memory
+    return 0;  // no memory, or no /proc
   }
 }
 
@@ -82,12 +95,16 @@ bool neighbour::has_exited() const noexcept {
 }
 
 result<store::segment_view> neighbour::map(std::uint32_t file, std::uint32_t inode) const {
+  // First without opening it: a number that is old may be of anything.
   const std::string path = fmt::format("/proc/{}/fd/{}", pid_, file);
-  store::descriptor opened(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const store::descriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
   const int why = errno;
   if (has_exited()) return has_ended(pid_);
-  if (opened.number() < 0) return cant_map(pid_, std::strerror(why));
-  if (inode_of(opened.number()) != inode) return cant_map(pid_, "its file is another one by now");
+  if (found.number() < 0) return cant_map(pid_, std::strerror(why));
+  if (inode_of(found.number()) != inode) return cant_map(pid_, "its file is another one by now");
+  const std::string here = fmt::format("/proc/self/fd/{}", found.number());
+  store::descriptor opened(open(here.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.number() < 0) return cant_map(pid_, std::strerror(errno));
   return store::segment_view::map(std::move(opened));
 }
 

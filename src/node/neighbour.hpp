@@ -19,7 +19,8 @@
 
 namespace manta::inline v0::node {
 
-/// Of this process: the boot of its kernel, its namespace of pids, its user. 0: one can't be found.
+/// Of this process: the boot of its kernel, its namespaces of pids and users, its user. 0: one of
+/// them can't be found, or others can't find its files below /proc.
 std::uint64_t machine_number() noexcept;
 
 class neighbour {
@@ -27,10 +28,11 @@ class neighbour {
   /// Null: there is no such process, or this one may not open its files.
   static std::shared_ptr<const neighbour> find(std::uint32_t pid);
 
-  /// Nothing of its memory is mapped there any more.
+  /// Nothing of its memory is mapped there any more; its isolated workers end a moment later.
   bool has_exited() const noexcept;
   /// The segment that it has open as `file`, whose inode ends in these 32 bits. node_lost: it has
-  /// exited. decode_failed: that is no such segment. store_full: it can't be mapped.
+  /// exited. decode_failed: that is no such segment, or there are too few descriptors. store_full:
+  /// it can't be mapped.
   result<store::segment_view> map(std::uint32_t file, std::uint32_t inode) const;
 
   /// Use find().

@@ -203,6 +203,7 @@ void runtime::start_engine(const part& of) {
     } else {
       node::worker_pool::global().offer(settings);
     }
+    node::far_arrays::global().sweep();
     node::array_home::global().open(settings);
     node::desk::global().open(settings);
     node::journal::global().open(settings);

@@ -134,7 +134,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
       far_handles::global().gone(node);
     }
   } catch (const std::bad_alloc&) {
-    return;  // what it had is kept
+    // What it had is kept.
   }
   lose_flights(node);
   stop_visits(node);
@@ -155,8 +155,12 @@ void trade::on_joined(peers& /*by*/, const spec::node_member& one) {
 base::deadline trade::on_turn(peers& /*by*/, base::time_point now) {
   constexpr auto between_sweeps = std::chrono::milliseconds(100);
   far_arrays& arrays = far_arrays::global();
-  arrays.sweep();
-  return arrays.keeps() ? base::deadline(now + between_sweeps) : std::nullopt;
+  if (!arrays.keeps()) return std::nullopt;
+  if (now >= next_sweep_) {
+    arrays.sweep();
+    next_sweep_ = now + between_sweeps;
+  }
+  return next_sweep_;
 }
 
 }  // namespace manta::inline v0::node

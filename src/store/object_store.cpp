@@ -309,6 +309,7 @@ void object_store::perform(const act::drop& is) {
   if (with_.on_segment_gone) with_.on_segment_gone(is.segment);
   if (const auto guest = guests_.find(is.segment); guest != guests_.end()) {
     if (shared_) shared_->give(guest->second.bytes);
+    memory_.push([gone = std::move(guest->second.view)]() mutable { gone.reset(); });
     guests_.erase(guest);
   }
   const auto found = segments_.find(is.segment);

@@ -111,6 +111,11 @@ TEST_CASE("nodes of one machine read each other's arrays where they lie", "[clus
   check_right(here.run({settler, "neighbours", "copied"}, more), "neighbours");
 }
 
+TEST_CASE("an array of an earlier runtime's node is none of the next one's", "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "heirlooms"}, {"MANTA_NODES=2"}), "heirlooms");
+}
+
 TEST_CASE("a task runs in the node that it asks for", "[cluster][settle]") {
   const site here;
   variables more = four;
@@ -226,6 +231,7 @@ TEST_CASE("what a node that was given up may read is kept until it ends", "[clus
   const site here;
   variables more = four;
   more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+  more.emplace_back("MANTA_STORE_BYTES=64MiB");
   child job({settler, "ghosts"}, here.with(more));
   const bool is_ready = job.says("pid rank-3");
   const pid_t lost = is_ready ? pids_in(job.so_far().out).at("rank-2") : 0;

@@ -219,8 +219,8 @@ void check_limit(const std::string& node) {
   expect(shared == (maps ? 4 : 0), "half of a store: " + std::to_string(shared) + " shared");
 }
 
-// Has an array in its node until that ends.
-void holds(const numbers& /*all*/, const std::string& began) {
+// Has arrays in its node until that ends.
+void holds(const std::vector<numbers>& /*all*/, const std::string& began) {
   manta::kv::put(began, 1).get();
   std::this_thread::sleep_for(long_enough);  // the task's work
 }
@@ -260,25 +260,59 @@ int legacies(const manta::runtime& rt) {
   return say("legacies");
 }
 
-// What a node that was given up may still read is nobody else's before its process ends.
+// What a node that was given up may still read is nobody else's before its process ends. It is half
+// of the store, so what goes to others meanwhile are copies.
 int ghosts(const manta::runtime& rt) {
-  numbers own = numbers_from(shared_count, 1);
-  const void* const was = own.data();
-  const auto is_taken_again = [&] { return numbers_from(shared_count, 0).data() == was; };
+  constexpr std::size_t count = 8 * in_mib;
+  std::vector<numbers> own;
+  for (int i = 0; i < 4; ++i) own.push_back(numbers_from(count, 1));
+  const void* const was = own.front().data();
+  const auto is_taken_again = [&] { return numbers_from(count, 0).data() == was; };
+  const auto is_shared = [] {
+    const numbers more = numbers_from(shared_count, 1);
+    return manta::remote<file_of>.with(at("rank-1"))(more).get(long_enough) == file_of(more);
+  };
   const auto held = manta::remote<holds>.with(at("rank-2"))(own, "ghost");
   expect(comes("ghost"), "it begins");
   say_pids(rt);
   const std::string end = thrown_by<manta::node_lost>(held);
   expect(has(end, "lost"), end);
-  own = {};
+  own.clear();
   for (int i = 0; i < 50; ++i) expect(!is_taken_again(), "it may read it yet");
+  expect(!is_shared(), "half of the store is lent");
   std::printf("given up\n");
   std::fflush(stdout);
   const auto limit = std::chrono::steady_clock::now() + long_enough;
   bool is = false;
   while (!is && std::chrono::steady_clock::now() < limit) is = is_taken_again();
   expect(is, "it can't read it any more");
+  expect(is_shared(), "as before");
   return say("ghosts");
+}
+
+// Kept beyond its runtime, an array is this process's own: the next one's nodes have the same
+// numbers, and so have their arrays.
+int heirlooms(int argc, char** argv) {
+  numbers kept;
+  const auto make = [](double from) {
+    return manta::remote<numbers_from>.with(at("rank-1"))(std::size_t{shared_count}, from).get();
+  };
+  {
+    const manta::runtime rt(argc, argv);
+    kept = make(1);
+    expect(file_of(kept) != 0, "it is shared");
+  }
+  expect(has_numbers(kept, shared_count, 1), "after its runtime");
+  const manta::runtime rt(argc, argv);
+  const numbers next = make(2);
+  expect(has_numbers(next, shared_count, 2), "the next one's");
+  expect(has_numbers(kept, shared_count, 1), "beside the next one's");
+  const auto has = manta::remote<has_numbers>.with(at("rank-1"));
+  expect(has(kept, std::size_t{shared_count}, 1.0).get(long_enough), "in another node");
+  kept = {};
+  for (int i = 0; i < 10; ++i) expect(has_numbers(make(3), shared_count, 3), "one more");
+  expect(has_numbers(next, shared_count, 2), "the next one's, later");
+  return say("heirlooms");
 }
 
 // Arrays go to other nodes, and come from there.
