@@ -63,7 +63,9 @@ void copy_large(std::span<std::byte> to, const std::byte* from) noexcept {
     return;
   }
   const std::size_t copiers = copiers_for(to.size());
-  const std::size_t each = (to.size() / copiers + line - 1) / line * line;
+  // Rounded up twice: so that all of them together have the last byte, too.
+  const std::size_t share = (to.size() + copiers - 1) / copiers;
+  const std::size_t each = (share + line - 1) / line * line;
   const auto part = [&](std::size_t i) {
     const std::size_t begin = std::min(i * each, to.size());
     const std::size_t end = std::min(begin + each, to.size());

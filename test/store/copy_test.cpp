@@ -20,8 +20,9 @@ TEST_CASE("copies of any size and place are exact, and touch nothing beside", "[
   }
   std::vector<std::byte> to(most + 2 * edge);
   const std::size_t sizes[] = {
-      1,   63, 64, 65, 4095, stream_from - 1, stream_from, stream_from + 1, 2 * copy_piece + 13,
-      most};
+      1, 63, 64, 65, 4095, stream_from - 1, stream_from, stream_from + 1, 2 * copy_piece + 13,
+      // What the threads' shares, in whole lines, leave.
+      2 * copy_piece + 1, 2 * copy_piece + 129, 3 * copy_piece + 2, 4 * copy_piece + 3, most};
   for (const std::size_t size : sizes) {
     for (const std::size_t shift : {0U, 1U, 8U, 63U}) {
       std::fill(to.begin(), to.end(), std::byte{0xaa});
