@@ -41,6 +41,11 @@ void add_far_rows(suite& s) {
   r = row{cluster_array_gib, "The same of 1 GiB", unit::milliseconds};
   r.passes = 2;
   s.add(r);
+  r = row{cluster_vector, "A vector of 100 MB to an actor in the other of 2 nodes, and its answer",
+          unit::milliseconds};
+  r.note = "Moved into the call; its last number is read. By socket: with map_arrays = no.";
+  r.passes = 2;
+  s.add(r);
 }
 
 void add_rows(suite& s) {

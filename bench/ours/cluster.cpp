@@ -249,32 +249,69 @@ struct keeper {
     kept = std::move(room).seal();
   }
   bytes gives() const { return kept; }
+  double last_of(const std::vector<double>& all) const { return all.back(); }
   bytes kept;
 };
+
+std::shared_ptr<manta::runtime> two_with_store(bool is_quick, bool maps) {
+  setenv("MANTA_STORE_BYTES", is_quick ? "256MiB" : "2200MiB", 1);
+  setenv("MANTA_MAP_ARRAYS", maps ? "yes" : "no", 1);
+  auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
+  unsetenv("MANTA_STORE_BYTES");
+  unsetenv("MANTA_MAP_ARRAYS");
+  return rt;
+}
+
+manta::actor<keeper> keeper_elsewhere(const manta::runtime& rt, std::size_t count) {
+  const auto where = manta::on_node(rt.nodes().back().name);
+  return manta::spawn<keeper>.with({.where = where})(count);
+}
+
+// In milliseconds; once says how many its own were.
+template <class Once>
+reading median_of(int rounds, Once once) {
+  std::vector<double> each;
+  for (int i = 0; i < rounds; ++i) each.push_back(once() * 1e3);
+  return {.value = quantile(each, 0.5), .operations = static_cast<double>(rounds)};
+}
 
 contestant far_arrays(const char* row, const char* name, std::size_t count, bool maps) {
   contestant c{row, name, side::ours};
   c.start = [=](const plan& p) -> body {
     const std::size_t size = p.quick ? count / 16 : count;
     const int rounds = p.quick ? 2 : 20;
-    setenv("MANTA_STORE_BYTES", p.quick ? "256MiB" : "2200MiB", 1);
-    setenv("MANTA_MAP_ARRAYS", maps ? "yes" : "no", 1);
-    const auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
-    unsetenv("MANTA_STORE_BYTES");
-    unsetenv("MANTA_MAP_ARRAYS");
-    const auto where = manta::on_node(rt->nodes().back().name);
-    const auto from = manta::spawn<keeper>.with({.where = where})(size);
+    const auto rt = two_with_store(p.quick, maps);
+    const auto from = keeper_elsewhere(*rt, size);
     check(manta::remote<&keeper::gives>(from).get().size() == size, "its size");
     return [=](const turn&) {
       static_cast<void>(rt);
-      std::vector<double> each;
-      for (int i = 0; i < rounds; ++i) {
+      return median_of(rounds, [&] {
         const double before = now_s();
         const bytes came = manta::remote<&keeper::gives>(from).get();
         check(came[0] == 7 && came[size - 1] == 7, "what it has");
-        each.push_back((now_s() - before) * 1e3);
-      }
-      return reading{.value = quantile(each, 0.5), .operations = static_cast<double>(rounds)};
+        return now_s() - before;
+      });
+    };
+  };
+  return c;
+}
+
+contestant far_vectors(const char* name, std::size_t count, bool maps) {
+  contestant c{cluster_vector, name, side::ours};
+  c.start = [=](const plan& p) -> body {
+    const std::size_t size = (p.quick ? count / 16 : count) / sizeof(double);
+    const int rounds = p.quick ? 2 : 20;
+    const auto rt = two_with_store(p.quick, maps);
+    const auto to = keeper_elsewhere(*rt, 1);
+    check(manta::remote<&keeper::gives>(to).get().size() == 1, "it is made");
+    return [=](const turn&) {
+      static_cast<void>(rt);
+      return median_of(rounds, [&] {
+        std::vector<double> all(size, 7);
+        const double before = now_s();
+        check(manta::remote<&keeper::last_of>(to, std::move(all)).get() == 7, "what it read");
+        return now_s() - before;
+      });
     };
   };
   return c;
@@ -332,6 +369,8 @@ void add_our_clusters(suite& s) {
   constexpr std::size_t large = 100'000'000;
   s.add(far_arrays(cluster_array, "manta", large, true));
   s.add(far_arrays(cluster_array, "manta, copied", large, false));
+  s.add(far_vectors("manta", large, true));
+  s.add(far_vectors("manta, by socket", large, false));
   s.add(far_arrays(cluster_array_gib, "manta", std::size_t{1} << 30U, true));
   s.add(home_tasks("manta, alone", 1));
   s.add(home_tasks("manta, 3 nodes beside", 4));

@@ -61,6 +61,7 @@ inline constexpr const char* cluster_home = "cluster_home";
 inline constexpr const char* cluster_calls = "cluster_calls";
 inline constexpr const char* cluster_calls_text = "cluster_calls_text";
 inline constexpr const char* cluster_call_one = "cluster_call_one";
+inline constexpr const char* cluster_vector = "cluster_vector";
 inline constexpr const char* cluster_array = "cluster_array";
 inline constexpr const char* cluster_array_gib = "cluster_array_gib";
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode

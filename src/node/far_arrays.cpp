@@ -213,13 +213,23 @@ bool stored_block::is_read_in(std::uint64_t node) const noexcept {
 }
 
 bool far_arrays::lends(const stored_block& block, std::uint64_t node) const noexcept {
-  const std::uint64_t size = block.bytes().size();
-  if (size < least_lent) return false;
   const std::uint64_t most = array_home::global().limit_bytes() / 2;
   const std::lock_guard lock(mutex_);
-  if (!is_open_ || !living_.contains(node)) return false;
-  const std::uint64_t more = pins_.contains(&block) ? 0 : size;
-  return pinned_bytes_ + more <= most;
+  if (pins_.contains(&block)) return is_open_ && living_.contains(node);
+  return may_lend(block.bytes().size(), node, most);
+}
+
+bool far_arrays::has_room(std::uint64_t bytes, std::uint64_t node) const noexcept {
+  const std::uint64_t most = array_home::global().limit_bytes() / 2;
+  const std::lock_guard lock(mutex_);
+  return may_lend(bytes, node, most);
+}
+
+// Under the mutex.
+bool far_arrays::may_lend(std::uint64_t bytes, std::uint64_t node,
+                          std::uint64_t most) const noexcept {
+  const bool is_meant = is_open_ && bytes >= least_lent && living_.contains(node);
+  return is_meant && pinned_bytes_ + bytes <= most;
 }
 
 far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& to) {

@@ -67,6 +67,8 @@ class far_arrays {
   // Any thread.
   /// Whether that node would read it in place, were it sent there.
   bool lends(const stored_block& block, std::uint64_t node) const noexcept;
+  /// The same of a new one of that size.
+  bool has_room(std::uint64_t bytes, std::uint64_t node) const noexcept;
   /// What all nodes call it; fills in its place. Until `on` is used for something else it is kept.
   /// Throws std::bad_alloc.
   far_name name(workbench& on, placed_block& block, spec::reference& to);
@@ -110,6 +112,7 @@ class far_arrays {
   };
 
   far_arrays() = default;
+  bool may_lend(std::uint64_t bytes, std::uint64_t node, std::uint64_t most) const noexcept;
   bool lets_go(placed_block& of) noexcept;
   placed_block* end_if_unneeded(const base::id& id) noexcept;
   void keep_for(std::vector<neighbour_ptr> by);

@@ -2,11 +2,13 @@
 #include "node/large_ranges.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include <manta/spec/error.hpp>
 
 #include "node/array_home.hpp"
 #include "node/array_names.hpp"
+#include "node/far_arrays.hpp"
 #include "node/worker_arrays.hpp"
 #include "store/copy.hpp"
 #include "wire/frame.hpp"
@@ -15,26 +17,37 @@ namespace manta::inline v0::node {
 
 namespace {
 
-// A sealed copy of a range, with a hold; null: there is no room, and a message can have it instead.
-// For what is too large for that, room is waited for like an array's. Throws store_full.
-array_block* store_range(std::span<const std::byte> bytes) {
-  constexpr std::size_t most_beside = wire::default_frame_limit / 2;
-  const auto room = bytes.size() > most_beside ? wait_for_array_room(bytes.size())
-                                               : try_make_array_room(bytes.size());
+// A sealed copy, with a hold; null: there is no room.
+array_block* copy_of(std::span<const std::byte> bytes, std::unique_ptr<array_making> room) {
   if (room == nullptr) return nullptr;
   store::copy_large(room->bytes(), bytes.data());
   return room->seal();
 }
 
+// The same of a range; null: a message can have it instead.
+// For what is too large for that, room is waited for like an array's. Throws store_full.
+array_block* store_range(std::span<const std::byte> bytes) {
+  constexpr std::size_t most_beside = wire::default_frame_limit / 2;
+  return copy_of(bytes, bytes.size() > most_beside ? wait_for_array_room(bytes.size())
+                                                   : try_make_array_room(bytes.size()));
+}
+
 }  // namespace
 
-void pack_large(workbench& on, spec::parcel_view& value) {
-  std::size_t sum = 0;
-  for (const spec::segment_view& one : value.segments) sum += one.bytes.size();
-  const bool is_too_much = value.segments.size() > most_ranges || sum > most_in_message;
-  const std::size_t least = is_too_much                        ? 1
-                            : worker_arrays::here() != nullptr ? large_from_worker
-                                                               : large_from_node;
+namespace {
+
+// The message has that range as the last of its references. `named`: what it is called there.
+void refer(workbench& on, spec::segment_view& range, spec::reference named) {
+  named.kind = spec::reference_kind::array;
+  named.type = range.type;
+  on.references.push_back(named);
+  range.bytes = {};
+}
+
+// Of those that are at least so large, each that `store` has a block for. `name` says what it is
+// called.
+template <class Store, class Name>
+void pack(workbench& on, spec::parcel_view& value, std::size_t least, Store store, Name name) {
   const auto is_large = [least](const spec::segment_view& one) {
     return one.bytes.size() >= least;
   };
@@ -43,18 +56,45 @@ void pack_large(workbench& on, spec::parcel_view& value) {
   for (spec::segment_view& one : on.segments) {
     if (!is_large(one)) continue;
     on.packed.reserve(on.packed.size() + 1);
-    array_block* const block = store_range(one.bytes);
+    array_block* const block = store(one.bytes);
     if (block == nullptr) continue;
     on.packed.push_back(block);
     spec::reference named;
-    named.kind = spec::reference_kind::array;
-    named.type = one.type;
-    static_cast<placed_block*>(block)->name(named);
-    on.references.push_back(named);
-    one.bytes = {};
+    name(static_cast<placed_block&>(*block), named);
+    refer(on, one, named);
   }
   value.segments = on.segments;
   value.references = on.references;
+}
+
+bool has_too_much(const spec::parcel_view& value) noexcept {
+  std::size_t sum = 0;
+  for (const spec::segment_view& one : value.segments) sum += one.bytes.size();
+  return value.segments.size() > most_ranges || sum > most_in_message;
+}
+
+}  // namespace
+
+void pack_large(workbench& on, spec::parcel_view& value) {
+  const std::size_t least = has_too_much(value)                ? 1
+                            : worker_arrays::here() != nullptr ? large_from_worker
+                                                               : large_from_node;
+  pack(on, value, least, store_range,
+       [](placed_block& block, spec::reference& named) { block.name(named); });
+}
+
+void pack_for_node(workbench& on, spec::parcel_view& value) {
+  if (!on.packs) return;
+  const auto store = [&](std::span<const std::byte> bytes) -> array_block* {
+    if (!far_arrays::global().has_room(bytes.size(), on.goes_to)) return nullptr;
+    return copy_of(bytes, try_make_array_room(bytes.size()));
+  };
+  const std::size_t least = has_too_much(value) ? far_arrays::least_lent : large_from_node;
+  pack(on, value, least, store, [&](placed_block& block, spec::reference& named) {
+    const far_name known = far_arrays::global().name(on, block, named);
+    named.what = known.id;
+    named.owner = {known.owner, 0};
+  });
 }
 
 opened_parcel::opened_parcel(const spec::parcel_view& came) : view_(came) {

@@ -22,6 +22,8 @@
 //   references  actor 7, array 3 (the value's), array 8 (segment 1), array 9 (segment 2)
 //
 // When the store has no room the range goes as its bytes, as others do; so nothing depends on it.
+//
+// To a node of this machine, which reads arrays in place (far_arrays.hpp), they go the same way.
 
 namespace manta::inline v0::node {
 
@@ -38,6 +40,9 @@ inline constexpr std::size_t most_in_message = std::size_t{32} << 20U;
 /// Moves the large ranges of a value into the store. `on` has them, and the list of segments, until
 /// the message is sent.
 void pack_large(workbench& on, spec::parcel_view& value);
+/// The same for a message to another node, of those that it would read there; of what the store has
+/// no room for, nothing.
+void pack_for_node(workbench& on, spec::parcel_view& value);
 
 /// A value that came, with its large ranges where they lie. Throws decode_failed.
 class opened_parcel {

@@ -165,9 +165,10 @@ spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();
   spec::parcel_view out = on.out.view();
   if (on.goes_to != 0) {
-    check_size_afar(out, function);
     name_all_afar(on, function);
     out.references = on.references;
+    pack_for_node(on, out);
+    check_size_afar(out, function);
     return out;
   }
   for (const codec::lent_reference& lent : on.out.lent()) {

@@ -414,7 +414,8 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   const base::id request{peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
-  on->write_for(to);
+  // Else its size decides whether it goes; and the looker, who has others' results, copies nothing.
+  on->write_for(to, is_placed && !is_looker());
   if (!write_given(*on, j, request, attempt)) return outcome::stays;
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;

@@ -33,10 +33,12 @@ struct workbench {
   std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
   std::vector<array_block*> packed;          ///< those, with a hold each
   std::uint64_t goes_to = 0;                 ///< the other node that the message is for; 0: none
+  bool packs = true;                         ///< large ranges may go through the store there
 
-  /// What is written from here on is for that node.
-  void write_for(std::uint64_t node) noexcept {
+  /// What is written from here on is for that node. `may_pack`: it is sent however long it is.
+  void write_for(std::uint64_t node, bool may_pack = true) noexcept {
     goes_to = node;
+    packs = may_pack;
     out.for_node(node);
     writer.limit(node != 0 ? wire::largest_frame : wire::default_frame_limit);
   }

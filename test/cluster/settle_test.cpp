@@ -28,12 +28,13 @@ void check_right(const outcome& o, const std::string& what) {
 
 // Runs one of its programs, and sends that signal to a rank so long after it has said its pids.
 void lose(const std::string& what, const std::string& rank, int signal,
-          std::chrono::milliseconds after) {
-  CAPTURE(what, rank, signal);
+          std::chrono::milliseconds after, const std::string& with = "MANTA_MAP_ARRAYS=yes") {
+  CAPTURE(what, rank, signal, with);
   const site here;
   variables more = four;
   more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
   more.emplace_back("MANTA_DRAIN_MS=300");
+  more.push_back(with);
   child job({settler, what}, here.with(more));
   if (!job.says("pid rank-3")) {
     const outcome o = job.finish();
@@ -91,7 +92,14 @@ TEST_CASE("values that are too long for one message go in parts", "[cluster][set
   const site here;
   const auto how =
       has_tsan ? std::vector{settler, "freight"s, "brief"s} : std::vector{settler, "freight"s};
-  check_right(here.run(how, {"MANTA_NODES=3"}), "freight");
+  check_right(here.run(how, {"MANTA_NODES=3", "MANTA_MAP_ARRAYS=no"}), "freight");
+}
+
+TEST_CASE("long values go through the store to a node of the same machine", "[cluster][settle]") {
+  const site here;
+  const std::string how = has_tsan ? "brief" : "shared";
+  const variables with{"MANTA_NODES=3", "MANTA_STORE_BYTES=1200MiB"};
+  check_right(here.run({settler, "freight", how}, with), "freight");
 }
 
 TEST_CASE("arrays go from any node to any", "[cluster][settle]") {
@@ -242,7 +250,10 @@ TEST_CASE("what a node that was given up may read is kept until it ends", "[clus
 
 TEST_CASE("a node dies while parts of long values are under way", "[cluster][settle]") {
   // The fault's time.
-  for (const auto after : {30ms, 400ms}) lose("wrecks", "rank-2", SIGKILL, after);
+  for (const auto after : {30ms, 400ms}) {
+    lose("wrecks", "rank-2", SIGKILL, after, "MANTA_MAP_ARRAYS=no");
+    lose("wrecks", "rank-2", SIGKILL, after);
+  }
 }
 
 TEST_CASE("a lost node's tasks fail where they may run nowhere else", "[cluster][settle]") {

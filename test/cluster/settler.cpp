@@ -417,7 +417,7 @@ int main(int argc, char** argv) {
   if (what == "neighbours") return neighbours(rt, argc < 3);
   if (what == "legacies") return legacies(rt);
   if (what == "ghosts") return ghosts(rt);
-  if (what == "freight") return freight(rt, argc > 2);
+  if (what == "freight") return freight(rt, argc > 2 ? argv[2] : "");
   if (what == "wrecks") return wrecks(rt);
   if (what == "postings") return postings(rt);
   if (what == "desertions") return desertions(rt);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program of settler.cpp whose values are too long for one message.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,6 +85,9 @@ struct depot {
   std::vector<std::string> rows(std::size_t count, std::size_t each) {
     return std::vector<std::string>(count, text_of(each));
   }
+  std::size_t length(const std::string& text) {
+    return is_text(text, text.size()) ? text.size() : 0;
+  }
   long calls = 0;
 };
 
@@ -118,11 +123,25 @@ void check_limit(const depots& to) {
   expect(manta::remote<&depot::next>(to).get(long_enough) > 0, "calls behind it");
 }
 
+// The limit is that of messages, in which what is read in place is not. Who has read it gives it
+// back.
+void check_no_limit(const manta::runtime& rt, const depots& to) {
+  const std::string text = text_of(481 * mib);
+  expect(manta::remote<&depot::length>(to, text).get(long_enough) == text.size(), "no limit");
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (rt.store().used_bytes > 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  expect(rt.store().used_bytes == 0, std::to_string(rt.store().used_bytes) + " bytes are kept");
+}
+
 }  // namespace
 
-// Values that are too long for one message go in parts, and others get through meanwhile. brief:
-// where a mebibyte on its way takes a tenth of a second, as with ThreadSanitizer.
-int freight(const manta::runtime& rt, bool is_brief) {
+// Values that are too long for one message go in parts, and others get through meanwhile; or
+// through the store, where that is "shared". "brief": where a mebibyte on its way takes a tenth of
+// a second, as with ThreadSanitizer.
+int freight(const manta::runtime& rt, const std::string& how) {
+  const bool is_brief = how == "brief";
   const auto all = others(rt);
   const depots one = depot_at(all[0].name);
   const depots two = depot_at(all[1].name);
@@ -142,7 +161,11 @@ int freight(const manta::runtime& rt, bool is_brief) {
   for (std::size_t i = 0; i < many.size(); ++i) {
     expect(is_load(std::move(many[i]).get(long_enough), 33 * mib + i, i + 1), "of a task");
   }
-  if (!is_brief) check_limit(one);
+  if (how == "shared") {
+    check_no_limit(rt, one);
+  } else if (!is_brief) {
+    check_limit(one);
+  }
   return say("freight");
 }
 

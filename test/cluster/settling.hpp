@@ -206,7 +206,7 @@ inline void say_pids(const manta::runtime& rt) {
 }
 
 // settler_freight.cpp
-int freight(const manta::runtime& rt, bool is_brief);
+int freight(const manta::runtime& rt, const std::string& how);
 int wrecks(const manta::runtime& rt);
 // settler_offers.cpp
 int offers(const manta::runtime& rt);
