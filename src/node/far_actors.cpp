@@ -92,8 +92,6 @@ void far_actors::close() noexcept {
     is_home_.wait(lock, [this] { return calls_.empty(); });
   }
   exec::actors_afar.store(nullptr);
-  far_arrays::global().close();
-  far_handles::global().close();
   while (const note_ptr one = take_in(0)) {
     if (one->construction != nullptr) {
       outgoing::global().wait(one->node);

@@ -127,11 +127,14 @@ void far_arrays::joined(const spec::node_member& one) noexcept {
 // What it read it may read on, if it lives, and has not heard that it is no member any more.
 void far_arrays::gone(std::uint64_t node) {
   const std::lock_guard lock(mutex_);
-  const auto found = living_.find(node);
-  if (found == living_.end()) return;
-  const neighbour_ptr lost = found->second;
-  living_.erase(found);
-  if (!lost->has_exited()) keep_for({lost});
+  const auto found = neighbours_.find(node);
+  if (found == neighbours_.end()) return;
+  // One that could not be opened was lent nothing, but a third node may have handed it something.
+  neighbour_ptr& lost = found->second.is;
+  if (lost != nullptr && !living_.contains(node)) return;  // told once more
+  if (lost == nullptr) lost = neighbour::find(found->second.pid);
+  if (lost != nullptr && !lost->has_exited()) keep_for({lost});
+  living_.erase(node);
 }
 
 // Under the mutex.

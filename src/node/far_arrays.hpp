@@ -35,10 +35,11 @@
 //   owner: stored_block <-- lent {id} ~~~ message ~~~> view_block --> mapped_segment :reader
 //          <------------------- released, when the last handle went ----
 //
-// What is lent is pinned in the owner's memory, so half of its store is the most: what is more goes
-// as a copy. Who has mapped a segment reads all of it whatever becomes of its owner. A reader that
-// is given up may live, and may be handed more by others who have not heard: until its process has
-// exited, nothing of what others had then, or were given since, is let go.
+// What is lent is pinned in the owner's memory, so half of its store is the most, but for what one
+// message has together: what is more goes as a copy. Who has mapped a segment reads all of it
+// whatever becomes of its owner. A reader that is given up may live, and may be handed more by
+// others who have not heard: until its process has exited, nothing of what others had then, or were
+// given since, is let go.
 //
 // A view may outlive its runtime, and the next one's nodes have the same numbers: it has that of
 // its runtime, and is an array of this process alone in the next.
@@ -70,7 +71,7 @@ class far_arrays {
   /// The same of a new one of that size.
   bool has_room(std::uint64_t bytes, std::uint64_t node) const noexcept;
   /// What all nodes call it; fills in its place. Until `on` is used for something else it is kept.
-  /// Throws std::bad_alloc.
+  /// Throws cancelled: the runtime ends. std::bad_alloc.
   far_name name(workbench& on, placed_block& block, spec::reference& to);
   /// The message that named it has been sent, or never will be.
   void named(const base::id& id) noexcept;
@@ -79,7 +80,7 @@ class far_arrays {
   /// One of this node's that came back, with a hold; null: it is none.
   array_block* block_of(const base::id& id) noexcept;
   /// One that came with the message which this thread reads, with a hold; null: none such did.
-  /// Throws node_lost, decode_failed, store_full, std::bad_alloc.
+  /// Throws node_lost, decode_failed, store_full, cancelled, std::bad_alloc.
   array_block* borrow(const spec::reference& came);
   /// Lets go of what was held for processes that have exited by now. Cheap when there is none.
   void sweep() noexcept;

@@ -18,7 +18,6 @@
 #include "node/errand.hpp"
 #include "node/far_ids.hpp"
 #include "node/future_names.hpp"
-#include "node/trade.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
@@ -506,7 +505,7 @@ void far_futures::say_value(const answer& of) noexcept {
   const neutral_caller nobody;
   try {
     const borrowed_workbench on;
-    on->write_for(of.to, !trade::is_looker());  // who has others' results, and copies nothing
+    on->write_for(of.to);
     write_outcome(*on, of.of.get(), *of.values, {peers::future_answer, of.number});
     peers* const by = peers_.load();
     if (by == nullptr) return;

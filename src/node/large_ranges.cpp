@@ -9,6 +9,7 @@
 #include "node/array_home.hpp"
 #include "node/array_names.hpp"
 #include "node/far_arrays.hpp"
+#include "node/trade.hpp"
 #include "node/worker_arrays.hpp"
 #include "store/copy.hpp"
 #include "wire/frame.hpp"
@@ -67,10 +68,14 @@ void pack(workbench& on, spec::parcel_view& value, std::size_t least, Store stor
   value.references = on.references;
 }
 
-bool has_too_much(const spec::parcel_view& value) noexcept {
+std::size_t size_of(const spec::parcel_view& value) noexcept {
   std::size_t sum = 0;
   for (const spec::segment_view& one : value.segments) sum += one.bytes.size();
-  return value.segments.size() > most_ranges || sum > most_in_message;
+  return sum;
+}
+
+bool has_too_much(const spec::parcel_view& value) noexcept {
+  return value.segments.size() > most_ranges || size_of(value) > most_in_message;
 }
 
 }  // namespace
@@ -84,10 +89,13 @@ void pack_large(workbench& on, spec::parcel_view& value) {
 }
 
 void pack_for_node(workbench& on, spec::parcel_view& value) {
-  if (!on.packs) return;
+  // The looker has others' results, and copies nothing.
+  if (!on.packs || trade::is_looker()) return;
+  const bool has_to = size_of(value) > most_bytes_afar;
   const auto store = [&](std::span<const std::byte> bytes) -> array_block* {
     if (!far_arrays::global().has_room(bytes.size(), on.goes_to)) return nullptr;
-    return copy_of(bytes, try_make_array_room(bytes.size()));
+    return copy_of(bytes,
+                   has_to ? wait_for_array_room(bytes.size()) : try_make_array_room(bytes.size()));
   };
   const std::size_t least = has_too_much(value) ? far_arrays::least_lent : large_from_node;
   pack(on, value, least, store, [&](placed_block& block, spec::reference& named) {

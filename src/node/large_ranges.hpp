@@ -23,7 +23,8 @@
 //
 // When the store has no room the range goes as its bytes, as others do; so nothing depends on it.
 //
-// To a node of this machine, which reads arrays in place (far_arrays.hpp), they go the same way.
+// To a node of this machine, which reads arrays in place (far_arrays.hpp), they go the same way,
+// and what is too long for a message has to.
 
 namespace manta::inline v0::node {
 
@@ -40,8 +41,8 @@ inline constexpr std::size_t most_in_message = std::size_t{32} << 20U;
 /// Moves the large ranges of a value into the store. `on` has them, and the list of segments, until
 /// the message is sent.
 void pack_large(workbench& on, spec::parcel_view& value);
-/// The same for a message to another node, of those that it would read there; of what the store has
-/// no room for, nothing.
+/// The same for a message to another node, of those that it would read there; while the store has
+/// room for them, which is waited for only when no message could have the value. Throws store_full.
 void pack_for_node(workbench& on, spec::parcel_view& value);
 
 /// A value that came, with its large ranges where they lie. Throws decode_failed.

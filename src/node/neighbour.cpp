@@ -99,7 +99,10 @@ result<store::segment_view> neighbour::map(std::uint32_t file, std::uint32_t ino
   const std::string path = fmt::format("/proc/{}/fd/{}", pid_, file);
   const store::descriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
   const int why = errno;
-  if (has_exited()) return has_ended(pid_);
+  // Its files go before it has exited; and while it lives it has what it lends.
+  if (has_exited() || (found.number() < 0 && (why == ENOENT || why == ESRCH))) {
+    return has_ended(pid_);
+  }
   if (found.number() < 0) return cant_map(pid_, std::strerror(why));
   if (inode_of(found.number()) != inode) return cant_map(pid_, "its file is another one by now");
   const std::string here = fmt::format("/proc/self/fd/{}", found.number());

@@ -418,6 +418,7 @@ bool peers::can_reach(std::uint64_t member) const {
 
 bool peers::is_quiet() const {
   const user here(*this);
+  if (is_over_.load()) return true;
   return std::ranges::all_of(living(), [](const one_ptr& other) { return other->is_quiet(); });
 }
 

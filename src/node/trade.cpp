@@ -16,6 +16,7 @@
 
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
@@ -139,6 +140,8 @@ void trade::close() noexcept {
   nap_.signal();
   looker_.join();
   nap_.reset();
+  far_arrays::global().close();  // what came until here was read
+  far_handles::global().close();
   far_futures::global().close();
   place_granted();  // nowhere
   end_flights();
@@ -414,8 +417,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   const base::id request{peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
-  // Else its size decides whether it goes; and the looker, who has others' results, copies nothing.
-  on->write_for(to, is_placed && !is_looker());
+  on->write_for(to, is_placed);  // else its size decides whether it goes
   if (!write_given(*on, j, request, attempt)) return outcome::stays;
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;

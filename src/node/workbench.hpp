@@ -35,7 +35,7 @@ struct workbench {
   std::uint64_t goes_to = 0;                 ///< the other node that the message is for; 0: none
   bool packs = true;                         ///< large ranges may go through the store there
 
-  /// What is written from here on is for that node. `may_pack`: it is sent however long it is.
+  /// What is written from here on is for that node. Without `may_pack` all of it is in the message.
   void write_for(std::uint64_t node, bool may_pack = true) noexcept {
     goes_to = node;
     packs = may_pack;

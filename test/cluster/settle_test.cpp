@@ -124,6 +124,12 @@ TEST_CASE("an array of an earlier runtime's node is none of the next one's", "[c
   check_right(here.run({settler, "heirlooms"}, {"MANTA_NODES=2"}), "heirlooms");
 }
 
+TEST_CASE("what runs elsewhere as the runtime ends finishes, and large results come",
+          "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "lasts"}, {"MANTA_NODES=3"}), "lasts");
+}
+
 TEST_CASE("a task runs in the node that it asks for", "[cluster][settle]") {
   const site here;
   variables more = four;

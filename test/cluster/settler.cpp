@@ -395,6 +395,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "spread";
   const int count = argc > 2 ? std::atoi(argv[2]) : 12;
   if (what == "heirlooms") return heirlooms(argc, argv);
+  if (what == "lasts") return lasts(argc, argv);
   manta::runtime rt(argc, argv);
   if (what == "places") return places(rt);
   if (what == "failures") return failures(rt);

@@ -225,6 +225,19 @@ void holds(const std::vector<numbers>& /*all*/, const std::string& began) {
   std::this_thread::sleep_for(long_enough);  // the task's work
 }
 
+// Both end a while after they have begun: their work.
+constexpr std::chrono::milliseconds late{300};
+std::vector<double> late_vector(const std::string& began) {
+  manta::kv::put(began, 1).get();
+  std::this_thread::sleep_for(late);
+  return std::vector<double>(in_mib / 2, 3);
+}
+numbers late_array(const std::string& began) {
+  manta::kv::put(began, 1).get();
+  std::this_thread::sleep_for(late);
+  return numbers_from(shared_count, 3);
+}
+
 bool has_numbers(const numbers& all, std::size_t count, double from) {
   return is_right(all, count, from);
 }
@@ -313,6 +326,21 @@ int heirlooms(int argc, char** argv) {
   for (int i = 0; i < 10; ++i) expect(has_numbers(make(3), shared_count, 3), "one more");
   expect(has_numbers(next, shared_count, 2), "the next one's, later");
   return say("heirlooms");
+}
+
+// What runs in another node as the runtime ends finishes, and its result comes.
+int lasts(int argc, char** argv) {
+  manta::future<std::vector<double>> vector;
+  manta::future<numbers> array;
+  {
+    const manta::runtime rt(argc, argv);
+    vector = manta::remote<late_vector>.with(at("rank-1"))(std::string("vector"));
+    array = manta::remote<late_array>.with(at("rank-2"))(std::string("array"));
+    expect(comes("vector") && comes("array"), "they begin");
+  }
+  expect(vector.get(long_enough) == std::vector<double>(in_mib / 2, 3), "a vector");
+  expect(has_numbers(array.get(long_enough), shared_count, 3), "an array");
+  return say("lasts");
 }
 
 // Arrays go to other nodes, and come from there.

@@ -225,6 +225,7 @@ int neighbours(const manta::runtime& rt, bool are_mapped);
 int legacies(const manta::runtime& rt);
 int ghosts(const manta::runtime& rt);
 int heirlooms(int argc, char** argv);
+int lasts(int argc, char** argv);
 int desertions(const manta::runtime& rt);
 int heralds();
 // settler_names.cpp
