@@ -3,7 +3,6 @@
 // 2 cpus, rank-1 2 gpus and 2 licences and is of the kind "gpu", rank-2 and rank-3 are of zone "b",
 // and rank-3 has a gpu and the only tape.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <set>
@@ -18,8 +17,7 @@ namespace settling {
 
 namespace {
 
-std::atomic<int> with_gpu{0};
-std::atomic<int> most_with_gpu{0};
+headcount with_gpu;
 
 // Which node it was, how many gpus it got, and how many had one there at most at a time.
 struct gpu_use {
@@ -28,13 +26,8 @@ struct gpu_use {
   int most = 0;
 };
 gpu_use uses_gpu(int ms) {
-  const int now = ++with_gpu;
-  int seen = most_with_gpu.load();
-  while (seen < now && !most_with_gpu.compare_exchange_weak(seen, now)) {
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
-  --with_gpu;
-  return {manta::this_task::node(), manta::this_task::gpus().size(), most_with_gpu.load()};
+  const int most = with_gpu.most_while(ms);
+  return {manta::this_task::node(), manta::this_task::gpus().size(), most};
 }
 std::string where_it_runs() { return manta::this_task::node(); }
 std::string works_for(int ms) {

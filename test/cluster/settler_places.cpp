@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of settler.cpp whose tasks say where they run.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <set>
@@ -17,20 +16,11 @@ namespace settling {
 
 namespace {
 
-std::atomic<int> at_once{0};
-std::atomic<int> most_at_once{0};
+headcount at_once;
 
 std::string node_of(const std::string& /*who*/) { return manta::this_task::node(); }
 // How many of these there have been at a time in this process.
-int meets(int ms) {
-  const int now = ++at_once;
-  int seen = most_at_once.load();
-  while (seen < now && !most_at_once.compare_exchange_weak(seen, now)) {
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
-  --at_once;
-  return most_at_once.load();
-}
+int meets(int ms) { return at_once.most_while(ms); }
 std::string node_of_child() {
   manta::options here;
   here.where = manta::on_node("local");

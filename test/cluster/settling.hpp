@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -49,6 +50,25 @@ std::string thrown_by(const manta::future<T>& of) {
     return std::string("another one: ") + e.what();
   }
 }
+
+/// Counts who is at work at the same time.
+class headcount {
+ public:
+  /// Works so long; how many have been at it at a time at most, so far.
+  int most_while(int ms) {
+    const int now = ++now_;
+    int seen = most_.load();
+    while (seen < now && !most_.compare_exchange_weak(seen, now)) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
+    --now_;
+    return most_.load();
+  }
+
+ private:
+  std::atomic<int> now_{0};
+  std::atomic<int> most_{0};
+};
 
 template <class T>
 bool ends_within(const manta::future<T>& of, manta::duration limit) {

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <manta/base/sanitizers.hpp>
+
 #include <catch2/catch.hpp>
 
 #include "e2e/child.hpp"
@@ -29,18 +31,8 @@ using test::child;
 using test::outcome;
 using test::variables;
 
-// Whether ThreadSanitizer looks, for which a long value is long: GCC's word, and Clang's.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool has_tsan = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool has_tsan = true;
-#else
-inline constexpr bool has_tsan = false;
-#endif
-#else
-inline constexpr bool has_tsan = false;
-#endif
+// Whether ThreadSanitizer looks, for which a long value is long.
+inline constexpr bool has_tsan = MANTA_HAS_TSAN != 0;
 
 inline const std::string program = MANTA_CLUSTER_PROGRAM;
 inline const std::string tool = MANTA_TOOL;
