@@ -158,8 +158,6 @@ void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   lock.unlock();
   if (sent.has_first) schedule();
   refuse(sent.refused);
-  // Who fails them all may have been at the last one.
-  if (stop_.load(std::memory_order_acquire)) fail_held();
   drop_handle();
 }
 
