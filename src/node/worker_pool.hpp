@@ -213,8 +213,10 @@ class worker_pool final : public exec::outside {
   void expect_restart(hand& dead) noexcept;
   void on_tenant_death(hand& dead, const std::string& how) noexcept;
   bool restart(hand& dead, const std::string& how) noexcept;
-  bool move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) noexcept;
-  void replay(hand& to, const exec::actor_core* core) noexcept;
+  bool move_in(hand& dead, const hand_ptr& into, std::vector<exec::job*>& lost) noexcept;
+  void replay_some() noexcept;
+  bool replay_some(hand& to) noexcept;
+  bool replay_next(hand& to, bool is_last) noexcept;
   void let_replay_pass(const exec::actor_core& of) noexcept;
   void lose_tenant(hand& dead, const std::string& how) noexcept;
 
@@ -381,8 +383,9 @@ class worker_pool final : public exec::outside {
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
   sched::early_deaths early_deaths_;
 
-  sched::worker_limits limits_;      // the runtime's
-  base::time_point next_measure_{};  // the collector's
+  sched::worker_limits limits_;                   // the runtime's
+  base::time_point next_measure_{};               // the collector's
+  std::vector<std::shared_ptr<hand>> replaying_;  // the collector's: new lives, calls to be sent
   worker_output output_;
   std::unique_ptr<store::lane> restorer_;  // between open and close
   std::thread collector_;

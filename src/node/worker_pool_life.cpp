@@ -36,6 +36,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto tick_time = 1ms;
+constexpr auto most_pumping = 10ms;  // between two ticks
 // Ticks with nothing under way until the collector sleeps for good.
 constexpr int quiet_ticks = 50;
 // Ticks between two looks for workers that are one too many.
@@ -139,6 +140,7 @@ void worker_pool::close(bool asks_to_stop) noexcept {
   collector_ends_.store(true);
   collector_sleep_.signal();
   collector_.join();
+  replaying_.clear();
   cancel_pending();
   forget_actors();
   std::vector<std::shared_ptr<hand>> left;
@@ -527,7 +529,9 @@ void worker_pool::collect() noexcept {
   bool is_looked_after = false;  // others have taken what came lately
   for (int ticks = 1; !collector_ends_.load(); ++ticks) {
     quiet = is_quiet() ? quiet + 1 : 0;
-    if (quiet > quiet_ticks) {
+    if (!replaying_.empty()) {
+      // It goes on at once.
+    } else if (quiet > quiet_ticks) {
       collector_parked_.store(true, std::memory_order_seq_cst);
       if (is_quiet()) collector_sleep_.park_until(base::after(quiet_time()));
       collector_parked_.store(false, std::memory_order_relaxed);
@@ -540,7 +544,8 @@ void worker_pool::collect() noexcept {
     collector_sleep_.reset();
     if (!joins_runtime()) continue;
     is_looked_after = pumps_.load(std::memory_order_relaxed) != seen;
-    while (pump()) {
+    // Results may come faster than they are taken: others' deaths are to be heard all the same.
+    for (const base::time_point end = base::after(most_pumping); pump() && base::now() < end;) {
     }
     seen = pumps_.load(std::memory_order_relaxed);
     tick();
@@ -551,6 +556,7 @@ void worker_pool::collect() noexcept {
 
 void worker_pool::tick() noexcept {
   while (const auto said = zygote::global().next_report()) on_report(*said);
+  replay_some();
   {
     const std::lock_guard lock(mutex_);
     for (const auto& one : all_) {

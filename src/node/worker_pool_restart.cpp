@@ -24,8 +24,8 @@
 //
 // Idea. The dead worker keeps its actor until there is a new one: calls that come meanwhile go
 // where they would have gone, behind those that had not begun, and wait. The new life gets them all
-// at once, in that order, with new numbers. They are sent by who made it, and what comes until they
-// are gone waits behind them, too.
+// at once, in that order, with new numbers. They are sent by who made it, some at a time, and what
+// comes until they are gone waits behind them, too.
 //
 //   alive --death--> restarting, at the dead worker --new worker--> restarting, there --> alive
 //                     |  calls: begun -> fail; others wait      all sent; then the actor is
@@ -120,10 +120,9 @@ bool worker_pool::restart(hand& dead, const std::string& how) noexcept {
   exec::actor_core* const core = dead.lives_here->core;
   core->pin();
   std::vector<exec::job*> lost;
-  const bool is_there = move_in(dead, *to, lost);
+  const bool is_there = move_in(dead, to, lost);
   if (is_there) {
     fail_calls(lost, core, death_error(*core, false, dead.pid, how));
-    replay(*to, core);
   } else {
     {
       const std::lock_guard lock(mutex_);
@@ -137,10 +136,13 @@ bool worker_pool::restart(hand& dead, const std::string& how) noexcept {
 
 // The actor gets a new worker and its calls with it; those that had begun are left to the caller.
 // False: nothing has happened, for it was killed meanwhile, or there is no memory.
-bool worker_pool::move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) noexcept {
+bool worker_pool::move_in(hand& dead, const std::shared_ptr<hand>& into,
+                          std::vector<exec::job*>& lost) noexcept {
+  hand& to = *into;
   std::unique_ptr<tenant> old;  // goes without the lock
   try {
     auto made = std::make_unique<tenant>();
+    replaying_.reserve(replaying_.size() + 1);
     const std::lock_guard lock(mutex_);
     tenant& was = *dead.lives_here;
     if (!is_made_anew(was)) return false;
@@ -176,6 +178,7 @@ bool worker_pool::move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) n
     was.core->seat = &to;
     old = std::move(dead.lives_here);
     to.lives_here = std::move(made);
+    replaying_.push_back(into);
     if (old->core->is_stopping()) order_kill(to);
     return true;
   } catch (const std::bad_alloc&) {
@@ -184,35 +187,55 @@ bool worker_pool::move_in(hand& dead, hand& to, std::vector<exec::job*>& lost) n
   }
 }
 
-// Sends the calls that wait at a new life until there are no more.
-void worker_pool::replay(hand& to, const exec::actor_core* core) noexcept {
-  constexpr std::uint64_t calls_a_bell = 64;
-  std::uint64_t next = 0;
-  for (;;) {
-    exec::job* call = nullptr;
-    {
-      const borrowed_workbench on;
-      const std::lock_guard lock(mutex_);
-      tenant* const t = to.lives_here.get();
-      if (t == nullptr || t->core != core) return;
-      next = std::max(next + 1, t->construction_number + 1);
-      if (next > to.last_number) {
-        t->is_restarting = false;
-        if (t->is_left && t->kill_asked == base::time_point{}) send_leave(to, *on);
-        to.down.bell();
-        return;
-      }
-      t->last_replayed = next;
-      if (t->has(next)) call = t->at(next);
-    }
-    // It may have gone to sleep meanwhile, as it takes long to write some.
-    const bool is_rung = next % calls_a_bell == 0;
-    if (call != nullptr) send_call(to.shared_from_this(), call, next, !is_rung);
-  }
+// Sends some of the calls that wait at new lives. Not all in one go: there may be many, and meanwhile
+// nobody would hear of a death, of the same actor's among them.
+void worker_pool::replay_some() noexcept {
+  std::erase_if(replaying_, [this](const std::shared_ptr<hand>& to) { return !replay_some(*to); });
 }
 
-// A call was put behind those that are being sent again. Who makes calls faster than that goes on
-// waits a little, once for each, or there would be no end to it, and no other death be heard of.
+// False: none are left.
+bool worker_pool::replay_some(hand& to) noexcept {
+  constexpr int calls_a_turn = 256;
+  exec::actor_core* core = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (to.lives_here == nullptr) return false;
+    core = to.lives_here->core;
+    core->pin();  // it may end while a call is sent
+  }
+  int left = calls_a_turn;
+  while (left > 0 && replay_next(to, left == 1)) --left;
+  core->unpin();
+  return left == 0;
+}
+
+bool worker_pool::replay_next(hand& to, bool is_last) noexcept {
+  constexpr std::uint64_t calls_a_bell = 64;
+  exec::job* call = nullptr;
+  std::uint64_t next = 0;
+  {
+    const borrowed_workbench on;
+    const std::lock_guard lock(mutex_);
+    tenant* const t = to.lives_here.get();
+    if (t == nullptr || !t->is_restarting) return false;
+    next = std::max(t->last_replayed, t->construction_number) + 1;
+    if (next > to.last_number) {
+      t->is_restarting = false;
+      if (t->is_left && t->kill_asked == base::time_point{}) send_leave(to, *on);
+      to.down.bell();
+      return false;
+    }
+    t->last_replayed = next;
+    if (t->has(next)) call = t->at(next);
+  }
+  // It may have gone to sleep meanwhile, as it takes long to write some.
+  const bool is_rung = is_last || next % calls_a_bell == 0;
+  if (call != nullptr) send_call(to.shared_from_this(), call, next, !is_rung);
+  return true;
+}
+
+// A call was put behind those that are being sent again. Once there are many of them, who makes more
+// waits a little for each until all are sent: else they would come as fast as they go, for ever.
 void worker_pool::let_replay_pass(const exec::actor_core& of) noexcept {
   constexpr std::uint64_t most_ahead = 256;
   constexpr auto a_little = std::chrono::milliseconds(1);
@@ -220,7 +243,9 @@ void worker_pool::let_replay_pass(const exec::actor_core& of) noexcept {
     const std::lock_guard lock(mutex_);
     const auto* const at = static_cast<const hand*>(of.seat);
     if (at == nullptr || at->is_dead || !at->lives_here->is_restarting) return;
-    if (at->last_number - at->lives_here->last_replayed <= most_ahead) return;
+    tenant& t = *at->lives_here;
+    t.is_crowded |= at->last_number - t.last_replayed > most_ahead;
+    if (!t.is_crowded) return;
   }
   exec::parker nap;
   nap.park_until(base::after(a_little));

@@ -444,7 +444,7 @@ TEST_CASE("calls of a dead actor can be cancelled, have deadlines and fill its m
 TEST_CASE("an end at any moment of a restart is an end", "[isolation]") {
   enum class how : int { killed, retired, dropped, runtime_ended };
   const shared_numbers numbers;
-  const int rounds = is_sanitized ? 12 : 60;
+  const int rounds = is_sanitized ? 30 : 60;
   for (int round = 0; round < rounds; ++round) {
     const auto way = static_cast<how>(round % 4);
     std::vector<manta::future<int>> waiting;
