@@ -187,8 +187,8 @@ bool worker_pool::move_in(hand& dead, const std::shared_ptr<hand>& into,
   }
 }
 
-// Sends some of the calls that wait at new lives. Not all in one go: there may be many, and meanwhile
-// nobody would hear of a death, of the same actor's among them.
+// Sends some of the calls that wait at new lives. Not all in one go: there may be many, and nobody
+// would hear of a death meanwhile, of the same actor's among them.
 void worker_pool::replay_some() noexcept {
   std::erase_if(replaying_, [this](const std::shared_ptr<hand>& to) { return !replay_some(*to); });
 }
@@ -234,8 +234,9 @@ bool worker_pool::replay_next(hand& to, bool is_last) noexcept {
   return true;
 }
 
-// A call was put behind those that are being sent again. Once there are many of them, who makes more
-// waits a little for each until all are sent: else they would come as fast as they go, for ever.
+// A call was put behind those that are being sent again. Once there are many of them, who makes
+// more waits a little for each until all are sent: else they would come as fast as they go, for
+// ever.
 void worker_pool::let_replay_pass(const exec::actor_core& of) noexcept {
   constexpr std::uint64_t most_ahead = 256;
   constexpr auto a_little = std::chrono::milliseconds(1);

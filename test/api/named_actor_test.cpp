@@ -137,7 +137,7 @@ TEST_CASE("a name with another type says both types", "[actor][name][anywhere]")
 
 TEST_CASE("many threads that get or make one name get one actor", "[actor][name][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  constexpr int rounds = test::is_sanitized ? 50 : 500;
+  const int rounds = test::is_sanitized || test::in_nodes() ? 50 : 500;
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {
     *made = 0;
@@ -175,7 +175,7 @@ TEST_CASE("finding races with the last handle and with kill", "[actor][name][any
   std::atomic<int> wrong{0};
   std::atomic<bool> done{false};
   const manta::runtime rt(test::two_workers());
-  constexpr int rounds = test::is_sanitized ? 200 : 3000;
+  const int rounds = test::is_sanitized || test::in_nodes() ? 200 : 3000;
   std::vector<std::thread> finders;
   for (int t = 0; t < 2; ++t) {
     finders.emplace_back([&] {

@@ -146,12 +146,13 @@ TEST_CASE("what nobody reads goes to the disk, and is right when it comes back",
 
 TEST_CASE("arrays inside of values leave memory with them", "[spill][anywhere]") {
   const small_store s(12);
+  // What comes from another node goes to the heap when there is no room at once: each waits for it.
+  const int count = test::in_nodes() ? 3 : 8;
   std::vector<manta::future<model>> all;
-  for (int i = 0; i < 8; ++i) all.push_back(manta::remote<a_model>(i));
+  for (int i = 0; i < count; ++i) all.push_back(manta::remote<a_model>(i));
   static_cast<void>(manta::wait(all, {.count = all.size()}));
-  // What comes from another node goes to the heap when there is no room at once.
   if (!test::in_nodes()) CHECK(s.rt.store().spilled_bytes >= 20 * mib);
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < count; ++i) {
     const auto& one = all[static_cast<std::size_t>(i)];
     CHECK(manta::remote<sum_of_model>(one).get() == expected_model(i));
     CHECK(sum_of_model(std::move(all[static_cast<std::size_t>(i)]).get()) == expected_model(i));

@@ -137,7 +137,7 @@ TEST_CASE("random operations agree with a plain deque", "[deque]") {
   for (const std::size_t capacity : {1U, 16U, 64U, 256U, 8192U}) {
     pair_of_deques d(capacity);
     std::size_t aim = 0;
-    for (int i = 0; i < scaled(300'000); ++i) {
+    for (int i = 0; i < scaled(100'000); ++i) {
       CAPTURE(capacity, i);
       // Depths around the marks are aimed at most often.
       if (random.one_in(50)) aim = random.one_in(8) ? random.below(5000) : random.below(100);

@@ -58,7 +58,7 @@ TEST_CASE("a result full of futures whose calls still run ends", "[isolation][fu
   {
     const manta::runtime rt(isolated());
     const std::size_t before = test::children_of(getpid()).size();
-    const int count = manta_test::scaled(100'000);
+    const int count = manta_test::scaled(40'000);
     const many made = manta::remote<made_many>(count).get();
     CHECK(sum_of(made) == sum_to(count));
     CHECK(test::children_of(getpid()).size() <= before + 16);
@@ -68,7 +68,7 @@ TEST_CASE("a result full of futures whose calls still run ends", "[isolation][fu
 
 TEST_CASE("an argument full of futures whose calls still run ends", "[isolation][future]") {
   const manta::runtime rt(isolated());
-  const int count = manta_test::scaled(20'000);
+  const int count = manta_test::scaled(10'000);
   CHECK(manta::remote<sum_of>(made_many(count)).get() == sum_to(count));
   const many made = manta::remote<made_many>(2000).get();
   std::vector<future<long long>> sums;
@@ -108,7 +108,7 @@ TEST_CASE("many rounds leave nothing behind", "[isolation][future]") {
     return manta::remote<opened>(box{manta::put(i)}).get() + static_cast<int>(sum_of(made));
   };
   int wrong = 0;
-  for (int i = 0; i < manta_test::scaled(10'000); ++i) wrong += round(i) == i + 1 ? 0 : 1;
+  for (int i = 0; i < manta_test::scaled(4'000); ++i) wrong += round(i) == i + 1 ? 0 : 1;
   CHECK(wrong == 0);
   CHECK(all_are_back());
 }
