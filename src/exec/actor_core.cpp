@@ -152,12 +152,17 @@ void actor_core::hold_back(job* call, std::uint64_t caller) noexcept {
   rare_state::list& list = r.held_of(caller);
   (list.last == nullptr ? list.first : list.last->link()) = call;
   list.last = call;
+  // Who fails all that wait, as the actor ends, may have been at the list's end already.
+  const bool is_late = is_stopping() || has_ended();
+  if (is_late && list.next_to_fail == nullptr) list.next_to_fail = call;
   gate_.fetch_add(1, std::memory_order_relaxed);
   add_handle();
   const flushed sent = flush_held(caller);
   lock.unlock();
   if (sent.has_first) schedule();
   refuse(sent.refused);
+  const error* const lost = lost_.load(std::memory_order_acquire);
+  if (is_late && lost != nullptr) fail_rest(r, list, *lost);
   drop_handle();
 }
 

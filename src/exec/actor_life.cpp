@@ -352,20 +352,24 @@ void actor_core::fail_held() noexcept {
       const std::lock_guard lock(r->held_mutex);
       list.next_to_fail = list.first;
     }
-    for (;;) {
-      job_ref next;
-      {
-        const std::lock_guard lock(r->held_mutex);
-        job* const call = list.next_to_fail;
-        if (call == nullptr) break;
-        list.next_to_fail = call->link();
-        call->hold();
-        next = job_ref(call);
-      }
-      if (!next->try_claim()) continue;
-      new (next->slot(1)) error(*lost);
-      next->finish(job_bits::ready | job_bits::failed, 0);
+    fail_rest(*r, list, *lost);
+  }
+}
+
+void fail_rest(rare_state& r, rare_state::list& list, const error& lost) noexcept {
+  for (;;) {
+    job_ref next;
+    {
+      const std::lock_guard lock(r.held_mutex);
+      job* const call = list.next_to_fail;
+      if (call == nullptr) return;
+      list.next_to_fail = call->link();
+      call->hold();
+      next = job_ref(call);
     }
+    if (!next->try_claim()) continue;
+    new (next->slot(1)) error(lost);
+    next->finish(job_bits::ready | job_bits::failed, 0);
   }
 }
 

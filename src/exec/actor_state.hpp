@@ -142,6 +142,9 @@ struct rare_state {
   std::size_t prune_at = 16;
 };
 
+/// Fails what is left of a list, from its next_to_fail on. Takes held_mutex for each call.
+void fail_rest(rare_state& r, rare_state::list& list, const error& lost) noexcept;
+
 /// Tells each of a list.
 void tell_all(end_watcher* watchers, const actor_end& how) noexcept;
 

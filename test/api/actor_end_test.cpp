@@ -251,6 +251,41 @@ TEST_CASE("hundreds of thousands of calls that wait for arguments fail at once",
   CHECK(all_gone());
 }
 
+// What could break: it is put behind the last of those that the killer fails, and nobody looks.
+TEST_CASE("a call that waits for its argument fails with its actor, whenever it was made",
+          "[actor][end][anywhere]") {
+  const manta::runtime rt(test::two_workers());
+  const own_gates gates;
+  const auto late = manta::remote<wait_to_go>(1);
+  int pending = 0;
+  for (int round = test::trips(400); round > 0; --round) {
+    const auto a = manta::spawn<worker>();
+    std::vector<manta::future<int>> made;
+    std::atomic<bool> is_dead{false};
+    test::gate begun;
+    std::thread caller([&] {
+      for (int after = 0; after < 20;) {
+        after += is_dead ? 1 : 0;
+        made.push_back(manta::remote<&worker::add>(a, late));
+        begun.open();
+      }
+    });
+    begun.wait();
+    manta::kill(a);
+    is_dead = true;
+    caller.join();
+    for (const auto& one : made) {
+      pending += code_of(one) == manta::errc::actor_lost ? 0 : 1;
+      if (pending != 0) break;
+    }
+    if (pending != 0) break;
+  }
+  CHECK(pending == 0);
+  go->open();
+  CHECK(late.get(test::patience) == 1);
+  CHECK(all_gone());
+}
+
 TEST_CASE("a retired actor finishes what was called, held calls included",
           "[actor][end][anywhere]") {
   const manta::runtime rt(test::two_workers());
