@@ -68,6 +68,7 @@ struct worker_pool::tenant {
   // Its worker has died, or it has just been made anew: calls wait here for who sends them.
   bool is_restarting = false;
   std::uint64_t last_replayed = 0;  // of these, by who sends them
+  std::uint64_t last_seen = 0;      // the last one there was, at the turn before
   bool is_crowded = false;          // of these there are so many that who makes more is to wait
   sched::calls_at_death had_calls;  // once its worker has died
   std::uint32_t restarts_left = 0;

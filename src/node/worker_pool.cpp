@@ -37,8 +37,16 @@ constexpr std::size_t long_message = 4096;
 // Instead of a flight's number.
 constexpr std::uint64_t no_number = ~std::uint64_t{0};
 
-// This thread finishes jobs, which may submit others.
+// This thread handles messages of workers: it finishes jobs, which may submit others.
 constinit thread_local bool is_pumping = false;
+
+struct pumping {
+  pumping() noexcept = default;
+  pumping(const pumping&) = delete;
+  pumping& operator=(const pumping&) = delete;
+  ~pumping() { is_pumping = was; }
+  bool was = std::exchange(is_pumping, true);
+};
 
 /// Gives a handle to an actor back.
 class held_actor {
@@ -292,8 +300,10 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::ui
 
 // ---- from a worker to here
 
+bool worker_pool::is_handling() noexcept { return is_pumping; }
+
 bool worker_pool::pump() noexcept {
-  const bool was_pumping = std::exchange(is_pumping, true);
+  const pumping here;
   pumps_.store(pumps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const neutral_caller nobody;
   sched::patience& patience = my_view().patience;
@@ -316,12 +326,12 @@ bool worker_pool::pump() noexcept {
       any = true;
     }
   }
-  is_pumping = was_pumping;
   return any;
 }
 
 bool worker_pool::drain_one(const std::shared_ptr<hand>& from, bool waits) noexcept {
   if (!waits && !from->has_message()) return false;
+  const pumping here;
   const borrowed_workbench on;
   bool is_ordered = false;
   {
@@ -397,16 +407,18 @@ void wait_for_unordered(Hand& of) noexcept {
 
 }  // namespace
 
-// By the thread that set is_ordering, until there is nothing more, or it has begun to wait.
+// By the thread that set is_ordering, until there is nothing more, or it has begun to wait. Others
+// may put more behind as fast as it goes, and it has more to do: after some, who looks goes on.
 void worker_pool::handle_in_order(const std::shared_ptr<hand>& from, workbench& on) noexcept {
   wait_for_unordered(*from);
   ordering mine{from.get(), ordering::mine()};
   ordering::mine() = &mine;
-  while (mine.of != nullptr) {
+  for (int n = 0; mine.of != nullptr; ++n) {
     {
       const std::lock_guard lock(from->up_mutex);
-      if (from->in_order.empty()) {
+      if (from->in_order.empty() || n >= messages_a_look) {
         from->is_ordering = false;
+        from->has_orphans.store(!from->in_order.empty(), std::memory_order_relaxed);
         break;
       }
       on.frame = std::move(from->in_order.front());

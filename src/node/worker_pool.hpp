@@ -217,6 +217,7 @@ class worker_pool final : public exec::outside {
   void replay_some() noexcept;
   bool replay_some(hand& to) noexcept;
   bool replay_next(hand& to, bool is_last) noexcept;
+  static bool is_handling() noexcept;
   void let_replay_pass(const exec::actor_core& of) noexcept;
   void lose_tenant(hand& dead, const std::string& how) noexcept;
 
@@ -322,6 +323,7 @@ class worker_pool final : public exec::outside {
   void give_up_pending(const std::string& why) noexcept;
   void requeue_lost(hand& dead, std::vector<flight>& lost, std::uint64_t culprit) noexcept;
   void collect() noexcept;
+  void hear_deaths() noexcept;
   void tick() noexcept;
   void help_idle() noexcept;
   void let_surplus_go() noexcept;

@@ -527,6 +527,7 @@ void worker_pool::collect() noexcept {
   int quiet = 0;
   std::uint32_t seen = 0;
   bool is_looked_after = false;  // others have taken what came lately
+  base::time_point ticked{};
   for (int ticks = 1; !collector_ends_.load(); ++ticks) {
     quiet = is_quiet() ? quiet + 1 : 0;
     if (!replaying_.empty()) {
@@ -548,15 +549,25 @@ void worker_pool::collect() noexcept {
     for (const base::time_point end = base::after(most_pumping); pump() && base::now() < end;) {
     }
     seen = pumps_.load(std::memory_order_relaxed);
+    hear_deaths();
+    replay_some();
+    const base::time_point now = base::now();
+    if (!replaying_.empty() && now - ticked < tick_time) continue;
+    ticked = now;
     tick();
     if (ticks % surplus_ticks == 0) let_surplus_go();
     let_worn_go();
   }
 }
 
-void worker_pool::tick() noexcept {
+void worker_pool::hear_deaths() noexcept {
   while (const auto said = zygote::global().next_report()) on_report(*said);
-  replay_some();
+  if (!zygote::global().is_dead()) return;
+  const std::vector<std::shared_ptr<hand>> all = look();
+  for (const auto& one : all) on_death(one, false, "the zygote's end");
+}
+
+void worker_pool::tick() noexcept {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& one : all_) {
@@ -565,10 +576,6 @@ void worker_pool::tick() noexcept {
         one->down.bell();
       }
     }
-  }
-  if (zygote::global().is_dead()) {
-    const std::vector<std::shared_ptr<hand>> all = look();
-    for (const auto& one : all) on_death(one, false, "the zygote's end");
   }
   hear_orders();
   share_array_news();

@@ -174,7 +174,9 @@ bool worker_pool::move_in(hand& dead, const std::shared_ptr<hand>& into,
     made->is_unneeded = was.is_unneeded;
     under_way_ += made->under_way;
     under_way_ -= was.under_way;
+    made->last_replayed = made->construction_number;
     to.last_number = made->construction_number + made->calls.size();
+    made->last_seen = to.last_number;
     was.core->seat = &to;
     old = std::move(dead.lives_here);
     to.lives_here = std::move(made);
@@ -193,17 +195,22 @@ void worker_pool::replay_some() noexcept {
   std::erase_if(replaying_, [this](const std::shared_ptr<hand>& to) { return !replay_some(*to); });
 }
 
-// False: none are left.
+// False: none are left. What was put behind them since the last turn goes, too, so that there are
+// fewer each time; but it is not all that somebody else might have to wait for.
 bool worker_pool::replay_some(hand& to) noexcept {
-  constexpr int calls_a_turn = 256;
+  constexpr std::uint64_t calls_a_turn = 256;
+  constexpr std::uint64_t most_a_turn = 4096;
   exec::actor_core* core = nullptr;
+  std::uint64_t left = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (to.lives_here == nullptr) return false;
-    core = to.lives_here->core;
+    tenant* const t = to.lives_here.get();
+    if (t == nullptr) return false;
+    core = t->core;
     core->pin();  // it may end while a call is sent
+    left = calls_a_turn + to.last_number - std::exchange(t->last_seen, to.last_number);
+    left = std::min(left, most_a_turn);
   }
-  int left = calls_a_turn;
   while (left > 0 && replay_next(to, left == 1)) --left;
   core->unpin();
   return left == 0;
@@ -213,12 +220,13 @@ bool worker_pool::replay_next(hand& to, bool is_last) noexcept {
   constexpr std::uint64_t calls_a_bell = 64;
   exec::job* call = nullptr;
   std::uint64_t next = 0;
+  bool is_rung = false;
   {
     const borrowed_workbench on;
     const std::lock_guard lock(mutex_);
     tenant* const t = to.lives_here.get();
     if (t == nullptr || !t->is_restarting) return false;
-    next = std::max(t->last_replayed, t->construction_number) + 1;
+    next = t->last_replayed + 1;
     if (next > to.last_number) {
       t->is_restarting = false;
       if (t->is_left && t->kill_asked == base::time_point{}) send_leave(to, *on);
@@ -227,19 +235,21 @@ bool worker_pool::replay_next(hand& to, bool is_last) noexcept {
     }
     t->last_replayed = next;
     if (t->has(next)) call = t->at(next);
+    // It may have gone to sleep meanwhile, as it takes long to write some.
+    is_rung = is_last || next % calls_a_bell == 0;
+    if (call == nullptr && is_rung) to.down.bell();
   }
-  // It may have gone to sleep meanwhile, as it takes long to write some.
-  const bool is_rung = is_last || next % calls_a_bell == 0;
   if (call != nullptr) send_call(to.shared_from_this(), call, next, !is_rung);
   return true;
 }
 
 // A call was put behind those that are being sent again. Once there are many of them, who makes
 // more waits a little for each until all are sent: else they would come as fast as they go, for
-// ever.
+// ever. Not who makes it for another process, and has the next message of that to look at.
 void worker_pool::let_replay_pass(const exec::actor_core& of) noexcept {
   constexpr std::uint64_t most_ahead = 256;
   constexpr auto a_little = std::chrono::milliseconds(1);
+  if (is_handling()) return;
   {
     const std::lock_guard lock(mutex_);
     const auto* const at = static_cast<const hand*>(of.seat);
