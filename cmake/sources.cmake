@@ -131,6 +131,7 @@ set(manta_sources
   src/node/runtime.cpp
   src/node/shared_names.cpp
   src/node/trade.cpp
+  src/node/trade_overflow.cpp
   src/node/trade_peers.cpp
   src/node/trade_placed.cpp
   src/node/trade_visits.cpp

@@ -455,17 +455,34 @@ result<void> peers::send_anyway(std::uint64_t to, const base::id& request,
   return send(to, request, pieces, size, true);
 }
 
+// With the lock.
+peers::member peers::member_of(std::uint64_t epoch, const one& other) {
+  const spec::node_member& is = other.is;
+  return {.epoch = epoch,
+          .workers = std::max<std::uint32_t>(is.who.workers, 1),
+          .load = is.load,
+          .takes_work = takes_work(other),
+          .takes_actors = takes_actors(other)};
+}
+
 std::vector<peers::member> peers::all() const {
   const std::lock_guard lock(mutex_);
   std::vector<member> out;
   out.reserve(all_.size());
-  for (const auto& [epoch, other] : all_) {
-    const spec::node_member& is = other->is;
-    out.push_back({.epoch = epoch,
-                   .workers = std::max<std::uint32_t>(is.who.workers, 1),
-                   .load = is.load,
-                   .takes_work = takes_work(*other),
-                   .takes_actors = takes_actors(*other)});
+  for (const auto& [epoch, other] : all_) out.push_back(member_of(epoch, *other));
+  return out;
+}
+
+std::vector<peers::member> peers::some(std::size_t most, std::uint64_t from) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<member> out;
+  out.reserve(std::min(most, all_.size()));
+  if (all_.empty()) return out;
+  const std::uint64_t first = all_.begin()->first;
+  auto at = all_.lower_bound(first + from % (all_.rbegin()->first - first + 1));
+  for (std::size_t seen = 0; seen < all_.size() && out.size() < most; ++seen, ++at) {
+    if (at == all_.end()) at = all_.begin();
+    if (takes_work(*at->second)) out.push_back(member_of(at->first, *at->second));
   }
   return out;
 }

@@ -102,7 +102,8 @@ class peers {
     name_answer,
     future,  ///< far_futures.hpp
     future_answer,
-    part  ///< of a message that is too long for one request; never told of
+    part,    ///< of a message that is too long for one request; never told of
+    surplus  ///< a task that need not run there, and may be sent back at once
   };
   /// What becomes of a message when too many wait already.
   enum class when_full : std::uint8_t { refuse, wait, send };
@@ -162,6 +163,9 @@ class peers {
   result<void> send_anyway(std::uint64_t to, const base::id& request,
                            std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
+  /// Up to so many of them that take work, one after the other from somewhere on; `from`: any
+  /// number.
+  std::vector<member> some(std::size_t most, std::uint64_t from) const;
   /// What that member says of itself; empty: there is none. Throws std::bad_alloc.
   spec::node_introduction introduction_of(std::uint64_t member) const;
   /// The names of those that live and can be reached, be it soon.
@@ -209,6 +213,7 @@ class peers {
   bool has_room_for_part(std::uint64_t to) const;
   result<void> send_parts(std::uint64_t to, const base::id& request,
                           std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  static member member_of(std::uint64_t epoch, const one& other);
   static bool is_there(const one& other) noexcept;
   static bool takes_work(const one& other) noexcept;
   static bool takes_actors(const one& other) noexcept;

@@ -35,9 +35,6 @@ using namespace std::chrono_literals;
 
 constexpr duration between_looks = 1ms;
 constexpr duration links_within = 5s;  // in the check mode
-// Tasks that are looked at for one that goes: those that stay are put back.
-constexpr int looks_for_one = 4;
-constexpr std::uint64_t moves_all = UINT64_MAX;  // bytes, in the check mode
 
 // By the table; the filter before it says yes too often to rely upon.
 bool was_cancelled(const base::id& caller) noexcept {
@@ -62,6 +59,12 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   is_closing_.store(false);
   peers_.store(&with);
   pace_ = {};
+  window_ = sched::overflow_window(workers_);
+  offered_ = refused_ = 0;
+  dice_ = static_cast<std::uint64_t>(base::now().time_since_epoch().count()) | 1U;
+  full_.clear();
+  in_line_ = came_ = 0;
+  task_ns_ = 0;
   most_moved_.store(for_tests.gives_all ? moves_all : sched::worth_moving({}));
   is_open_.store(true);
   try {
@@ -84,7 +87,10 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   }
   if (!for_tests.gives_all) return;
   const base::time_point limit = base::now() + links_within;
-  while (others().size() < for_tests.awaits && base::now() < limit) {
+  const auto count = [&with] {
+    return static_cast<std::size_t>(std::ranges::count_if(with.all(), &peers::member::takes_work));
+  };
+  while (count() < for_tests.awaits && base::now() < limit) {
     std::this_thread::sleep_for(1ms);
   }
   exec::thief_of_all.store(this, std::memory_order_release);
@@ -209,6 +215,8 @@ void trade::run() noexcept {
     if (exec::executor::active_workers() > 0 && is_asleep_.exchange(false)) {
       nap_.park_until(looked + between_looks);
     } else {
+      pace_.rest();
+      task_ns_.store(0);  // of what comes then nothing is known
       nap_.park();
       is_asleep_.store(false);
     }
@@ -264,37 +272,6 @@ void trade::hand_out(const landed& one) noexcept {
   }
 }
 
-std::vector<sched::overflow_peer> trade::others() const {
-  std::vector<sched::overflow_peer> out;
-  const std::vector<peers::member> all = open_peers(peers_).all();
-  const std::lock_guard lock(mutex_);
-  for (const peers::member& one : all) {
-    if (!one.takes_work) continue;
-    const auto sent = sent_.find(one.epoch);
-    out.push_back({.node = one.epoch,
-                   .workers = one.workers,
-                   .waiting = one.load.queued,
-                   .sent = sent == sent_.end() ? 0 : sent->second,
-                   .task_time = one.load.task_time});
-  }
-  return out;
-}
-
-void trade::look(base::time_point at) noexcept {
-  const exec::queued_work now = exec::measure_queues();
-  pace_.look(at, now.ran, now.queued, workers_);
-  if (most_moved_.load() != moves_all) most_moved_.store(sched::worth_moving(pace_.task_time()));
-  if (now.queued == 0) return;
-  try {
-    const sched::overflow_queue here{now.queued, workers_, pace_.task_time()};
-    for (const sched::overflow_share& one : sched::spread_overflow({}, here, others())) {
-      give(one.node, one.tasks);
-    }
-  } catch (const std::bad_alloc&) {
-    // Then they stay, until there is memory again.
-  }
-}
-
 std::uint32_t trade::attempt_of(const exec::job& j) noexcept {
   const exec::call_extra* const with = j.extra();
   return with != nullptr ? with->attempt : 0;
@@ -332,23 +309,6 @@ bool trade::comes_back(exec::job* j, bool stays) noexcept {
   // Just now; its queue entry is a stale one then.
   if ((j->word() & unwanted) != 0) static_cast<void>(j->withdraw(exec::cancelled_error()));
   return true;
-}
-
-void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
-  exec::deque::loot loot;
-  std::uint64_t tries = tasks * looks_for_one;
-  while (tasks > 0 && tries > 0 && is_open_.load()) {
-    const std::size_t n = exec::take_queued(loot);
-    if (n == 0) return;
-    for (std::size_t i = 0; i < n; ++i) {
-      auto* const j = static_cast<exec::job*>(loot[i]);
-      tries -= tries > 0 ? 1 : 0;
-      const outcome is = tasks > 0 && may_go(*j) ? give_one(to, j) : outcome::stays;
-      if (is == outcome::given) --tasks;
-      if (is == outcome::full) tasks = 0;
-      if (is != outcome::given && is != outcome::gone) exec::submit_again(j);
-    }
-  }
 }
 
 bool trade::take_all(exec::job* j) noexcept {
@@ -415,7 +375,8 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const borrowed_workbench on;
   const neutral_caller nobody;
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
-  const base::id request{peers::task, ++last_request_};
+  const bool may_come_back = !is_placed && most_moved_.load() != moves_all;
+  const base::id request{may_come_back ? peers::surplus : peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
   on->write_for(to, is_placed);  // else its size decides whether it goes
   if (!write_given(*on, j, request, attempt)) return outcome::stays;
@@ -431,7 +392,8 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
     std::uint32_t& sent = sent_[to];
     numbers_.emplace(j, request.low);
     try {
-      away_.emplace(request.low, flight{j, to, attempt, request.low, exec::id_of(*j)});
+      away_.emplace(request.low,
+                    flight{j, to, attempt, request.low, exec::id_of(*j), may_come_back});
     } catch (...) {
       numbers_.erase(j);
       throw;
@@ -505,9 +467,9 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
   if (!is_open_.load() && (came->may_repeat || is_cancelled(*came))) {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
-  if (came->may_repeat) {
-    return go_on_here(j, why_not_there(*j, *came), false);
-  }
+  const bool is_refused = came->may_repeat && came->ran > duration::zero();
+  if (is_refused && of->may_come_back) return on_refusal(from, j, came->ran);
+  if (came->may_repeat) return go_on_here(j, why_not_there(*j, *came), false);
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
   j->finish(bits | exec::job_bits::claimed, 1);

@@ -50,7 +50,8 @@
 // when it is written, and kept in the job.
 //
 // A task that comes from elsewhere is a job like any other here; it has no way out once more, so it
-// moves once at most. It ends early when who gave it ends.
+// moves once at most. It ends early when who gave it ends. One that would wait here for long, and
+// was not told to run here, goes back before anybody has read it.
 //
 // Threads: any.
 
@@ -127,6 +128,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::uint32_t attempt = 0;
     std::uint64_t number = 0;  // of the request that gave it
     base::id task = {};
+    bool may_come_back = false;  // at once, since it would wait there
   };
   // By number: a parent that runs again names its tasks as before.
   using flights = std::unordered_map<std::uint64_t, flight>;
@@ -161,9 +163,13 @@ class trade final : public exec::far_thief, public peers::visitor {
   void run() noexcept;
   void land() noexcept;
   void hand_out(const landed& one) noexcept;
+  // trade_overflow.cpp
   void look(base::time_point at) noexcept;
-  std::vector<sched::overflow_peer> others() const;
+  std::vector<sched::overflow_peer> others(base::time_point at, std::size_t most);
   void give(std::uint64_t to, std::uint64_t tasks) noexcept;
+  void on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept;
+  /// The loop's thread: how long a task waits here that may go back; zero: it is taken.
+  duration too_long_a_wait() noexcept;
   // large: too much to move, as far as is known now of how long tasks take.
   enum class outcome : std::uint8_t { given, stays, large, full, gone };
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
@@ -182,6 +188,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void place_now(exec::job* j) noexcept;
   void place_claimed(exec::job* j) noexcept;
   bool place_by_errand(exec::job* j, error& why) noexcept;
+  static constexpr std::uint64_t moves_all = UINT64_MAX;  // bytes, in the check mode
   static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
   void goes_nowhere(exec::job* j, const error& why) noexcept;
@@ -203,16 +210,18 @@ class trade final : public exec::far_thief, public peers::visitor {
   void hear(peers& by, std::uint64_t from, const base::id& request,
             const peers::kept_message& message) noexcept;
   void take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
-               std::shared_ptr<far_arrivals> came);
+               std::shared_ptr<far_arrivals> came, duration wait = {});
   void run_visit(peers& by, const visitor_key& who, peers::kept_message message,
                  const std::shared_ptr<far_arrivals>& came) noexcept;
-  void send_home(peers& by, const visitor_key& who, bytes_view message) noexcept;
+  void send_home(peers& by, const visitor_key& who, bytes_view message,
+                 duration wait = {}) noexcept;
   bool leaves_line(const visitor_key& who) noexcept;
   bool comes_in(const visit& of) noexcept;
   bool sits_down(const visit& of);
   void answer(peers& by, const visit& of) noexcept;
   void answer_when_ready(peers& by, const visit& of) noexcept;
-  void refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept;
+  void refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
+              duration wait = {}) noexcept;
   void return_all(const flights& lost) noexcept;
   void end_flights() noexcept;
   void lose_flights(std::uint64_t node) noexcept;
@@ -232,7 +241,17 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<bool> is_asleep_{false};
   std::atomic<bool> is_closing_{false};
   std::atomic<bool> is_door_open_{false};
-  sched::service_pace pace_;                  // the looker's
+  // The looker's.
+  sched::service_pace pace_;
+  sched::overflow_window window_;
+  std::uint64_t offered_ = 0;                                 // tasks that went of themselves
+  std::uint64_t refused_ = 0;                                 // of these, came back at once
+  std::unordered_map<std::uint64_t, base::time_point> full_;  // those that did, until when
+  std::uint64_t dice_ = 0;
+  // What it saw last, and what has come since.
+  std::atomic<std::uint64_t> in_line_{0};
+  std::atomic<std::int64_t> task_ns_{0};
+  std::atomic<std::uint64_t> came_{0};
   std::atomic<std::uint64_t> most_moved_{0};  // bytes of a task that goes of itself
   early_messages early_;                      // the loop's
 

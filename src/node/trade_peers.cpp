@@ -39,6 +39,8 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
     switch (peers::topic_of(request)) {
       case peers::task:
         return take_in(by, {from, request.low}, message, std::move(came));
+      case peers::surplus:
+        return take_in(by, {from, request.low}, message, std::move(came), too_long_a_wait());
       case peers::question:
         return head_facts::global().on_question(by, from, message.bytes);
       case peers::name:

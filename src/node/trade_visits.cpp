@@ -41,7 +41,7 @@ void cancel_soon(exec::job* j, bool with_children) noexcept {
 }  // namespace
 
 void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
-                    std::shared_ptr<far_arrivals> came) {
+                    std::shared_ptr<far_arrivals> came, duration wait) {
   {
     const std::lock_guard lock(mutex_);
     // No honest node gives one twice.
@@ -49,6 +49,7 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
     ++guests_;
   }
   if (!is_door_open_.load()) return send_home(by, who, message.bytes);
+  if (wait > duration::zero()) return send_home(by, who, message.bytes, wait);
   try {
     run_errand([this, &by, who, kept = message, handles = std::move(came)](bool runs) mutable {
       runs ? run_visit(by, who, std::move(kept), handles) : send_home(by, who, kept.bytes);
@@ -158,8 +159,9 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
   }
 }
 
-// The runtime has ended here, or is about to: nobody runs it.
-void trade::send_home(peers& by, const visitor_key& who, bytes_view message) noexcept {
+// The runtime has ended here, or is about to: nobody runs it. Or it would wait for long.
+void trade::send_home(peers& by, const visitor_key& who, bytes_view message,
+                      duration wait) noexcept {
   if (!leaves_line(who)) return;
   visit of{.node = who.first, .number = who.second};
   {
@@ -171,7 +173,7 @@ void trade::send_home(peers& by, const visitor_key& who, bytes_view message) noe
       of.attempt = task->attempt;
     }
   }
-  refuse(by, of, exec::ended_error(), true);
+  refuse(by, of, exec::ended_error(), true, wait);
 }
 
 // The result of a task that has suspended, or stands for another one's.
@@ -248,11 +250,12 @@ void trade::answer(peers& by, const visit& of) noexcept {
 }
 
 // The last that is said of a visit.
-void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_home) noexcept {
+void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
+                   duration wait) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
-    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home, of.number);
+    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home, of.number, wait);
     // Of the loop's thread, too.
     static_cast<void>(
         by.send_anyway(of.node, request, on->writer.pieces(), on->writer.size_bytes()));

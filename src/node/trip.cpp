@@ -204,9 +204,10 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
 
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
                    std::uint32_t attempt, const error& why, bool runs_at_home,
-                   std::uint64_t given_as) {
+                   std::uint64_t given_as, duration wait) {
   const wire::error_record record(why);
   wire::result_view sent;
+  sent.ran = wait;
   sent.execution = given_as;
   sent.task = task;
   sent.attempt = attempt;

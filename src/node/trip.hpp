@@ -82,7 +82,7 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
 /// Instead of one: why there is none. `runs_at_home`: its first node can run it.
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
                    std::uint32_t attempt, const error& why, bool runs_at_home,
-                   std::uint64_t given_as = 0);
+                   std::uint64_t given_as = 0, duration wait = {});
 
 /// Writes the message of what a job of make_task ended with.
 void write_result(workbench& on, exec::job* ended, const base::id& request, duration ran);

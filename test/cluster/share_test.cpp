@@ -122,6 +122,30 @@ TEST_CASE("with spmd what is given to a rank that has ended comes back", "[clust
   CHECK(count_of(o.out, "spread: right") == 3);
 }
 
+// Each takes the others for idle at first, and sends back what it is given.
+TEST_CASE("of nodes that are all busy each task runs once", "[cluster][share]") {
+  const site here;
+  const std::string log = here.path() + "/runs";
+  variables more = four;
+  more.emplace_back("MANTA_SPMD=yes");
+  more.emplace_back("MANTA_WORKERS=2");
+  more.push_back("SHARER_LOG=" + log);
+  const outcome o = here.run({sharer, "spread", "2000", "1"}, more);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK(count_of(o.out, "spread: right") == 4);
+  std::ifstream file(log);
+  const std::string runs{std::istreambuf_iterator<char>(file), {}};
+  CHECK(count_of(runs, "\n") == 4 * 2000);
+  more.pop_back();
+  for (const char* const what : {"nested", "delegating", "suspending", "arrays", "failures"}) {
+    const outcome kind = here.run({sharer, what, "300"}, more);
+    CAPTURE(what, kind.out, kind.err);
+    CHECK(kind.status == 0);
+    CHECK(count_of(kind.out, std::string(what) + ": right") == 4);
+  }
+}
+
 TEST_CASE("a driver that is killed leaves nothing of its tasks", "[cluster][share]") {
   const site here;
   child job({sharer, "spread", "2000", "5"}, here.with(four));

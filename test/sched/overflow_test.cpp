@@ -137,8 +137,15 @@ TEST_CASE("the pace is that of tasks that end while others wait", "[sched]") {
     CHECK(pace.task_time() == (i < 2 ? duration(100us) : duration((i + 1) * 2ms)));
   }
   now += 900ms;
-  pace.look(now, 46, 54, 2);
+  CHECK(pace.look(now, 46, 54, 2));
   CHECK(pace.task_time() == 600ms);
+  CHECK_FALSE(pace.look(now += 1us, 46, 54, 2));
+  // All slept, and the time is no task's.
+  pace.rest();
+  CHECK_FALSE(pace.look(now += 1h, 46, 54, 2));
+  CHECK(pace.task_time() == 600ms);
+  CHECK(pace.look(now += 1ms, 66, 34, 2));
+  CHECK(pace.task_time() == 100us);
 }
 
 TEST_CASE("a task takes along what is there while it would run", "[overflow]") {
@@ -148,6 +155,85 @@ TEST_CASE("a task takes along what is there while it would run", "[overflow]") {
   CHECK(worth_moving(10us) == few);
   CHECK(worth_moving(1ms) == 1'000'000);
   CHECK(worth_moving(2s) == 2'000'000'000);
+}
+
+TEST_CASE("what would wait here for long is refused, but not a few long ones", "[sched]") {
+  const overflow_settings with;
+  CHECK(wait_of({100, 4, 1ms}) == 25ms);
+  CHECK(wait_of({100, 4, 0ms}) == 0ns);
+  CHECK(wait_of({100, 0, 1ms}) == 0ns);
+  CHECK(wait_of({UINT64_MAX, 1, 1h}) > 1h);
+  CHECK_FALSE(refuses(with, {80, 4, 1ms}));
+  CHECK(refuses(with, {81, 4, 1ms}));
+  CHECK_FALSE(refuses(with, {16, 4, 1h}));  // as many as two others give of such
+  CHECK(refuses(with, {17, 4, 1h}));
+  CHECK_FALSE(refuses(with, {1000, 4, 0ms}));  // nothing is known of them
+}
+
+TEST_CASE("no more go than may, and those to all alike", "[sched]") {
+  const std::vector<overflow_peer> idle{
+      {.node = 1, .workers = 4}, {.node = 2, .workers = 4}, {.node = 3, .workers = 8}};
+  const shares few = spread_overflow({.most = 32}, {10000, 4, 1ms}, idle);
+  CHECK(given(few, 1) == 8);
+  CHECK(given(few, 2) == 8);
+  CHECK(given(few, 3) == 16);
+  CHECK(sum(spread_overflow({.most = 3}, {10000, 4, 1ms}, idle)) == 3);
+  CHECK(sum(spread_overflow({.most = 0}, {10000, 4, 1ms}, idle)) == 0);
+  CHECK(sum(spread_overflow({.most = 1'000'000}, {10000, 4, 1ms}, idle)) == 16 * 11);
+}
+
+TEST_CASE("the window grows while all is taken, and shrinks while it is not", "[sched]") {
+  overflow_window window(4);
+  time_point now{1h};
+  std::uint64_t went = 0;
+  std::uint64_t back = 0;
+  const auto give = [&](std::uint64_t most) {
+    const std::uint64_t tasks = std::min(most, window.left(went));
+    went += tasks;
+    return tasks;
+  };
+  const auto look = [&] { window.look(now += 1ms, went, back); };
+  look();
+  CHECK(window.left(went) == 64);
+  CHECK(give(1000) == 64);
+  CHECK(give(1000) == 0);
+  window.look(now + 999us, went, back);  // too soon
+  CHECK(give(1000) == 0);
+  std::uint64_t last = 64;
+  for (int i = 0; i < 6; ++i) {
+    look();
+    CHECK(give(1'000'000) == 2 * last);
+    last *= 2;
+  }
+  // All of it comes back, and again.
+  back += last;
+  look();
+  CHECK(window.left(went) <= last / 2);
+  for (int i = 0; i < 20; ++i) {
+    const std::uint64_t tasks = give(1'000'000);
+    look();
+    back += tasks;
+  }
+  CHECK(window.left(went) <= 8);
+  CHECK(window.left(went) >= 4);  // each worker's place is looked for still
+  // They are idle again.
+  for (int i = 0; i < 12; ++i) {
+    give(1'000'000);
+    look();
+  }
+  CHECK(window.left(went) >= 4096);
+  // What they took need not be what they would take: with little to give it is as at the start.
+  for (int i = 0; i < 20; ++i) {
+    give(1);
+    look();
+  }
+  CHECK(window.left(went) == 64);
+}
+
+TEST_CASE("a look is at all of a few others, and at some of many", "[sched]") {
+  CHECK(worth_looking_at(0) == 8);
+  CHECK(worth_looking_at(20) == 20);
+  CHECK(worth_looking_at(UINT64_MAX) == 64);
 }
 
 }  // namespace overflow_test
