@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes to other nodes of itself, and what comes so and is too much: trade.hpp.
-#include <algorithm>
-#include <chrono>
 #include <new>
 #include <vector>
 
@@ -13,13 +11,8 @@ namespace manta::inline v0::node {
 
 namespace {
 
-using namespace std::chrono_literals;
-
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
-// How long one that has sent tasks back is left alone: half of what it waits, or else.
-constexpr duration least_rest = 1ms;
-constexpr duration most_rest = 250ms;  // its load is told by then, or soon
 
 // Each look begins with another node, or all would give to the same ones.
 std::uint64_t roll(std::uint64_t& dice) noexcept {
@@ -94,7 +87,7 @@ void trade::on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept
   ++refused_;
   --given_;
   try {
-    full_[from] = base::after(std::clamp(wait / 2, least_rest, most_rest));
+    full_[from] = base::after(sched::rest_after(wait));
   } catch (const std::bad_alloc&) {
     // It is asked again soon.
   }

@@ -79,7 +79,8 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
 /// The same for what such a task ended with there. `given_as`: the number of the request.
 bool write_given_result(workbench& on, exec::job* ended, const base::id& request,
                         std::uint32_t attempt, duration ran, std::uint64_t given_as = 0);
-/// Instead of one: why there is none. `runs_at_home`: its first node can run it.
+/// Instead of one: why there is none. `runs_at_home`: its first node can run it. `wait`: it went
+/// back unread, and would have waited so long.
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
                    std::uint32_t attempt, const error& why, bool runs_at_home,
                    std::uint64_t given_as = 0, duration wait = {});

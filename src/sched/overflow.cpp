@@ -134,6 +134,8 @@ bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept
   return wait_of(here) > with.patience;
 }
 
+duration rest_after(duration wait) noexcept { return std::clamp<duration>(wait / 2, 1ms, 250ms); }
+
 void overflow_window::look(base::time_point now, std::uint64_t given,
                            std::uint64_t refused) noexcept {
   if (now - since_ < window_time) return;

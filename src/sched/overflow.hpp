@@ -110,6 +110,10 @@ duration wait_of(const overflow_queue& here) noexcept;
 /// back.
 bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept;
 
+/// How long one that has sent a task back is left alone: half of what that would have waited there;
+/// a millisecond at least, and not longer than until its load is told, or soon.
+duration rest_after(duration wait) noexcept;
+
 /// How many tasks may go to all others together, by what they have sent back.
 class overflow_window {
  public:

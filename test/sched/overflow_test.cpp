@@ -168,6 +168,9 @@ TEST_CASE("what would wait here for long is refused, but not a few long ones", "
   CHECK_FALSE(refuses(with, {16, 4, 1h}));  // as many as two others give of such
   CHECK(refuses(with, {17, 4, 1h}));
   CHECK_FALSE(refuses(with, {1000, 4, 0ms}));  // nothing is known of them
+  CHECK(rest_after(0ms) == 1ms);
+  CHECK(rest_after(60ms) == 30ms);
+  CHECK(rest_after(1h) == 250ms);
 }
 
 TEST_CASE("no more go than may, and those to all alike", "[sched]") {

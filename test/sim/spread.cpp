@@ -30,8 +30,6 @@ constexpr duration cost_of_own = 200ns;
 constexpr duration cost_of_refusing = 1us;
 // As in trade_overflow.cpp.
 constexpr duration between_looks = 1ms;
-constexpr duration least_rest = 1ms;
-constexpr duration most_rest = 250ms;
 
 constexpr time_point start{1h};
 
@@ -145,7 +143,7 @@ class world {
     if (came.is == message::kind::answered) return;
     ++n.refused;
     ++out_.refused;
-    n.full[came.from] = now_ + std::clamp(came.wait / 2, least_rest, most_rest);
+    n.full[came.from] = now_ + sched::rest_after(came.wait);
     n.own.push_back(came.what);
   }
 
