@@ -146,7 +146,7 @@ bool executor::start_thread(bool beyond_limit) noexcept {
     try {
       w->thread = std::thread([this, w] { work(*w); });
     } catch (...) {
-      w->queue->is_owned = false;
+      s.disown(*w->queue);
       s.workers.pop_back();
       throw;
     }
@@ -162,7 +162,8 @@ bool executor::start_thread(bool beyond_limit) noexcept {
 work_queue* executor::adopt_queue(bool is_worker) {
   state& s = *state_;
   const int count = s.queue_count.load(std::memory_order_relaxed);
-  for (int i = 0; i < count; ++i) {
+  int& i = s.owned_below[is_worker ? 1 : 0];
+  for (; i < count; ++i) {
     work_queue* const q = s.queues[static_cast<std::size_t>(i)].load(std::memory_order_relaxed);
     if (q->is_owned || q->is_worker != is_worker) continue;
     q->is_owned = true;
@@ -234,9 +235,27 @@ void executor::make_known(std::uint64_t generation) {
 
 void executor::leave_thread(work_queue* queue) noexcept {
   const std::lock_guard lock(state_->mutex);
-  if (this_thread.generation == live_generation_.load()) queue->is_owned = false;
+  if (this_thread.generation == live_generation_.load()) state_->disown(*queue);
   this_thread.generation = 0;
 }
+
+namespace {
+
+// False: there was nothing, and nobody took it meanwhile.
+bool cancel_all_of(work_queue& queue) noexcept {
+  bool was_any = false;
+  deque::loot loot;
+  while (const std::size_t n = queue.jobs.steal(loot, was_any)) {
+    was_any = true;
+    for (std::size_t k = 0; k < n; ++k) {
+      job* const j = static_cast<job*>(loot[k]);
+      j->ops->cancel(j, ended_error());
+    }
+  }
+  return was_any;
+}
+
+}  // namespace
 
 // A thread's life as a worker. Its counts in the idle word were set by who started it.
 void executor::work(worker& w) {
@@ -252,7 +271,8 @@ void executor::work(worker& w) {
   set_this_worker(&w);
   pthread_setname_np(pthread_self(), fmt::format("manta-{}", w.number).c_str());
   while (job* j = next_job(w)) j->ops->execute(j);
-  if (!is_running()) cancel_queued();
+  // Others' queues are looked through by who ends the runtime, until all have left.
+  if (!is_running()) cancel_all_of(*w.queue);
   state_->left.fetch_add(1);
 }
 
@@ -295,7 +315,7 @@ void executor::stop() noexcept {
   } while (end_put_off(ended_error()));
   const std::lock_guard lock(s.mutex);
   for (int i = 0; i < s.queue_count.load(); ++i) {
-    s.queues[static_cast<std::size_t>(i)].load()->is_owned = false;
+    s.disown(*s.queues[static_cast<std::size_t>(i)].load());
   }
   s.thread_count.store(0);
   // A thread that still submits finds a runtime that wants workers, and through wake_one cancels.
@@ -310,12 +330,15 @@ void executor::join_workers() noexcept {
   const auto all = static_cast<int>(s.workers.size() + s.ended.size());
   parker nap;
   while (s.left.load() < all) {
+    const base::time_point begun = base::now();
     cancel_queued();
     resource_claim::cancel_waiting(ended_error());
     end_coroutines(ended_error());
     end_put_off(ended_error());
     actor_core::tell_of_end();  // a worker may wait for a monitor
-    nap.park_until(base::now() + std::chrono::microseconds(100));
+    // Where there are thousands, who leaves has half of the time at least.
+    const base::time_point now = base::now();
+    nap.park_until(now + std::max<duration>(std::chrono::microseconds(100), now - begun));
   }
   for (auto& w : s.workers) w->thread.join();
   for (auto& w : s.ended) w->thread.join();
@@ -337,14 +360,7 @@ void executor::cancel_queued() noexcept {
     }
     for (int i = 0; i < state_->queue_count.load(std::memory_order_acquire); ++i) {
       work_queue* const q = state_->queues[static_cast<std::size_t>(i)].load();
-      deque::loot loot;
-      while (const std::size_t n = q->jobs.steal(loot, again)) {
-        again = true;
-        for (std::size_t k = 0; k < n; ++k) {
-          job* const j = static_cast<job*>(loot[k]);
-          j->ops->cancel(j, ended_error());
-        }
-      }
+      if (!q->jobs.is_empty() && cancel_all_of(*q)) again = true;
     }
   }
 }

@@ -43,6 +43,12 @@ struct priority_lane {
 };
 
 struct executor::state {
+  // Under the mutex: its thread has left.
+  void disown(work_queue& queue) noexcept {
+    queue.is_owned = false;
+    owned_below[queue.is_worker ? 1 : 0] = 0;
+  }
+
   // More threads than this system calls for would need a taller table, not a different design.
   static constexpr int max_queues = 32768;
 
@@ -52,6 +58,7 @@ struct executor::state {
   std::vector<worker*> parked;  // newest last: it has the warmest cache
   std::vector<std::unique_ptr<worker>> workers;
   std::vector<std::unique_ptr<worker>> ended;  // threads that left; joined when somebody has time
+  std::array<int, 2> owned_below{};  // [is_worker]: all such queues before that one are owned
   bool is_started = false;
   bool has_warned = false;
   std::uint64_t generations = 0;
@@ -61,6 +68,7 @@ struct executor::state {
   // Any thread.
   std::array<std::atomic<work_queue*>, max_queues> queues{};
   std::atomic<int> queue_count{0};
+  std::atomic<int> rich{0};  // the queue in which somebody has found work last
   std::atomic<int> thread_count{0};
   std::atomic<int> spin_us{50};
   std::atomic<bool> is_stopping{false};

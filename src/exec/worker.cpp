@@ -31,6 +31,10 @@ constexpr std::int64_t roomy = 128;
 constexpr auto over_budget_grace = 2us;
 // Looks at the queues in quick succession before a searcher slows down; about 2 us.
 constexpr std::uint32_t quick_rounds = 24;
+// With so many queues most are those of blocked threads, and to read all of them takes long: a look
+// begins where work was found last, but for one in so many.
+constexpr int many_queues = 256;
+constexpr std::uint32_t fair_looks = 8;
 constexpr auto keep_memory_for = 500ms;
 constexpr auto keep_thread_for = 5s;
 
@@ -139,9 +143,11 @@ class executor::search_pace {
   }
 
  private:
+  // Zero where there are many.
   std::uint64_t submissions() const noexcept {
     std::uint64_t sum = 0;
     const int count = state_.queue_count.load(std::memory_order_acquire);
+    if (count > many_queues) return 0;
     for (int i = 0; i < count; ++i) {
       sum += state_.queues[static_cast<std::size_t>(i)]
                  .load(std::memory_order_relaxed)
@@ -251,13 +257,18 @@ job* executor::steal_round(worker& w) {
   w.random ^= w.random << 13U;
   w.random ^= w.random >> 17U;
   w.random ^= w.random << 5U;
-  const int start = static_cast<int>(w.random % static_cast<std::uint32_t>(count));
+  int start = static_cast<int>(w.random % static_cast<std::uint32_t>(count));
+  const bool is_sparse = count > many_queues && w.random % fair_looks != 0;
+  if (is_sparse) start = std::min(state_->rich.load(std::memory_order_relaxed), count - 1);
   for (int i = 0; i < count; ++i) {
     const int at = start + i < count ? start + i : start + i - count;
     work_queue* const victim =
         state_->queues[static_cast<std::size_t>(at)].load(std::memory_order_relaxed);
     if (victim == w.queue || victim->jobs.is_empty() || is_about_to_go(w, *victim)) continue;
-    if (job* j = steal_from(w, *victim)) return j;
+    job* const j = steal_from(w, *victim);
+    if (j == nullptr) continue;
+    if (count > many_queues) state_->rich.store(at, std::memory_order_relaxed);
+    return j;
   }
   return nullptr;
 }
@@ -358,7 +369,7 @@ bool executor::retire(worker& w) {
     s.workers.pop_back();
     break;
   }
-  w.queue->is_owned = false;
+  s.disown(*w.queue);
   s.thread_count.fetch_sub(1);
   this_thread.generation = 0;
   return true;
