@@ -284,6 +284,7 @@ void worker_pool::lose_tenant(hand& dead, const std::string& how) noexcept {
     tenant& t = *dead.lives_here;
     lost = calls_of(t);
     t.core->seat = nullptr;
+    if (t.core->memory_limit() > 0) --limited_;
     under_way_ -= t.under_way + (t.construction != nullptr ? 1 : 0) + (t.is_left ? 1 : 0);
     was = std::move(dead.lives_here);
   }
