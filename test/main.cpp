@@ -59,11 +59,16 @@ struct shows_processes : Catch::TestEventListenerBase {
 struct shows_nodes : Catch::TestEventListenerBase {
   using TestEventListenerBase::TestEventListenerBase;
 
-  // Actors that are given others' handles, or told apart by what their own node has, stay there.
+  // Actors that are given others' handles, or told apart by what their own node has, stay there; so
+  // does what asks for amounts where a case counts those of one node.
   void testCaseStarting(const Catch::TestCaseInfo& info) override {
     TestEventListenerBase::testCaseStarting(info);
-    const bool stay = std::ranges::find(info.tags, "actors_home") != info.tags.end();
-    if (has_nodes()) setenv("MANTA_CHECK", stay ? "far-tasks" : "far", 1);
+    const auto has = [&info](const char* tag) {
+      return std::ranges::find(info.tags, tag) != info.tags.end();
+    };
+    if (!has_nodes()) return;
+    setenv("MANTA_CHECK", has("actors_home") ? "far-tasks" : "far", 1);
+    setenv("MANTA_SHARE_RESOURCES", has("amounts_home") ? "no" : "yes", 1);
   }
 
   void testCaseEnded(const Catch::TestCaseStats& ended) override {

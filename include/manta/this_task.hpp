@@ -42,10 +42,11 @@ MANTA_API int attempt() noexcept;
 MANTA_API std::string node();
 
 /// The indices of the GPUs that the running task or actor holds, ascending; empty when it asked for
-/// none, and outside of tasks. Index 0 is the first GPU that the driver sees. A fraction is one
-/// index, shared with other fractions. In an isolated worker CUDA_VISIBLE_DEVICES names these and
-/// no others while the task runs, so that CUDA counts them from 0 there; it is empty for a task
-/// that asked for none, where the runtime has gpus to give.
+/// none, and outside of tasks. Index 0 is the first GPU that the node's process sees, also where
+/// the node has only others of them. A fraction is one index, shared with other fractions. In an
+/// isolated worker CUDA_VISIBLE_DEVICES names these and no others while the task runs, so that CUDA
+/// counts them from 0 there; it is empty for a task that asked for none, where the runtime has gpus
+/// to give.
 MANTA_API std::vector<int> gpus();
 
 /// When it has to have ended, its own or an inherited deadline; nothing when it has none.

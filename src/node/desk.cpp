@@ -69,14 +69,15 @@ desk& desk::global() {
 const spec::demand& desk::asked_by(const resource_claim& c) noexcept { return claim::of(c).asked; }
 const placement& desk::place_of(const resource_claim& c) noexcept { return claim::of(c).where; }
 
-void desk::open(const config& settings) {
+void desk::open(const config& settings, int first_gpu) {
   auto fresh = std::make_unique<books>(generation_ + 1);
   bundle capacity;
   capacity.cpus = settings.workers;
   capacity.gpus = settings.gpus;
   capacity.memory_bytes = static_cast<std::size_t>(settings.memory_bytes);
   if (settings.resources) capacity.resources = *settings.resources;
-  fresh->has.add_node(own_name, settings.labels.value_or(label_list{}), spec::to_demand(capacity));
+  fresh->has.add_node(own_name, settings.labels.value_or(label_list{}), spec::to_demand(capacity),
+                      first_gpu);
   resource_gate::global().look([&] {
     ++generation_;
     is_closed_ = false;

@@ -30,8 +30,9 @@ class desk final : public exec::resource_desk {
   /// The process's desk; never destroyed.
   static desk& global();
 
-  /// Begins the books of a new runtime, while none runs. Not under the gate's lock.
-  void open(const config& settings);
+  /// Begins the books of a new runtime, while none runs; its gpus are numbered from `first_gpu` on.
+  /// Not under the gate's lock.
+  void open(const config& settings, int first_gpu = 0);
 
   /// What a claim of this desk was made for, and where. The claim's owner.
   static const spec::demand& asked_by(const exec::resource_claim& c) noexcept;

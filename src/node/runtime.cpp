@@ -102,6 +102,7 @@ struct no_member {
 struct runtime::part {
   config settings;
   spec::launch_plan plan;
+  int first_gpu = 0;
 
   static result<part> find(const config& given, const std::vector<spec::setting>& arguments) {
     const std::vector<spec::setting> environment = spec::settings_from_environment();
@@ -110,13 +111,17 @@ struct runtime::part {
     if (!settled) return settled.error();
     const result<spec::launch_plan> plan = spec::plan_launch(*settled, variable, getpid());
     if (!plan) return plan.error();
-    if (!plan->is_one_machine || plan->size == 1) return part{*settled, *plan};
+    if (!plan->is_one_machine || plan->size == 1) return part{*settled, *plan, 0};
     // Several nodes share what the machine has, where nobody says otherwise.
     machine.cores = std::max(1, machine.cores / plan->size);
     machine.memory_bytes /= plan->size;
+    const spec::machine_share gpus = spec::share_of(machine.gpus, plan->rank, plan->size);
+    machine.gpus = gpus.count;
     const result<config> shared = spec::complete(given, arguments, environment, machine);
     if (!shared) return shared.error();
-    return part{*shared, *plan};
+    // Who says how many there are has them all, from 0 on.
+    const bool is_said = shared->gpus == settled->gpus;
+    return part{*shared, *plan, is_said ? 0 : gpus.first};
   }
 };
 
@@ -197,7 +202,7 @@ void runtime::start_engine(const part& of) {
       made.error().raise();
     }
   }
-  const auto prepare = [&settings, is_isolated] {
+  const auto prepare = [&settings, first_gpu = of.first_gpu, is_isolated] {
     if (is_isolated) {
       node::worker_pool::global().open(settings, true);
     } else {
@@ -205,7 +210,7 @@ void runtime::start_engine(const part& of) {
     }
     node::far_arrays::global().sweep();
     node::array_home::global().open(settings);
-    node::desk::global().open(settings);
+    node::desk::global().open(settings, first_gpu);
     node::journal::global().open(settings);
     node::kv_watches::global().open();
   };

@@ -33,7 +33,8 @@ std::string describe(const placement& where) {
 
 }  // namespace
 
-node_id ledger::add_node(std::string name, label_list labels, const spec::demand& capacity) {
+node_id ledger::add_node(std::string name, label_list labels, const spec::demand& capacity,
+                         int first_gpu) {
   for (const auto& [key, amount] : capacity.custom) {
     if (!kind_of(key)) keys_.push_back(key);
   }
@@ -41,7 +42,8 @@ node_id ledger::add_node(std::string name, label_list labels, const spec::demand
   made.has.add(cpu_kind, capacity.cpus);
   made.has.add(memory_kind, capacity.memory_bytes);
   for (const auto& [key, amount] : capacity.custom) made.has.add(*kind_of(key), amount);
-  for (int i = 0; i < static_cast<int>(capacity.gpus / 1000); ++i) made.has.add_gpu(i, 1000);
+  const int gpus = static_cast<int>(capacity.gpus / 1000);
+  for (int i = 0; i < gpus; ++i) made.has.add_gpu(first_gpu + i, 1000);
   // All three, or none.
   nodes_.reserve(nodes_.size() + 1);
   on_node_.reserve(nodes_.size() + 1);

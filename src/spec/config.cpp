@@ -183,7 +183,7 @@ result<config> complete(config base, const std::vector<setting>& arguments,
   if (!base.insecure_plaintext) base.insecure_plaintext = false;
   if (!base.spmd) base.spmd = false;
   if (!base.share) base.share = true;
-  if (!base.share_resources) base.share_resources = false;
+  if (!base.share_resources) base.share_resources = true;
   if (!base.map_arrays) base.map_arrays = true;
   return base;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spec/launch.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -349,6 +350,12 @@ result<launch_plan> plan_launch(const config& settled, const environment_lookup&
 std::string launch_mark(const launch_plan& taken, std::int64_t own_pid) {
   const std::string part = part_name(taken);
   return part.empty() ? part : fmt::format("{} {}", own_pid, part);
+}
+
+machine_share share_of(int all, int rank, int size) noexcept {
+  const int each = all / size;
+  const int more = all % size;
+  return {rank * each + std::min(rank, more), each + (rank < more ? 1 : 0)};
 }
 
 }  // namespace manta::inline v0::spec

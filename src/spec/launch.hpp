@@ -80,6 +80,15 @@ struct launch_plan {
 result<launch_plan> plan_launch(const config& settled, const environment_lookup& environment,
                                 std::int64_t own_pid = 0);
 
+/// Of `all` things of a machine, in a line, those of one of the job's ranks on it: each has as
+/// many, the first ranks one more where that does not come out even. Nothing is in two shares.
+struct machine_share {
+  int first = 0;
+  int count = 0;
+  friend bool operator==(const machine_share&, const machine_share&) = default;
+};
+machine_share share_of(int all, int rank, int size) noexcept;
+
 /// The variable of the mark.
 inline constexpr const char* launch_mark_variable = "MANTA_TAKEN";
 

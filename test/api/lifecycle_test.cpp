@@ -257,7 +257,7 @@ TEST_CASE("the end wakes tasks and threads that wait for work that never began",
 }
 
 TEST_CASE("the end wakes a task that is blocked in get, wait and timed get",
-          "[lifecycle][anywhere]") {
+          "[lifecycle][anywhere][amounts_home]") {
   for (int round = 0; round < 3; ++round) {
     std::optional<manta::runtime> rt(std::in_place, test::workers(2));
     const shut_gates at_end(3);

@@ -103,7 +103,8 @@ int most_at_once(int tasks, double cpus) {
 
 }  // namespace
 
-TEST_CASE("tasks that name their cores never run beyond their sum", "[options][anywhere]") {
+TEST_CASE("tasks that name their cores never run beyond their sum",
+          "[options][anywhere][amounts_home]") {
   const manta::runtime rt(test::workers(4));
   const int whole = most_at_once(300, 4);
   CHECK(whole == 1);

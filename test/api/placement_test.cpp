@@ -66,7 +66,8 @@ TEST_CASE("a group that fits has its place at once, and gives it back", "[placem
   CHECK_FALSE(placement_group() == one);
 }
 
-TEST_CASE("tasks run in the bundle that they name, with its gpu", "[placement][anywhere]") {
+TEST_CASE("tasks run in the bundle that they name, with its gpu",
+          "[placement][anywhere][amounts_home]") {
   const manta::runtime rt(machine());
   const auto g = make_placement_group({{.cpus = 1, .gpus = 1}, {.cpus = 1, .gpus = 1}});
   std::vector<manta::future<std::vector<int>>> first;

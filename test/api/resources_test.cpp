@@ -56,7 +56,8 @@ bool all_comes_back(const manta::runtime& rt) {
 
 }  // namespace
 
-TEST_CASE("a gpu is never shared beyond one, whole ones not at all", "[resources][anywhere]") {
+TEST_CASE("a gpu is never shared beyond one, whole ones not at all",
+          "[resources][anywhere][amounts_home]") {
   const manta::runtime rt(machine(4, 3));
   *beyond = 0;
   std::vector<manta::future<int>> whole;
@@ -173,7 +174,7 @@ int wait_for_gate(int x) { return gate->wait() ? x : -1; }
 
 }  // namespace
 
-TEST_CASE("unmet demand can be asked for, and ends", "[resources][anywhere]") {
+TEST_CASE("unmet demand can be asked for, and ends", "[resources][anywhere][amounts_home]") {
   const manta::runtime rt(machine(2, 1, {{"licence", 1}}));
   CHECK(rt.unmet_demand().empty());
   gate->shut();
@@ -273,7 +274,7 @@ struct keeper {
 }  // namespace
 
 TEST_CASE("an actor holds what it asked for all its life, and its methods are told which",
-          "[resources][anywhere][actors_home]") {
+          "[resources][anywhere][amounts_home][actors_home]") {
   const manta::runtime rt(machine(2, 2, {{"licence", 1}}));
   auto one = manta::spawn<keeper>.with({.gpus = 1, .resources = {{"licence", 1}}})();
   auto two = manta::spawn<keeper>.with({.gpus = 1})();
@@ -381,7 +382,7 @@ bool is_emptied(const manta::runtime& rt) {
 }  // namespace
 
 TEST_CASE("a task that is ended while it waits for resources keeps no arguments",
-          "[resources][anywhere]") {
+          "[resources][anywhere][amounts_home]") {
   constexpr auto use = [](const manta::array<int>& a) { return a[0]; };
   const manta::runtime rt(machine(2, 1));
   gate->shut();
@@ -408,7 +409,8 @@ TEST_CASE("a task that delegates gives its resources back before it waits", "[re
   CHECK(manta::remote<outer>.with({.cpus = 2})().get(test::patience) == 5);
 }
 
-TEST_CASE("what had not begun at its deadline says what it waited for", "[resources][anywhere]") {
+TEST_CASE("what had not begun at its deadline says what it waited for",
+          "[resources][anywhere][amounts_home]") {
   const manta::runtime rt(machine(2, 0, {{"own", 1}}));
   const manta::options one{.resources = {{"own", 1}}};
   gate->shut();
@@ -424,7 +426,7 @@ TEST_CASE("what had not begun at its deadline says what it waited for", "[resour
 }
 
 TEST_CASE("an actor that is killed while it waits for resources leaves the line",
-          "[resources][anywhere][actors_home]") {
+          "[resources][anywhere][amounts_home][actors_home]") {
   const manta::runtime rt(machine(2, 1));
   gate->shut();
   const test::opens_at_end opens(*gate);

@@ -217,7 +217,7 @@ TEST_CASE("an actor ends when its last handle goes on a thread that is new here"
 }
 
 TEST_CASE("a second runtime that is refused changes nothing of the first",
-          "[lifecycle][anywhere]") {
+          "[lifecycle][anywhere][amounts_home]") {
   const manta::runtime rt(test::two_workers());
   *inside = *go = false;
   constexpr auto hold = [](int x) {

@@ -161,8 +161,7 @@ variables unlike(const site& here, int rank) {
                 "MANTA_RENDEZVOUS=" + here.path(),
                 "MANTA_RANK=" + std::to_string(rank),
                 "MANTA_WORKERS=2",
-                "MANTA_DEAD_AFTER_MS=1000",
-                "MANTA_SHARE_RESOURCES=yes"};
+                "MANTA_DEAD_AFTER_MS=1000"};
   for (const std::string& one : own.at(static_cast<std::size_t>(rank))) out.push_back(one);
   return here.with(out);
 }
@@ -176,6 +175,12 @@ TEST_CASE("tasks and actors go to nodes that have what they ask for", "[cluster]
   child third({settler, "offers"}, unlike(here, 3));
   check_right(child({settler, "offers"}, unlike(here, 0)).finish(), "offers");
   for (child* const one : {&first, &second, &third}) CHECK(one->finish().status == 0);
+}
+
+TEST_CASE("nodes of one machine share its gpus, and no two have the same", "[cluster][settle]") {
+  const site here;
+  const variables some{"MANTA_NODES=3", "CUDA_VISIBLE_DEVICES=a,b,c,d,e"};
+  check_right(here.run({settler, "cards"}, some), "cards");
 }
 
 TEST_CASE("what only a lost node had is asked for in vain, and all else elsewhere",
@@ -195,8 +200,7 @@ TEST_CASE("what only a lost node had is asked for in vain, and all else elsewher
 TEST_CASE("what no node has waits for one that joins", "[cluster][settle]") {
   const site here;
   const std::string at = "127.0.0.1:" + free_port();
-  child driver({settler, "latecomers"},
-               here.with({"MANTA_LISTEN=" + at, "MANTA_GPUS=0", "MANTA_SHARE_RESOURCES=yes"}));
+  child driver({settler, "latecomers"}, here.with({"MANTA_LISTEN=" + at, "MANTA_GPUS=0"}));
   CHECK(driver.says("asks for it"));
   child late({settler, "latecomers"}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=late",
                                                  "MANTA_GPUS=1", "MANTA_LABELS=zone=late"}));

@@ -426,6 +426,7 @@ int main(int argc, char** argv) {
   if (what == "offers") return offers(rt);
   if (what == "bereft") return bereft(rt);
   if (what == "latecomers") return latecomers(rt);
+  if (what == "cards") return cards(rt);
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);

@@ -4,6 +4,7 @@
 // and rank-3 has a gpu and the only tape.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -261,6 +262,47 @@ int latecomers(const manta::runtime& rt) {
   expect(manta::remote<where_it_runs>.with(labelled("zone", "late"))().get(long_enough) == "late",
          "by its label");
   return say("latecomers");
+}
+
+namespace {
+
+struct cards_seen {
+  std::vector<int> held;
+  std::string shown;  // to libraries, in an isolated worker
+};
+std::vector<int> cards_held() { return manta::this_task::gpus(); }
+std::string cards_shown() {
+  const char* const all = std::getenv("CUDA_VISIBLE_DEVICES");
+  return all == nullptr ? "none" : all;
+}
+cards_seen sees_cards() {
+  const manta::options isolated{.gpus = 1, .isolation = manta::isolation_mode::processes};
+  return {manta::this_task::gpus(), manta::remote<cards_shown>.with(isolated)().get(long_enough)};
+}
+manta::options cards_of(const std::string& node, double gpus) {
+  manta::options out = at(node);
+  out.gpus = gpus;
+  return out;
+}
+
+}  // namespace
+
+// Three nodes on one machine, which shows five gpus: a, b, c, d, e.
+int cards(const manta::runtime& rt) {
+  std::map<std::string, double> has_gpus;
+  for (const manta::node_info& one : rt.nodes()) has_gpus[one.name] = one.has.gpus;
+  expect(has_gpus == std::map<std::string, double>{{"rank-0", 2}, {"rank-1", 2}, {"rank-2", 1}},
+         "each has its share");
+  const std::map<std::string, std::vector<int>> own{
+      {"rank-0", {0, 1}}, {"rank-1", {2, 3}}, {"rank-2", {4}}};
+  for (const auto& [node, all] : own) {
+    const auto with = cards_of(node, static_cast<double>(all.size()));
+    expect(manta::remote<cards_held>.with(with)().get(long_enough) == all, node + "'s own");
+  }
+  const cards_seen there = manta::remote<sees_cards>.with(cards_of("rank-1", 1))().get(long_enough);
+  expect(there.held == std::vector<int>{2}, "the first of its own");
+  expect(there.shown == "d", "its worker is shown the other one: " + there.shown);
+  return say("cards");
 }
 
 }  // namespace settling

@@ -232,6 +232,7 @@ int wrecks(const manta::runtime& rt);
 int offers(const manta::runtime& rt);
 int bereft(const manta::runtime& rt);
 int latecomers(const manta::runtime& rt);
+int cards(const manta::runtime& rt);
 // settler_futures.cpp
 int futures(const manta::runtime& rt, int rounds);
 int partings(const manta::runtime& rt);

@@ -115,6 +115,24 @@ TEST_CASE("whole gpus get whole indices, fractions share one", "[ledger]") {
   CHECK(other.held.gpus == std::vector<int>{0, 1});
 }
 
+TEST_CASE("a node that has a part of a machine's gpus knows them by that machine's numbers",
+          "[ledger]") {
+  ledger l;
+  l.add_node("n0", {}, of({1, 2, 0, {}}), 3);
+  taken half;
+  taken whole;
+  taken both;
+  REQUIRE(take(l, {0, 0.5, 0, {}}, half));
+  REQUIRE(take(l, {0, 1, 0, {}}, whole));
+  CHECK(half.held.gpus == std::vector<int>{3});
+  CHECK(whole.held.gpus == std::vector<int>{4});
+  CHECK(l.report().gpu_free == std::vector<double>{0.5, 0});
+  l.give(half.asked, half.held);
+  l.give(whole.asked, whole.held);
+  REQUIRE(take(l, {0, 2, 0, {}}, both));
+  CHECK(both.held.gpus == std::vector<int>{3, 4});
+}
+
 TEST_CASE("a lent grant frees cpus and nothing else", "[ledger]") {
   ledger l = cluster(1);
   taken sleeper;

@@ -308,7 +308,7 @@ TEST_CASE("without settings of a cluster a config is without, and has the times"
   CHECK(done.insecure_plaintext == false);
   CHECK(done.spmd == false);
   CHECK(done.share == true);
-  CHECK(done.share_resources == false);
+  CHECK(done.share_resources == true);
   CHECK(done.map_arrays == true);
   CHECK(done.join_ms == 15'000);
   CHECK(done.dead_after_ms == 3000);
@@ -325,7 +325,7 @@ TEST_CASE("the settings of a cluster come from arguments, variables and fields",
                                 {"rendezvous", "/shared", "MANTA_RENDEZVOUS"},
                                 {"job", "night.run", "MANTA_JOB"},
                                 {"share", "no", "MANTA_SHARE"},
-                                {"share-resources", "yes", "MANTA_SHARE_RESOURCES"},
+                                {"share-resources", "no", "MANTA_SHARE_RESOURCES"},
                                 {"map-arrays", "no", "MANTA_MAP_ARRAYS"},
                                 {"member-name", "left hand", "MANTA_MEMBER_NAME"}},
                                1)
@@ -334,7 +334,7 @@ TEST_CASE("the settings of a cluster come from arguments, variables and fields",
   CHECK(done.address == "a:1");
   CHECK(done.spmd == true);
   CHECK(done.share == false);
-  CHECK(done.share_resources == true);
+  CHECK(done.share_resources == false);
   CHECK(done.map_arrays == false);
   CHECK(done.listen == ":0");
   CHECK(done.insecure_plaintext == true);

@@ -107,4 +107,22 @@ TEST_CASE("any environment gives a plan that holds together, or one line", "[lau
   CHECK(planned > 1000);
 }
 
+TEST_CASE("what a machine has is shared by ranks: all of it, nothing twice", "[launch]") {
+  CHECK(share_of(5, 0, 3) == machine_share{0, 2});
+  CHECK(share_of(5, 2, 3) == machine_share{4, 1});
+  CHECK(share_of(1, 3, 4) == machine_share{1, 0});
+  for (int all = 0; all < 20; ++all) {
+    for (int size = 1; size < 9; ++size) {
+      int next = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const machine_share own = share_of(all, rank, size);
+        CHECK(own.first == next);
+        CHECK((own.count == all / size || own.count == all / size + 1));
+        next += own.count;
+      }
+      CHECK(next == all);
+    }
+  }
+}
+
 }  // namespace launch_test

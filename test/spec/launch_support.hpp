@@ -19,7 +19,9 @@ using manta::role_mode;
 using manta::spec::complete;
 using manta::spec::launch_mark;
 using manta::spec::launch_plan;
+using manta::spec::machine_share;
 using manta::spec::plan_launch;
+using manta::spec::share_of;
 using way = manta::spec::launch_plan::way;
 
 using variables = std::map<std::string, std::string>;

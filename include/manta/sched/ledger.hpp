@@ -86,8 +86,9 @@ class MANTA_API ledger {
   /// Groups get the ids after `ids_used`, so that those of several ledgers can be told apart.
   explicit ledger(group_id ids_used = 0) noexcept : groups_made_(ids_used) {}
 
-  /// A node that joins. gpus are whole. Its index is its id.
-  node_id add_node(std::string name, label_list labels, const spec::demand& capacity);
+  /// A node that joins. gpus are whole, and numbered from `first_gpu` on. Its index is its id.
+  node_id add_node(std::string name, label_list labels, const spec::demand& capacity,
+                   int first_gpu = 0);
   /// Another process's node, for all but groups. Which of its gpus a grant names means nothing.
   /// Takes the place of one that is gone and has nothing to come back.
   node_id add_other(std::string name, label_list labels, const spec::demand& capacity);

@@ -71,7 +71,8 @@ struct config {
   int extra_threads = -1;
   /// gpus: GPUs that tasks may ask for; a task is told which by this_task::gpus(), as indices from
   /// 0. 0 to 1024. Default: those that CUDA_VISIBLE_DEVICES lists when it is set (index 0 is its
-  /// first entry), else the number of /dev/nvidia0, /dev/nvidia1, ...
+  /// first entry), else the number of /dev/nvidia0, /dev/nvidia1, ...; of several nodes that are
+  /// all on one machine each has its share of these, as of workers and memory, and no two the same.
   int gpus = -1;
   /// memory: bytes that tasks may ask for; text may say 8GiB, 512MiB. 0 to 2^53 - 1. Default: what
   /// the cgroup or else the machine grants. It is accounted, not enforced.
@@ -170,7 +171,8 @@ struct config {
   /// max_retries = 0 stays, too. Default: yes.
   std::optional<bool> share = std::nullopt;
   /// share-resources: yes or no: whether tasks and actors that ask for amounts or labels, and name
-  /// no node, run in whichever node of those that share their work has them. New; default: no.
+  /// no node, run in whichever node of those that share their work has them; with no, here alone.
+  /// Default: yes.
   std::optional<bool> share_resources = std::nullopt;
   /// map-arrays: yes or no: whether nodes on one machine read each other's arrays where they lie,
   /// without a copy. An array that another node reads stays in its node's memory, which can't spill
