@@ -4,12 +4,13 @@
 #include <cstdlib>
 
 #include "harness/measure.hpp"
+#include "rivals/can_run.hpp"
 #include "rivals/rows.hpp"
 
 namespace bench {
 
 void add_mpirun(suite& s) {
-  if (std::system("mpirun --version >/dev/null 2>&1") != 0) {
+  if (!can_run("BENCH_HAS_MPIRUN", "mpirun --version >/dev/null 2>&1")) {
     s.absent("mpirun", "not found; install openmpi-bin");
     return;
   }
