@@ -24,18 +24,24 @@ void add_far_rows(suite& s) {
   r = row{cluster_home, "Tasks async, run where they were made", unit::per_second};
   s.add(r);
   r = row{cluster_calls, "Actor calls async, the actor in the other of 2 nodes", unit::per_second};
+  r.note = "CAF: over TCP between two processes, by an actor that has 1,000 requests under way.";
   r.passes = 2;
   s.add(r);
   r = row{cluster_calls_text, "The same with a text of 1 KiB there and back", unit::per_second};
   r.passes = 2;
   s.add(r);
   r = row{cluster_call_one, "One of them at a time", unit::microseconds};
+  r.note =
+      "TCP: 128 bytes there and back, each process on a core of its own. CAF: a blocking actor.";
   r.passes = 2;
   s.add(r);
   r = row{cluster_array,
           "An array of 100 MB that lies in the other of 2 nodes: asked for and there",
           unit::milliseconds};
-  r.note = "Its first and last bytes are read. With map_arrays = no it is copied.";
+  r.note =
+      "Its first and last bytes are read. With map_arrays = no it is copied. Raw TCP (blocking) "
+      "and\n"
+      "Asio (its loop) read into memory that was used before, where they don't say otherwise.";
   r.passes = 2;
   s.add(r);
   r = row{cluster_array_gib, "The same of 1 GiB", unit::milliseconds};
@@ -85,6 +91,14 @@ void add_rows(suite& s) {
   add_far_rows(s);
 }
 
+void add_rival_bars(suite& s) {
+  s.add(bar{"an actor call one at a time: at most 2.5 x raw TCP", cluster_call_one, "manta", 2.5,
+            "TCP, epoll"});
+  s.add(bar{"100 MB copied from another node: at least 0.75 of raw TCP's rate", cluster_array,
+            "manta, copied", 1 / 0.75, "raw TCP"});
+  s.add(bar{"the same: at least 0.9 of Asio's", cluster_array, "manta, copied", 1 / 0.9, "Asio"});
+}
+
 void add_bars(suite& s) {
   s.add(bar{"8 nodes are up within 1 s", cluster_up, "manta", 1000});
   s.add(bar{"8 nodes are up and gone within 2 s", cluster_life, "manta", 2000});
@@ -100,6 +114,7 @@ void add_bars(suite& s) {
   s.add(bar{"1 GiB of another node is readable within 1 ms", cluster_array_gib, "manta", 1});
   s.add(bar{"tasks that stay cost 3 % more at most with 3 nodes beside", cluster_home,
             "manta, 3 nodes beside", 0.97, "manta, alone"});
+  add_rival_bars(s);
 }
 
 }  // namespace
@@ -118,5 +133,19 @@ int main(int argc, char** argv) {
   s.absent("manta", "this build has rivals only");
 #endif
   bench::add_mpirun(s);
+  bench::add_epoll_calls(s);
+  bench::add_raw_bulk(s);
+#ifdef BENCH_WITH_ASIO
+  bench::add_asio_bulk(s);
+#else
+  s.absent("Asio", "not found when bench was configured; install libasio-dev");
+#endif
+#ifdef BENCH_WITH_CAF_IO
+  bench::add_caf_far_actors(s);
+#else
+  s.absent("CAF", "not found when bench was configured; install libcaf-dev");
+#endif
+  bench::add_dask(s);
+  s.absent("Open MPI's messages", "this suite is built without MPI's headers, libopenmpi-dev");
   return s.run(argc, argv);
 }

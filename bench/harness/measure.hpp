@@ -103,6 +103,14 @@ reading latency_after_pause(unit in, std::size_t count, std::chrono::microsecond
   return r;
 }
 
+// In milliseconds; `once` says how many seconds its own were.
+template <class Once>
+reading median_ms(int rounds, Once&& once) {
+  std::vector<double> each;
+  for (int i = 0; i < rounds; ++i) each.push_back(once() * 1e3);
+  return {.value = quantile(each, 0.5), .operations = static_cast<double>(rounds)};
+}
+
 // Rate of `call` over at least `min_seconds`; each call counts `multiplier` operations. The clock
 // is read once per `batch` calls.
 template <class Call>

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -17,6 +15,7 @@
 #include "harness/measure.hpp"
 #include "rivals/pinned.hpp"
 #include "rivals/rows.hpp"
+#include "rivals/tcp.hpp"
 
 namespace bench {
 namespace {
@@ -58,27 +57,6 @@ class sleeper {
   int epoll_;
   std::vector<char> memory_ = std::vector<char>(std::size_t{64} << 10U);
 };
-
-// Two connected ends of TCP on this machine.
-void tcp_pair(int (&ends)[2]) {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  check(bind(listener, address, size) == 0 && listen(listener, 1) == 0, "a listener");
-  check(getsockname(listener, address, &size) == 0, "its port");
-  ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-  check(connect(ends[0], address, size) == 0, "a connection");
-  ends[1] = accept(listener, nullptr, nullptr);
-  check(ends[1] >= 0, "its other end");
-  close(listener);
-  for (const int end : ends) {
-    const int yes = 1;
-    setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  }
-}
 
 class echo_process {
  public:
@@ -128,6 +106,22 @@ void add_epoll(suite& s) {
                   [] { return std::make_shared<echo_process>(false); });
   add_round_trips(s, "TCP, epoll", side::reference,
                   [] { return std::make_shared<echo_process>(true); });
+}
+
+void add_epoll_calls(suite& s) {
+  for (const char* const row : {cluster_far_one, cluster_call_one}) {
+    contestant c{row, "TCP, epoll", side::reference};
+    c.start = [](const plan& p) -> body {
+      const std::size_t count = p.quick ? 100 : 5000;
+      const auto echo = std::make_shared<echo_process>(true);
+      return [=](const turn&) {
+        return time_per_operation(unit::microseconds, count, [&] {
+          for (std::size_t i = 0; i < count; ++i) echo->round_trip(1);
+        });
+      };
+    };
+    s.add(std::move(c));
+  }
 }
 
 }  // namespace bench

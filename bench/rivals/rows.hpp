@@ -64,6 +64,7 @@ inline constexpr const char* cluster_call_one = "cluster_call_one";
 inline constexpr const char* cluster_vector = "cluster_vector";
 inline constexpr const char* cluster_array = "cluster_array";
 inline constexpr const char* cluster_array_gib = "cluster_array_gib";
+inline std::size_t bulk_bytes(const plan& p) { return p.quick ? 100'000'000 / 16 : 100'000'000; }
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
 // bench_actors
@@ -170,9 +171,14 @@ void add_our_spills(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
 void add_mpirun(suite& s);
 void add_our_clusters(suite& s);
-void be_a_node();              // in a process that such a job has started; else nothing
-void add_our_links(suite& s);  // of libmanta's own build
-void add_epoll(suite& s);      // a unix socket between two processes
+void be_a_node();                // in a process that such a job has started; else nothing
+void add_our_links(suite& s);    // of libmanta's own build
+void add_epoll(suite& s);        // a unix socket between two processes
+void add_epoll_calls(suite& s);  // TCP, in rows of bench_cluster
+void add_raw_bulk(suite& s);     // blocking TCP
+void add_asio_bulk(suite& s);
+void add_caf_far_actors(suite& s);
+void add_dask(suite& s);  // or that it is not installed
 void add_plain_codec(suite& s);
 void add_cereal(suite& s);
 void add_our_library(suite& s);
