@@ -2,12 +2,36 @@
 //
 // A job of several processes on one machine: how long it takes to be there and to be gone, and
 // until a death is seen.
+#include <iterator>
 #include <string>
 
 #include "rivals/rows.hpp"
 
 namespace bench {
 namespace {
+
+// Data that lies in one node and is needed in others.
+void add_data_rows(suite& s) {
+  row r{cluster_broadcast, "An array of 100 MB of one node: in 8 others", unit::milliseconds};
+  r.note =
+      "An argument of a task in each, which reads its first and last bytes, or all. Raw: blocking\n"
+      "sockets and a thread for each of 8 processes, into memory that was used before.";
+  r.passes = 2;
+  s.add(r);
+  for (const locality& of : localities) {
+    r = row{of.row, "", unit::microseconds};
+    r.title =
+        std::string("A task that reads a byte of one of the arrays in 4 nodes: of ") + of.title;
+    r.note =
+        "One task after the other, an array drawn for each; the mean. n: how many tasks, 1,000 or\n"
+        "as many as 4 s have room for. Copying: with map_arrays = no. With no place named the\n"
+        "array is an argument: the driver, one of the 4 nodes, fetches it once, keeps it and runs\n"
+        "the task itself; the cold round has what that costs.";
+    r.passes = 2;
+    r.warm_rounds = 2;
+    s.add(r);
+  }
+}
 
 // Every task goes to the other node, which no program would have it do: what that costs.
 void add_far_rows(suite& s) {
@@ -39,9 +63,8 @@ void add_far_rows(suite& s) {
           "An array of 100 MB that lies in the other of 2 nodes: asked for and there",
           unit::milliseconds};
   r.note =
-      "Its first and last bytes are read. With map_arrays = no it is copied. Raw TCP (blocking) "
-      "and\n"
-      "Asio (its loop) read into memory that was used before, where they don't say otherwise.";
+      "Its first and last bytes are read. With map_arrays = no it is copied. Raw TCP (blocking)\n"
+      "and Asio (its loop) read into memory that was used before, or into fresh.";
   r.passes = 2;
   s.add(r);
   r = row{cluster_array_gib, "The same of 1 GiB", unit::milliseconds};
@@ -89,6 +112,7 @@ void add_rows(suite& s) {
   r.passes = 2;
   s.add(r);
   add_far_rows(s);
+  add_data_rows(s);
 }
 
 void add_rival_bars(suite& s) {
@@ -97,6 +121,17 @@ void add_rival_bars(suite& s) {
   s.add(bar{"100 MB copied from another node: at least 0.75 of raw TCP's rate", cluster_array,
             "manta, copied", 1 / 0.75, "raw TCP"});
   s.add(bar{"the same: at least 0.9 of Asio's", cluster_array, "manta, copied", 1 / 0.9, "Asio"});
+}
+
+void add_data_bars(suite& s) {
+  for (const char* const who : {"manta", "manta, copied"}) {
+    s.add(bar{"100 MB to 8 nodes: at most 1.3 x raw TCP to 8 processes", cluster_broadcast, who,
+              1.3, "raw TCP"});
+  }
+  for (const char* const who : {"manta, beside the data", "manta copying, beside the data"}) {
+    s.add(bar{"beside the data: 100 MB at most 2 x 100 KB", std::rbegin(localities)->row, who, 2,
+              who, localities[0].row});
+  }
 }
 
 void add_bars(suite& s) {
@@ -115,6 +150,7 @@ void add_bars(suite& s) {
   s.add(bar{"tasks that stay cost 3 % more at most with 3 nodes beside", cluster_home,
             "manta, 3 nodes beside", 0.97, "manta, alone"});
   add_rival_bars(s);
+  add_data_bars(s);
 }
 
 }  // namespace
@@ -129,6 +165,7 @@ int main(int argc, char** argv) {
   bench::add_bars(s);
 #ifdef BENCH_WITH_MANTA
   bench::add_our_clusters(s);
+  bench::add_our_cluster_data(s);
 #else
   s.absent("manta", "this build has rivals only");
 #endif

@@ -16,17 +16,11 @@
 #include <unistd.h>
 
 #include "harness/measure.hpp"
+#include "ours/cluster_jobs.hpp"
 #include "rivals/rows.hpp"
 
 namespace bench {
 namespace {
-
-manta::config job_of(int nodes) {
-  manta::config out;
-  out.workers = 1;
-  out.nodes = nodes;
-  return out;
-}
 
 enum class until { up, gone };
 
@@ -71,13 +65,6 @@ contestant deaths() {
 
 // The work of the row's tasks.
 void sleeps() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
-
-manta::config sharing_job(int nodes, int workers) {
-  setenv("BENCH_SHARES", std::to_string(workers).c_str(), 1);  // for the nodes, see be_a_node
-  manta::config with = job_of(nodes);
-  with.workers = workers;
-  return with;
-}
 
 // All tasks are the driver's; who runs them is found out by the nodes.
 contestant spreads(const char* row, const char* name, int nodes, int workers, std::size_t tasks) {
@@ -240,39 +227,20 @@ contestant one_far_call() {
   return c;
 }
 
-using bytes = manta::array<unsigned char>;
-
 struct keeper {
-  explicit keeper(std::size_t count) {
-    auto room = manta::make_array<unsigned char>(manta::array_shape(count));
-    std::ranges::fill(room.span(), static_cast<unsigned char>(7));
-    kept = std::move(room).seal();
-  }
+  explicit keeper(std::size_t count) : kept(written_bytes(count)) {}
   bytes gives() const { return kept; }
   double last_of(const std::vector<double>& all) const { return all.back(); }
   bytes kept;
 };
 
 std::shared_ptr<manta::runtime> two_with_store(bool is_quick, bool maps) {
-  setenv("MANTA_STORE_BYTES", is_quick ? "256MiB" : "2200MiB", 1);
-  setenv("MANTA_MAP_ARRAYS", maps ? "yes" : "no", 1);
-  auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
-  unsetenv("MANTA_STORE_BYTES");
-  unsetenv("MANTA_MAP_ARRAYS");
-  return rt;
+  return job_with_store(2, std::size_t{is_quick ? 256U : 2200U} << 20U, maps);
 }
 
 manta::actor<keeper> keeper_elsewhere(const manta::runtime& rt, std::size_t count) {
   const auto where = manta::on_node(rt.nodes().back().name);
   return manta::spawn<keeper>.with({.where = where})(count);
-}
-
-// In milliseconds; once says how many its own were.
-template <class Once>
-reading median_of(int rounds, Once once) {
-  std::vector<double> each;
-  for (int i = 0; i < rounds; ++i) each.push_back(once() * 1e3);
-  return {.value = quantile(each, 0.5), .operations = static_cast<double>(rounds)};
 }
 
 contestant far_arrays(const char* row, const char* name, std::size_t count, bool maps) {
@@ -285,10 +253,10 @@ contestant far_arrays(const char* row, const char* name, std::size_t count, bool
     check(manta::remote<&keeper::gives>(from).get().size() == size, "its size");
     return [=](const turn&) {
       static_cast<void>(rt);
-      return median_of(rounds, [&] {
+      return median_ms(rounds, [&] {
         const double before = now_s();
         const bytes came = manta::remote<&keeper::gives>(from).get();
-        check(came[0] == 7 && came[size - 1] == 7, "what it has");
+        check(came[0] == written && came[size - 1] == written, "what it has");
         return now_s() - before;
       });
     };
@@ -306,7 +274,7 @@ contestant far_vectors(const char* name, std::size_t count, bool maps) {
     check(manta::remote<&keeper::gives>(to).get().size() == 1, "it is made");
     return [=](const turn&) {
       static_cast<void>(rt);
-      return median_of(rounds, [&] {
+      return median_ms(rounds, [&] {
         std::vector<double> all(size, 7);
         const double before = now_s();
         check(manta::remote<&keeper::last_of>(to, std::move(all)).get() == 7, "what it read");

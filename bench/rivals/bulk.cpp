@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A large array over a blocking TCP socket between two processes of this machine: what the bytes
-// alone cost.
+// Large arrays over blocking TCP sockets between processes of this machine: what the bytes alone
+// cost, from one process to another and from one to many.
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "harness/measure.hpp"
@@ -63,11 +64,73 @@ contestant asked(const char* name, bool is_fresh) {
   return c;
 }
 
+// Other processes that read so many bytes each time, and say when they have them.
+class readers {
+ public:
+  readers(std::size_t count, std::size_t size) {
+    for (std::size_t i = 0; i < count; ++i) {
+      int ends[2];
+      tcp_pair(ends);
+      processes_.push_back(std::make_unique<forked>([&] {
+        for (const int other : ends_) close(other);
+        close(ends[0]);
+        std::vector<char> all(size);
+        while (read_all(ends[1], all.data(), size)) {
+          if (!write_all(ends[1], &all[size - 1], 1)) return;
+        }
+      }));
+      close(ends[1]);
+      ends_.push_back(ends[0]);
+    }
+  }
+  ~readers() {
+    for (const int end : ends_) close(end);
+  }
+  readers(const readers&) = delete;
+  readers& operator=(const readers&) = delete;
+
+  // To all of them at the same time, by a thread for each.
+  void give(const std::vector<char>& all) const {
+    std::vector<std::thread> threads;
+    for (const int end : ends_) {
+      threads.emplace_back([&all, end] {
+        char last = 0;
+        check(write_all(end, all.data(), all.size()) && read_all(end, &last, 1), "its word");
+        check(last == written, "what was written");
+      });
+    }
+    for (std::thread& one : threads) one.join();
+  }
+
+ private:
+  std::vector<int> ends_;
+  std::vector<std::unique_ptr<forked>> processes_;
+};
+
+contestant given_to_many() {
+  contestant c{cluster_broadcast, "raw TCP", side::reference};
+  c.start = [](const plan& p) -> body {
+    const std::size_t size = bulk_bytes(p);
+    const int rounds = p.quick ? 1 : 5;
+    const auto to = std::make_shared<readers>(broadcast_nodes, size);
+    return [=](const turn&) {
+      const std::vector<char> all(size, written);
+      return median_ms(rounds, [&] {
+        const double before = now_s();
+        to->give(all);
+        return now_s() - before;
+      });
+    };
+  };
+  return c;
+}
+
 }  // namespace
 
 void add_raw_bulk(suite& s) {
   s.add(asked("raw TCP", false));
   s.add(asked("raw TCP, into fresh memory", true));
+  s.add(given_to_many());
 }
 
 }  // namespace bench

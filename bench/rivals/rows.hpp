@@ -64,6 +64,20 @@ inline constexpr const char* cluster_call_one = "cluster_call_one";
 inline constexpr const char* cluster_vector = "cluster_vector";
 inline constexpr const char* cluster_array = "cluster_array";
 inline constexpr const char* cluster_array_gib = "cluster_array_gib";
+inline constexpr const char* cluster_broadcast = "cluster_broadcast";
+struct locality {
+  const char* row;
+  const char* title;
+  std::size_t bytes;    // of an array
+  std::size_t objects;  // of each node
+};
+inline constexpr locality localities[] = {
+    {"cluster_locality_100k", "100 KB, 10 in each", 100'000, 10},
+    {"cluster_locality_1m", "1 MB, 10 in each", 1'000'000, 10},
+    {"cluster_locality_10m", "10 MB, 10 in each", 10'000'000, 10},
+    {"cluster_locality_100m", "100 MB, 3 in each", 100'000'000, 3},
+};
+inline constexpr std::size_t broadcast_nodes = 8;
 inline std::size_t bulk_bytes(const plan& p) { return p.quick ? 100'000'000 / 16 : 100'000'000; }
 inline constexpr const char* checked_tasks = "checked_tasks";  // the check-copy mode
 
@@ -171,8 +185,9 @@ void add_our_spills(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
 void add_mpirun(suite& s);
 void add_our_clusters(suite& s);
-void be_a_node();                // in a process that such a job has started; else nothing
-void add_our_links(suite& s);    // of libmanta's own build
+void be_a_node();              // in a process that such a job has started; else nothing
+void add_our_links(suite& s);  // of libmanta's own build
+void add_our_cluster_data(suite& s);
 void add_epoll(suite& s);        // a unix socket between two processes
 void add_epoll_calls(suite& s);  // TCP, in rows of bench_cluster
 void add_raw_bulk(suite& s);     // blocking TCP
