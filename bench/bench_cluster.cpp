@@ -31,6 +31,11 @@ void add_data_rows(suite& s) {
     r.warm_rounds = 2;
     s.add(r);
   }
+  r = row{cluster_late, "Allreduce of 10 MB by a ring of 4 nodes, whose calls begin late by",
+          unit::milliseconds};
+  r.note = "The ring of examples/allreduce. Each call sleeps so long before its part.";
+  r.passes = 2;
+  s.add(r);
 }
 
 // Every task goes to the other node, which no program would have it do: what that costs.
@@ -166,6 +171,7 @@ int main(int argc, char** argv) {
 #ifdef BENCH_WITH_MANTA
   bench::add_our_clusters(s);
   bench::add_our_cluster_data(s);
+  bench::add_our_late_calls(s);
 #else
   s.absent("manta", "this build has rivals only");
 #endif

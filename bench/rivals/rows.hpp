@@ -65,6 +65,7 @@ inline constexpr const char* cluster_vector = "cluster_vector";
 inline constexpr const char* cluster_array = "cluster_array";
 inline constexpr const char* cluster_array_gib = "cluster_array_gib";
 inline constexpr const char* cluster_broadcast = "cluster_broadcast";
+inline constexpr const char* cluster_late = "cluster_late";
 struct locality {
   const char* row;
   const char* title;
@@ -188,6 +189,7 @@ void add_our_clusters(suite& s);
 void be_a_node();              // in a process that such a job has started; else nothing
 void add_our_links(suite& s);  // of libmanta's own build
 void add_our_cluster_data(suite& s);
+void add_our_late_calls(suite& s);
 void add_epoll(suite& s);        // a unix socket between two processes
 void add_epoll_calls(suite& s);  // TCP, in rows of bench_cluster
 void add_raw_bulk(suite& s);     // blocking TCP
