@@ -130,12 +130,12 @@ void add_rival_bars(suite& s) {
 
 void add_data_bars(suite& s) {
   for (const char* const who : {"manta", "manta, copied"}) {
-    s.add(bar{"100 MB to 8 nodes: at most 1.3 x raw TCP to 8 processes", cluster_broadcast, who,
-              1.3, "raw TCP"});
+    s.add(bar{std::string(who) + ": 100 MB to 8 nodes at most 1.3 x raw TCP", cluster_broadcast,
+              who, 1.3, "raw TCP"});
   }
   for (const char* const who : {"manta, beside the data", "manta copying, beside the data"}) {
-    s.add(bar{"beside the data: 100 MB at most 2 x 100 KB", std::rbegin(localities)->row, who, 2,
-              who, localities[0].row});
+    s.add(bar{std::string(who) + ": 100 MB at most 2 x 100 KB", std::rbegin(localities)->row, who,
+              2, who, localities[0].row});
   }
 }
 
