@@ -95,6 +95,7 @@ set(manta_sources
   src/node/far_names.cpp
   src/node/far_names_answers.cpp
   src/node/far_rings.cpp
+  src/node/far_streams.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp
@@ -134,6 +135,7 @@ set(manta_sources
   src/node/trade_overflow.cpp
   src/node/trade_peers.cpp
   src/node/trade_placed.cpp
+  src/node/trade_streams.cpp
   src/node/trade_visits.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp

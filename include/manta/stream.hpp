@@ -307,6 +307,12 @@ namespace manta::inline v0::codec {
 template <class T>
 struct custom<stream<T>> {
   static void write(out_archive& out, const stream<T>& s) {
+    // To another node it can't go, which is found out when it is written: it stays whole.
+    if (out.node() != 0 && s.valid()) {
+      return detail::write_handle<stream<T>>(out, spec::reference_kind::stream, {1, 1},
+                                             const_cast<stream<T>*>(&s),
+                                             [](const spec::reference& /*lent*/) noexcept {});
+    }
     // What is written was given away: the job's own copy of an argument.
     auto* const moved = s.valid() ? new stream<T>(std::move(const_cast<stream<T>&>(s))) : nullptr;
     detail::write_handle<stream<T>>(out, spec::reference_kind::stream, {1, 1}, moved,

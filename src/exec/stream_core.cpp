@@ -13,6 +13,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/outside.hpp>
+#include <manta/exec/theft.hpp>
 
 #include "await_telling.hpp"
 
@@ -89,9 +90,8 @@ void stream_core::watch(job* generator) noexcept {
   generator->hold();
   generator_ = generator;
   if (const call_extra* const with = generator->extra(); with != nullptr && with->is_outside) {
-    far_.core = this;
-    far_.fire = [](waiter* w) noexcept { static_cast<core_node*>(w)->core->tell_taken(); };
-    producer_.store(&far_, std::memory_order_relaxed);
+    generator_is_.store(place::outside, std::memory_order_relaxed);
+    stand_for_producer();
   }
   hold();  // the end's
   end_.core = this;
@@ -115,8 +115,18 @@ void stream_core::abandon() noexcept {
   } else if (!generator_->withdraw(cancelled_error())) {
     generator_->ask_to_stop();
     interrupt_coroutine(generator_, interruption::doom);
-    if (far_.core == nullptr) return;
-    if (outside* const away = elsewhere.load(std::memory_order_acquire)) away->abandon(generator_);
+    tell_abandoned();
+  }
+}
+
+// Who is just sending it to another node looks at the job's word when it is sent.
+void stream_core::tell_abandoned() noexcept {
+  if (generator_is_.load(std::memory_order_relaxed) == place::outside) {
+    outside* const away = elsewhere.load(std::memory_order_acquire);
+    if (away != nullptr) away->abandon(generator_);
+  } else if ((generator_->word() & job_bits::escaped) != 0) {
+    far_thief* const away = thief_from_afar.load(std::memory_order_acquire);
+    if (away != nullptr) away->stop(generator_, false);
   }
 }
 
@@ -269,9 +279,44 @@ bool stream_core::remove_consumer(waiter* /*node*/) noexcept {
 
 // Its own, or the reader's elsewhere.
 void stream_core::set_credits(std::uint32_t n) noexcept {
-  credits_.store(n, std::memory_order_relaxed);
-  if (far_.core != nullptr && !generator_->is_ready()) {
-    tell(taken_.load(std::memory_order_relaxed), n);
+  credits_.store(n, std::memory_order_seq_cst);
+  // Seen as here, when it leaves just now: who has it leave sees these credits then.
+  if (generator_is_.load(std::memory_order_seq_cst) == place::here) return;
+  if (!generator_->is_ready()) tell(taken_.load(std::memory_order_relaxed), n);
+}
+
+void stream_core::stand_for_producer() noexcept {
+  far_.core = this;
+  far_.fire = [](waiter* w) noexcept { static_cast<core_node*>(w)->core->tell_taken(); };
+  producer_.store(&far_, std::memory_order_seq_cst);
+}
+
+std::uint32_t stream_core::leave() noexcept {
+  if (generator_is_.load(std::memory_order_relaxed) == place::here) {
+    stand_for_producer();
+    generator_is_.store(place::afar, std::memory_order_seq_cst);
+  }
+  left_with_ = grant();
+  return left_with_;
+}
+
+// A consumer may have the node, which has nothing to tell, and puts it back at once.
+void stream_core::come_back() noexcept {
+  if (generator_is_.load(std::memory_order_relaxed) != place::afar) return;
+  while (!remove_producer(&far_)) sched_yield();
+  generator_is_.store(place::here, std::memory_order_relaxed);
+}
+
+// Of set_credits before this, nothing was said: either that saw the item, or this sees the credits.
+// Once more when they have changed meanwhile: what is said last counts.
+void stream_core::first_came(job* generator) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  far_thief* const away = thief_from_afar.load(std::memory_order_acquire);
+  std::uint32_t told = left_with_;
+  while (away != nullptr && credits_.load(std::memory_order_relaxed) != told) {
+    told = credits_.load(std::memory_order_relaxed);
+    grant();
+    away->flow(generator, taken_.load(std::memory_order_relaxed), told);
   }
 }
 
@@ -309,7 +354,7 @@ void stream_core::taken_elsewhere(std::uint64_t taken, std::uint32_t credits) no
 }
 
 std::uint32_t stream_core::grant() noexcept {
-  const std::uint32_t credits = credits_.load(std::memory_order_relaxed);
+  const std::uint32_t credits = credits_.load(std::memory_order_seq_cst);
   const std::uint64_t upto = taken_.load(std::memory_order_relaxed) + credits;
   std::uint64_t before = allowed_.load(std::memory_order_relaxed);
   while (before < upto &&
@@ -321,9 +366,14 @@ std::uint32_t stream_core::grant() noexcept {
 // Before it is said: what it allows may come at once.
 void stream_core::tell(std::uint64_t taken, std::uint32_t credits) noexcept {
   grant();
-  if (outside* const away = elsewhere.load(std::memory_order_acquire)) {
-    away->flow(generator_, taken, credits);
+  if (generator_is_.load(std::memory_order_relaxed) == place::outside) {
+    outside* const away = elsewhere.load(std::memory_order_acquire);
+    if (away != nullptr) away->flow(generator_, taken, credits);
+    return;
   }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  far_thief* const away = thief_from_afar.load(std::memory_order_acquire);
+  if (away != nullptr && pushed() > 0) away->flow(generator_, taken, credits);
 }
 
 // By who took far_ out of producer_, and nobody else until it is there again; what was taken

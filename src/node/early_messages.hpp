@@ -70,10 +70,11 @@ class early_messages {
   bool is_clear(const peers& by, const base::id& request,
                 const peers::kept_message& message) const {
     const std::uint64_t topic = peers::topic_of(request);
-    const bool needs_runtime =
-        topic == peers::spawn || topic == peers::call || topic == peers::construct ||
-        topic == peers::release || topic == peers::actor_order || topic == peers::name ||
-        topic == peers::task || topic == peers::surplus || topic == peers::stop;
+    const bool needs_runtime = topic == peers::spawn || topic == peers::call ||
+                               topic == peers::construct || topic == peers::release ||
+                               topic == peers::actor_order || topic == peers::name ||
+                               topic == peers::task || topic == peers::surplus ||
+                               topic == peers::stop || topic == peers::flow;
     if (needs_runtime && !is_open_.load()) return false;
     return !peers::has_handles(request) ||
            far_handles::newest_owner_in(message.bytes, by.epoch()) <= by.newest();

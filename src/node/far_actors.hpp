@@ -21,6 +21,7 @@
 
 #include "base/id_hash.hpp"
 #include "node/far_handles.hpp"
+#include "node/far_streams.hpp"
 #include "node/peers.hpp"
 #include "node/workbench.hpp"
 #include "wire/views.hpp"
@@ -98,6 +99,9 @@ class far_actors final : public exec::actor_host {
   std::pair<std::uint64_t, std::uint64_t> where_is(const exec::job* call) const noexcept;
   /// Ends one of those with an error, whatever comes of it there.
   void end_call(std::uint64_t node, std::uint64_t number, const error& why) noexcept;
+
+  /// The stream of a generator that has that number, in that node; empty: there is none.
+  far_reader reader_of(std::uint64_t node, std::uint64_t number) const noexcept;
 
   // The loop's thread.
   /// An actor of this process, that one, is known where it lives.

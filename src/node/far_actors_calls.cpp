@@ -71,20 +71,12 @@ void far_actors::write_checked(workbench& on, exec::job* call, const base::id& a
       (call->word() & exec::job_bits::cancel) != 0 ||
       (exec::may_be_cancelled(call->parent) && exec::is_cancelled_caller(call->parent));
   if (is_unwanted) exec::cancelled_error().raise();
-  const char* const function = call->ops->function;
   if (is_passed(call)) {
     raise(errc::unsupported,
           "a task of an isolated worker called an actor of another node; call "
           "it from the driver, or from a task with isolation = threads");
   }
-  const carrier& by = *carrier_of(call);
-  if (const error* const inherited = by.failure(call)) inherited->raise();
-  if (by.stream != nullptr) {
-    raise(errc::unsupported,
-          fmt::format("{}: generators of actors in other nodes are not built yet; give the actor "
-                      "a place in this node, or return the items at once",
-                      readable_name(function)));
-  }
+  if (const error* const inherited = carrier_of(call)->failure(call)) inherited->raise();
   write_call(on, call, actor, request);
 }
 
@@ -103,6 +95,13 @@ std::pair<std::uint64_t, std::uint64_t> far_actors::where_is(const exec::job* ca
   const auto found = calls_.find(call->extra()->number);
   if (found == calls_.end() || found->second.job != call) return {};
   return {found->second.node, found->first};
+}
+
+far_reader far_actors::reader_of(std::uint64_t node, std::uint64_t number) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = calls_.find(number);
+  if (found == calls_.end() || found->second.node != node) return {};
+  return far_reader(found->second.job);
 }
 
 void far_actors::end_call(std::uint64_t node, std::uint64_t number, const error& why) noexcept {

@@ -42,6 +42,9 @@ std::span<const spec::reference> references_in(const wire::message_view& of) noe
   if (const auto* const spawn = std::get_if<wire::spawn_view>(&of.body)) {
     return spawn->arguments.references;
   }
+  if (const auto* const item = std::get_if<wire::item_view>(&of.body)) {
+    return item->value.references;
+  }
   const auto* const came = std::get_if<wire::result_view>(&of.body);
   const auto* const value =
       came == nullptr ? nullptr : std::get_if<spec::parcel_view>(&came->outcome);

@@ -102,8 +102,10 @@ class peers {
     name_answer,
     future,  ///< far_futures.hpp
     future_answer,
-    part,    ///< of a message that is too long for one request; never told of
-    surplus  ///< a task that need not run there, and may be sent back at once
+    part,     ///< of a message that is too long for one request; never told of
+    surplus,  ///< a task that need not run there, and may be sent back at once
+    item,     ///< far_streams.hpp
+    flow
   };
   /// What becomes of a message when too many wait already.
   enum class when_full : std::uint8_t { refuse, wait, send };

@@ -468,7 +468,8 @@ void resident_actors::stop_soon(peers& by, const key& who, bool with_children) {
   if (job == nullptr) return;
   // The line may be dropped with all that is in it.
   const std::shared_ptr<exec::job> held(job, [](exec::job* of) { of->drop(); });
-  facts_line::global().add([held, with_children] { exec::cancel_job(held.get(), with_children); });
+  facts_line::global().add(
+      [who, held, with_children] { cancel_call(who, held.get(), with_children); });
 }
 
 // Under the mutex. For who has handles, and asks or calls it later.

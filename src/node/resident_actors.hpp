@@ -140,6 +140,7 @@ class resident_actors {
   void kill(resident& one) noexcept;
   void stop_soon(peers& by, const key& who, bool with_children);
   bool comes_in(const key& who) noexcept;
+  static void cancel_call(const key& who, exec::job* j, bool with_children) noexcept;
   resident_ptr find(const base::id& actor) const noexcept;
   void answer_call(peers& by, const key& who, exec::job* ended, duration ran) noexcept;
   void answer_spawn(peers& by, std::uint64_t to, const base::id& actor,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of actors that live here, by other nodes: resident_actors.hpp.
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -10,6 +11,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/far_streams.hpp"
 #include "node/resident.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trip.hpp"
@@ -29,6 +31,14 @@ error resident_actors::end_error(const base::id& actor) const noexcept {
                           [&] { return how_ended(actor).message + "; the call did not run"; });
 }
 
+namespace {
+
+base::id stream_of_call(const std::pair<std::uint64_t, std::uint64_t>& who) noexcept {
+  return {who.first, far_streams::of_call(who.second)};
+}
+
+}  // namespace
+
 void resident_actors::call(peers& by, const key& who, const wire::message_view* read) noexcept {
   if (!comes_in(who)) return;
   try {
@@ -42,17 +52,24 @@ void resident_actors::call(peers& by, const key& who, const wire::message_view* 
     late->who = who;
     late->at = base::now();
     exec::job* const made = make_call(*asked, to->core);
+    far_streams::global().open(by, stream_of_call(who), made);
     late->of = made;
     made->hold();
     const bool is_stopped = sits_down(who, made);
     late_answer::add(std::move(late));
-    if (is_stopped) exec::cancel_job(made, true);
+    if (is_stopped) cancel_call(who, made, true);
     const std::uint64_t caller = made->ops->origin(made).caller;
     to->core->send(made, caller);
     made->drop();  // the future's, which nobody has
   } catch (...) {
     refuse_call(by, who, describe_current_exception("the message of a call"));
   }
+}
+
+// A generator ends where it is suspended, too.
+void resident_actors::cancel_call(const key& who, exec::job* j, bool with_children) noexcept {
+  if (!far_streams::global().stop(stream_of_call(who), with_children))
+    exec::cancel_job(j, with_children);
 }
 
 // False: it was stopped in line, or its node is lost; who did that answers it.
@@ -97,7 +114,9 @@ void resident_actors::leaves(const key& who) noexcept {
 
 void resident_actors::answer_call(peers& by, const key& who, exec::job* ended,
                                   duration ran) noexcept {
+  const std::optional<error> lost = far_streams::global().close(stream_of_call(who));
   try {
+    if (lost) lost->raise();
     exec::job* const end = ended->outcome();
     const bool has_failed = (end->word() & exec::job_bits::failed) != 0;
     if (has_failed && is_leaving_.load() && end->failure().code() == errc::cancelled) {

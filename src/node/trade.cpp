@@ -263,6 +263,8 @@ void trade::hand_out(const landed& one) noexcept {
       return head_facts::global().on_answer(one.message.bytes);
     case peers::result_of_task:
       return on_result(one.from, one.message.bytes);
+    case peers::item:
+      return on_item(one.from, one.request.low, one.message.bytes);
     case peers::future_answer:
       return far_futures::global().on_answer(one.from, one.request.low, one.message);
     case peers::name_answer:
@@ -282,7 +284,7 @@ bool trade::may_leave(const exec::job& j) noexcept {
   if (by == nullptr || j.ops->origin != nullptr) return false;
   // Actors are queued as jobs, too.
   if (j.ops->execute != exec::execute_task) return false;
-  if (by->entry == nullptr || by->entry->ops() == nullptr || by->stream != nullptr) return false;
+  if (by->entry == nullptr || by->entry->ops() == nullptr) return false;
   return !by->stays;  // it would only find there that it can't come back
 }
 
@@ -305,6 +307,7 @@ bool trade::comes_back(exec::job* j, bool stays) noexcept {
     j->fail(exec::cancelled_error(), 1);
     return false;
   }
+  if (const auto stream = carrier_of(j)->stream; stream != nullptr) stream(j)->come_back();
   j->come_back(stays);
   // Just now; its queue entry is a stale one then.
   if ((j->word() & unwanted) != 0) static_cast<void>(j->withdraw(exec::cancelled_error()));
@@ -467,7 +470,7 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
   if (!is_open_.load() && (came->may_repeat || is_cancelled(*came))) {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
-  const bool is_refused = came->may_repeat && came->ran > duration::zero();
+  const bool is_refused = came->may_repeat && came->ran > duration::zero() && !has_yielded(*j);
   if (is_refused && of->may_come_back) return on_refusal(from, j, came->ran);
   if (came->may_repeat) return go_on_here(j, why_not_there(*j, *came), false);
   const std::uint64_t bits = fill_slot(j, *came);

@@ -26,6 +26,7 @@
 #include "node/desk.hpp"
 #include "node/early_messages.hpp"
 #include "node/far_handles.hpp"
+#include "node/far_streams.hpp"
 #include "node/peers.hpp"
 #include "node/stop_note.hpp"
 #include "sched/overflow.hpp"
@@ -46,6 +47,7 @@
 //           future <--fill-- [looker] <~~~~~~~~ peers <--result--'
 //
 // What users' code reads and writes is done by the looker and by workers, not on the loop's thread.
+// Of a generator the items come before its result (far_streams.hpp).
 // What has handles in it that can't go (streams, channels) stays where it is: that is found out
 // when it is written, and kept in the job.
 //
@@ -90,6 +92,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void woken() noexcept override;
   void stop(exec::job* j, bool with_children) noexcept override;
   void stop_children() noexcept override;
+  void flow(exec::job* generator, std::uint64_t taken, std::uint32_t credits) noexcept override;
   bool take_all(exec::job* j) noexcept override;
   std::uint64_t place(const options& asked, const spec::demand& what) override;
   void take_placed(exec::job* j) noexcept override;
@@ -163,6 +166,13 @@ class trade final : public exec::far_thief, public peers::visitor {
   void run() noexcept;
   void land() noexcept;
   void hand_out(const landed& one) noexcept;
+  // trade_streams.cpp
+  far_reader reader_of(std::uint64_t node, std::uint64_t number) const noexcept;
+  void on_item(std::uint64_t from, std::uint64_t stream,
+               std::span<const std::byte> message) noexcept;
+  static void hear_flow(std::uint64_t from, std::uint64_t stream,
+                        std::span<const std::byte> message);
+  void end_generator(std::uint64_t node, std::uint64_t stream, const error& why) noexcept;
   // trade_overflow.cpp
   void look(base::time_point at) noexcept;
   std::vector<sched::overflow_peer> others(base::time_point at, std::size_t most);

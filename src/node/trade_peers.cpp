@@ -55,9 +55,12 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return far_actors::global().on_known(request.low);
       case peers::references:
         return far_handles::global().hear(from, message.bytes);
+      case peers::flow:
+        return hear_flow(from, request.low, message.bytes);
       case peers::future:
         return far_futures::global().on_question(from, request.low, message);
       case peers::result_of_task:
+      case peers::item:
       case peers::answer:
       case peers::future_answer:
       case peers::name_answer:

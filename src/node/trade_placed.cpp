@@ -33,7 +33,7 @@ error stays_error(const exec::job& j) noexcept {
   return spec::made_error(errc::unsupported, [&] {
     return fmt::format(
         "{}: asked to run in another node, and it or its values can't go there: "
-        "channels, generators and tasks of isolated workers stay in their node; "
+        "channels, streams and tasks of isolated workers stay in their node; "
         "leave its place out, or pass plain values",
         readable_name(j.ops->function));
   });
@@ -42,7 +42,14 @@ error stays_error(const exec::job& j) noexcept {
 }  // namespace
 
 error trade::lost_with_node(const exec::job& of) noexcept {
+  const bool has_items = has_yielded(const_cast<exec::job&>(of));  // nothing is changed
   return spec::made_error(errc::node_lost, [&] {
+    if (has_items) {
+      return fmt::format(
+          "{}: the node that ran it is lost; items of it were handed over before, so it is not run "
+          "again: call it anew",
+          readable_name(of.ops->function));
+    }
     return fmt::format(
         "{}: the node that it was to run in is lost; call it again with another "
         "place, or as a wish: on_node(name, true)",
@@ -198,7 +205,9 @@ bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
 // Of a claimed job that can't be where it was to go. A wish is one: others may run it then.
 void trade::goes_nowhere(exec::job* j, const error& why) noexcept {
   exec::resource_claim& claim = *j->extra()->claim;
-  if (!claim.elsewhere.is_soft || !is_open_.load()) return j->fail(why, 1);
+  // It may have been sent all the same, and have given items.
+  const bool may_run_here = claim.elsewhere.is_soft && is_open_.load() && !has_yielded(*j);
+  if (!may_run_here) return j->fail(why, 1);
   try {
     asks_again(j, why);
   } catch (const infeasible&) {
@@ -231,11 +240,13 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
   const auto* const said = std::get_if<wire::error_view>(&came.outcome);
   if (said == nullptr) return lost_with_node(j);
   error out = wire::to_error(*said);
-  return out.code() == errc::cancelled ? lost_with_node(j) : out;
+  const bool is_leaving = out.code() == errc::cancelled || out.code() == errc::actor_lost;
+  return is_leaving ? lost_with_node(j) : out;
 }
 
 // Of a job that was away, and may run once more. `why`: it can't there. `has_run`: it may have.
 void trade::go_on_here(exec::job* j, const error& why, bool has_run) noexcept {
+  if (has_yielded(*j)) return j->fail(why, 1);
   if (!is_placed(*j)) {
     if (comes_back(j, true)) exec::executor::resume(j);
     return;

@@ -26,13 +26,22 @@ namespace manta::inline v0::node {
 
 namespace {
 
+base::id stream_of_visit(const std::pair<std::uint64_t, std::uint64_t>& who) noexcept {
+  return {who.first, far_streams::of_task(who.second)};
+}
+
+// A generator ends where it is suspended, too.
+void cancel_visit(const base::id& stream, exec::job* j, bool with_children) noexcept {
+  if (!far_streams::global().stop(stream, with_children)) exec::cancel_job(j, with_children);
+}
+
 // Takes a hold over.
-void cancel_soon(exec::job* j, bool with_children) noexcept {
+void cancel_soon(const base::id& stream, exec::job* j, bool with_children) noexcept {
   try {
     // The line may be dropped with all that is in it.
     const std::shared_ptr<exec::job> held(j, [](exec::job* of) { of->drop(); });
     facts_line::global().add(
-        [held, with_children] { exec::cancel_job(held.get(), with_children); });
+        [stream, held, with_children] { cancel_visit(stream, held.get(), with_children); });
   } catch (...) {
     return;  // it goes on to its end
   }
@@ -135,6 +144,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     const std::optional<options> asked = asked_of_here(*task);
     asks = asked.has_value();
     of.job = make_task(*task, asks ? &*asked : nullptr);
+    far_streams::global().open(by, stream_of_visit(who), of.job);
     of.job->set(exec::job_bits::stays);  // who sent it has chosen this node
     message = {};                        // with all that came beside it; the task may take long
     is_stopped = sits_down(of);
@@ -146,7 +156,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     }
     return refuse(by, of, why, may_do_at_home(why));
   }
-  if (is_stopped) exec::cancel_job(of.job, true);
+  if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
   if (asks) {
     exec::ready_task(of.job);
     return answer_when_ready(by, of);
@@ -224,7 +234,10 @@ void trade::answer(peers& by, const visit& of) noexcept {
   }
   error why(errc::unsupported, "a value with handles of its node stays there");
   bool is_sent = false;
+  const std::optional<error> lost =
+      far_streams::global().close(stream_of_visit({of.node, of.number}));
   try {
+    if (lost) lost->raise();
     const bool is_ours = is_of_this_node(*of.job, is_leaving);
     if (is_ours) why = is_leaving ? node_leaves() : of.job->outcome()->failure();
     const borrowed_workbench on;
@@ -290,7 +303,7 @@ void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) no
                    .attempt = asked.attempt};
     return refuse(by, of, exec::cancelled_error(), false);
   }
-  if (j != nullptr) cancel_soon(j, asked.with_children);
+  if (j != nullptr) cancel_soon(stream_of_visit(who), j, asked.with_children);
 }
 
 // Who gave them is lost, or seems so from here: what they end with now is not what it has asked
@@ -302,7 +315,7 @@ void trade::stop_visits(std::uint64_t node) noexcept {
     one.is_unwanted = one.is_stopped = true;
     if (one.job == nullptr) continue;
     one.job->hold();
-    cancel_soon(one.job, true);
+    cancel_soon(stream_of_visit(who), one.job, true);
   }
 }
 

@@ -167,10 +167,12 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
   sent.arguments = with_names(on, j->ops->function);
   sent.attempt = attempt;
   std::optional<asked_options> options;
-  if (const exec::call_extra* const with = j->extra()) {
-    options.emplace(*with);
-    sent.options = options->view();
+  if (const exec::call_extra* const with = j->extra()) options.emplace(*with);
+  if (by.stream != nullptr) {
+    if (!options.has_value()) options.emplace(nullptr, std::string_view());
+    options->add_credits(by.stream(j)->leave());
   }
+  if (options.has_value()) sent.options = options->view();
   check_written(on.writer.write(envelope_of(request, 0), sent));
   return true;
 }
@@ -432,7 +434,10 @@ void write_call(workbench& on, exec::job* j, const base::id& actor, const base::
     sent.group = groups_of(*origin.actor)[group].name;
   }
   if (with.name != nullptr) sent.name = *with.name;
-  if (by.stream != nullptr) sent.stream_credits = by.stream(j)->grant();
+  if (by.stream != nullptr) {
+    exec::stream_core& stream = *by.stream(j);
+    sent.stream_credits = on.goes_to != 0 ? stream.leave() : stream.grant();
+  }
   sent.parent = j->parent;
   sent.call_index = j->index;
   sent.arguments = with_names(on, j->ops->function);
@@ -461,12 +466,14 @@ exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to) {
   return made;
 }
 
-void write_item(workbench& on, exec::job* item, const base::id& request) {
+bool write_item(workbench& on, exec::job* item, const base::id& request) {
   on.out.clear();
   carrier_of(item)->write_value(item, on.out);
   on.out.finish();
+  if (on.goes_to != 0 && !may_go_afar(on)) return false;
   check_written(on.writer.write(envelope_of(request, 0),
                                 wire::item_view{with_names(on, item->ops->function)}));
+  return true;
 }
 
 exec::job* make_item(const carrier& of, const wire::item_view& arrived) {

@@ -91,8 +91,9 @@ void write_result(workbench& on, exec::job* ended, const base::id& request, dura
 void write_failure(workbench& on, const base::id& task, const base::id& request,
                    const error& failure);
 
-/// Writes the message of what a generator yielded.
-void write_item(workbench& on, exec::job* item, const base::id& request);
+/// Writes the message of what a generator yielded. False: it is for another node (on.goes_to), and
+/// has handles that can't go there yet.
+bool write_item(workbench& on, exec::job* item, const base::id& request);
 /// An item of that generator's that arrived, with one hold; the error in it says why it could not
 /// be read. Throws std::bad_alloc.
 exec::job* make_item(const carrier& of, const wire::item_view& arrived);

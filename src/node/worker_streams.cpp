@@ -71,7 +71,7 @@ void worker_streams::send_item(outlet& from, exec::job* item) noexcept {
   if (from.failure) return;
   try {
     const borrowed_workbench on;
-    write_item(*on, item, {worker_, from.number});
+    static_cast<void>(write_item(*on, item, {worker_, from.number}));
     send_(to_, *on);
   } catch (...) {
     from.failure = describe_current_exception("the item of a stream");

@@ -335,7 +335,8 @@ struct Ask {
 
 struct Item {
   # Sent by the process that runs a generator, to the one that called it, under the request of that
-  # call: what it yielded. They come in their order and before the Result, which is the end.
+  # call: what it yielded. They come in their order and before the Result, which is the end. Between
+  # nodes the request's low half is twice that call's, and one more if it was an actor's.
   # Twice: two items. Rings lose nothing, so nobody sends it twice.
   # Lost connection: what did not come is lost with the generator, which is not run again when
   # anything did.
@@ -345,7 +346,8 @@ struct Item {
 
 struct Flow {
   # Sent by the process that called a generator, to the one that runs it, under the request of that
-  # call: how far the reader is. A node tells its worker the same by the socket beside the rings.
+  # call, between nodes as an Item's: how far the reader is. A node tells its worker the same by the
+  # socket beside the rings.
   # Twice, or out of order: the larger number counts.
   # Lost connection: the reader is gone, and the generator ends.
 

@@ -69,7 +69,9 @@ bool is_gone() {
   return eventually([] { return *living == 0; });
 }
 /// So many coroutines wait. Of those in other processes nobody counts the ones that are suspended.
-bool are_asleep(std::size_t n) { return test::in_processes() || are_suspended(n); }
+bool are_asleep(std::size_t n) {
+  return test::in_processes() || test::in_nodes() || are_suspended(n);
+}
 /// The generator has made so many items, and waits for its credits.
 bool runs_ahead_to(int n) {
   return eventually([n] { return *made >= n; }) && are_asleep(1) && *made == n;
@@ -204,7 +206,8 @@ TEST_CASE("dropping the stream destroys its generator wherever it is", "[stream]
 TEST_CASE("a stream dropped just when its credits are used up gets no item more",
           "[stream][anywhere]") {
   const manta::runtime rt(test::two_workers());
-  const int rounds = test::is_sanitized || test::in_processes() ? 2'000 : 20'000;
+  const bool is_slow = test::is_sanitized || test::in_processes() || test::in_nodes();
+  const int rounds = is_slow ? 2'000 : 20'000;
   int most = 0;
   for (int i = 0; i < rounds; ++i) {
     *made = 0;
@@ -310,7 +313,7 @@ TEST_CASE("the end of the runtime ends generators and who waits for them", "[str
     sum = manta::remote<sum_of_waiting>(never);
     CHECK(blocked.next()->get() == 1);
     CHECK(eventually([] { return *living == 3 && *made == 64; }));
-    CHECK(are_asleep(test::in_nodes() ? 2 : 4));  // the sum is another node's
+    CHECK(are_asleep(4));
     late = std::thread([] {
       static_cast<void>(is_gone() && are_suspended(0));
       gate->open();
@@ -318,7 +321,11 @@ TEST_CASE("the end of the runtime ends generators and who waits for them", "[str
   }
   late.join();
   CHECK(*living == 0);
-  CHECK_THROWS_AS(sum.get(), manta::cancelled);
+  // Between nodes that of its generator, whose node it sees leave, may come first.
+  const auto summed = sum.try_get();
+  REQUIRE_FALSE(summed.has_value());
+  const bool is_left = test::in_nodes() && summed.error().code() == manta::errc::node_lost;
+  CHECK((is_left || summed.error().code() == manta::errc::cancelled));
   for (int i = 0; i < 64; ++i) CHECK(ahead.next()->get() == i);
   CHECK_THROWS_AS(ahead.next()->get(), manta::cancelled);
   CHECK(!ahead.next());

@@ -53,9 +53,10 @@ double sum_of(const manta::array<double>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) sum += all.data()[i];
   return sum;
 }
+manta::channel<int> makes_channel() { return manta::channel<int>(1); }
 bool has_capacity(const manta::channel<int>& of) { return of.capacity() == 1; }
-manta::stream<int> counts_up(int to) {
-  for (int i = 0; i < to; ++i) co_yield i;
+manta::stream<std::string> nodes_of(int n) {
+  for (int i = 0; i < n; ++i) co_yield manta::this_task::node();
 }
 
 manta::options labelled(const std::string& key, const std::string& value, bool is_soft = false) {
@@ -77,15 +78,21 @@ std::string refusal_of(const manta::options& with) {
   }
 }
 
-// Why a generator that asks for one does not run.
-std::string generator_with_gpu() {
+// Why what can't leave and asks for one does not run.
+std::string channel_with_gpu() {
   try {
-    auto stream = manta::remote<counts_up>.with({.gpus = 1})(3);
-    const auto item = stream.next();
-    return item.has_value() ? thrown_by<manta::infeasible>(*item) : "the end";
+    return thrown_by<manta::infeasible>(manta::remote<makes_channel>.with({.gpus = 1})());
   } catch (const manta::infeasible& e) {
     return e.what();
   }
+}
+
+// Of a generator that asks for the only tape.
+std::string node_with_tape() {
+  auto stream = manta::remote<nodes_of>.with(asks_for("tape", 1))(3);
+  std::string out;
+  for (auto& item : stream) out = item.get();
+  return out;
 }
 
 void check_nodes(const manta::runtime& rt) {
@@ -156,8 +163,8 @@ void check_refusals(const manta::runtime& rt) {
   expect(has(nowhere, "zone=none"), nowhere);
   expect(has(refusal_of(asks_for("licence", 1)), "1 licence"), "a key that nobody has");
   // What can't leave.
-  std::string why = generator_with_gpu();
-  expect(has(why, "can't go to another node"), "a generator: " + why);
+  std::string why = channel_with_gpu();
+  expect(has(why, "can't go to another node"), "one that returns a channel: " + why);
   const manta::channel<int> some(1);
   why = thrown_by<manta::unsupported>(manta::remote<has_capacity>.with({.gpus = 1})(some));
   expect(has(why, "can't go there"), "a channel: " + why);
@@ -219,6 +226,7 @@ int offers(const manta::runtime& rt) {
   check_tasks();
   check_overflow();
   check_refusals(rt);
+  expect(node_with_tape() == "rank-3", "a generator where its tape is");
   check_actors();
   check_tasks();  // all has come back
   return say("offers");
@@ -247,7 +255,7 @@ int bereft(const manta::runtime& rt) {
 
 // Alone at first: what nobody has waits for who joins.
 int latecomers(const manta::runtime& rt) {
-  const std::string why = generator_with_gpu();
+  const std::string why = channel_with_gpu();
   expect(has(why, "can't go to another node"), "what stays does not wait: " + why);
   auto waits = manta::remote<uses_gpu>.with({.gpus = 1})(1);
   expect(!ends_within(waits, 50ms), "nobody has a gpu");

@@ -168,8 +168,17 @@ struct counter {
   }
   long listens(const manta::channel<int>& /*to*/) { return sum; }
   manta::channel<int> gives_channel() { return manta::channel<int>(1); }
-  manta::stream<int> counts(int to) {
-    for (int i = 0; i < to; ++i) co_yield i;
+  // What it has as they are made.
+  manta::stream<long> sums(int n) {
+    for (int i = 0; i < n; ++i) co_yield sum;
+  }
+  // Says how many it has made, and that it has ended.
+  manta::stream<long> notes(std::string key) {
+    const counter end(0, key + ".end");
+    for (long i = 0;; ++i) {
+      manta::kv::put(key, i + 1).get();
+      co_yield i;
+    }
   }
   manta::future<long> delegates(long x);
 
@@ -249,6 +258,10 @@ int heirlooms(int argc, char** argv);
 int lasts(int argc, char** argv);
 int desertions(const manta::runtime& rt);
 int heralds();
+// settler_streams.cpp
+int streams(const manta::runtime& rt, long items);
+int dry_wells(const manta::runtime& rt);
+int unread(const manta::runtime& rt);
 // settler_names.cpp
 int titles(const manta::runtime& rt, int rounds);
 int workers(const manta::runtime& rt);

@@ -111,6 +111,21 @@ done naming(long x) {
   }
 }
 
+// The work of each item is a sleep.
+manta::stream<done> generating(long x) {
+  for (long i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(3ms);
+    co_yield done{getpid(), x + i};
+  }
+}
+
+// Stays where its stream is, which is found out when somebody looks whether it can go.
+long sum_of(manta::stream<done> s) {
+  long sum = 0;
+  for (auto& item : s) sum += item.get().value;
+  return sum;
+}
+
 int say(const char* what, bool is_right, const std::map<int, int>& by_process, double seconds) {
   std::string shares;
   for (const auto& [pid, count] : by_process) {
@@ -176,6 +191,30 @@ int too_large() {
   for (auto& one : there) is_right = is_right && one.get() == n;
   for (auto& one : back) is_right = is_right && one.get().size() == n;
   return say("too-large", is_right, {}, 0);
+}
+
+int generators(long count) {
+  std::vector<manta::stream<done>> all;
+  for (long i = 0; i < count; ++i) all.push_back(manta::remote<generating>(i));
+  std::vector<manta::future<long>> sums;
+  for (long i = 0; i < count / 4; ++i) {
+    sums.push_back(manta::remote<sum_of>(manta::remote<generating>(i)));
+  }
+  std::map<int, int> by_process;
+  bool is_right = true;
+  for (long i = 0; i < count; ++i) {
+    long next = i;
+    for (auto& item : all[static_cast<std::size_t>(i)]) {
+      const done& one = item.get();
+      ++by_process[one.pid];
+      is_right = is_right && one.value == next++;
+    }
+    is_right = is_right && next == i + 3;
+  }
+  for (long i = 0; i < count / 4; ++i) {
+    is_right = is_right && sums[static_cast<std::size_t>(i)].get() == 3 * i + 3;
+  }
+  return say("generating", is_right, by_process, 0);
 }
 
 int handles() {
@@ -274,6 +313,7 @@ int main(int argc, char** argv) {
   if (what == "early" && rt.rank() == 0) return 0;  // while others have work
   if (what == "arrays") return arrays();
   if (what == "too-large") return too_large();
+  if (what == "generating") return generators(count);
   if (what == "handles") return handles();
   if (what == "failures") return failures();
   if (what == "cancels") return cancels();

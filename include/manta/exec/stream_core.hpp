@@ -41,6 +41,9 @@
 // outlet stands where a consumer waits, always, and what it is given does not count as taken before
 // the reader says so. Here a node of the core's own stands where a producer waits, and when it is
 // fired the reader's count goes there. So neither side has a step more for a stream that stays.
+// One that goes to another node (theft.hpp) leaves only when it is about to run, perhaps while
+// somebody waits for it, and comes back where it can't run there; nothing is said of its reader
+// before its first item has come, since nobody there need know it until then.
 //
 // Threads: push, has_credit, the producer's node: the generator; take, wait, the consumer's node:
 // one consumer at a time; the rest: any. Invariants: (1) the node in `producer_` and the one behind
@@ -99,6 +102,14 @@ class MANTA_API stream_core {
   bool has_too_many() const noexcept {
     return pushed() >= allowed_.load(std::memory_order_acquire);
   }
+  /// Its generator, which has not begun and is claimed, goes to another node; answers the same as
+  /// grant. Any number of times.
+  std::uint32_t leave() noexcept;
+  /// It did not go, or can't run there, and nothing of it has come: it runs here. Without effect on
+  /// one that has not left.
+  void come_back() noexcept;
+  /// The first item of that generator in another node was pushed.
+  void first_came(job* generator) noexcept;
 
   // The consumer.
   /// Who makes the items.
@@ -116,11 +127,14 @@ class MANTA_API stream_core {
   struct core_node : waiter {
     stream_core* core = nullptr;
   };
+  enum class place : std::uint8_t { here, outside, afar };
 
   ~stream_core() = default;
   job*& link_of(job* item) noexcept;
   void push_link(job* item) noexcept;
   void return_credits(std::uint32_t left) noexcept;
+  void stand_for_producer() noexcept;
+  void tell_abandoned() noexcept;
   void tell_taken() noexcept;
   void tell(std::uint64_t taken, std::uint32_t credits) noexcept;
   static job* end_mark() noexcept;
@@ -136,6 +150,7 @@ class MANTA_API stream_core {
   job* end_link_ = nullptr;
   core_node end_;
   std::atomic<bool> is_abandoned_{false};
+  std::atomic<place> generator_is_{place::here};
   // The producer's.
   alignas(64) std::atomic<std::uint64_t> pushed_{0};
   std::uint64_t known_taken_ = 0;
@@ -147,6 +162,7 @@ class MANTA_API stream_core {
   core_node far_;
   std::atomic<std::uint64_t> allowed_{0};
   std::uint64_t told_ = 0;
+  std::uint32_t left_with_ = 0;  // credits; written before it goes
   // The consumer's.
   alignas(64) std::atomic<std::uint64_t> taken_{0};
   job* ready_ = nullptr;

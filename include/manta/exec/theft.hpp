@@ -34,6 +34,10 @@ class MANTA_API far_thief {
   /// Callers were cancelled (is_cancelled_caller): of what it gave away their children are to stop.
   /// Any thread.
   virtual void stop_children() noexcept = 0;
+  /// The reader of a generator that it gave away has taken so many items, and so many may be ahead
+  /// of it (stream_core.hpp). Any thread.
+  virtual void flow(job* /*generator*/, std::uint64_t /*taken*/,
+                    std::uint32_t /*credits*/) noexcept {}
   /// The node that is to run a task with these options, which ask for `what`, since they name it;
   /// 0: this one, or the one that the desk finds. Throws infeasible, unsupported, std::bad_alloc.
   /// Any thread.
