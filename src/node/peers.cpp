@@ -89,8 +89,27 @@ struct peers::one final : wire::courier::visitor {
                          bool ignores_limits);
 };
 
+namespace {
+
+// Each is copied to where its message comes together: what brought it need not be kept.
+bool are_parts(std::span<const std::byte> messages) {
+  bool are = true;
+  const auto look = [&](const base::id& about, std::span<const std::byte> /*one*/) {
+    are = are && peers::topic_of(about) == peers::part;
+  };
+  return wire::bundle::each(messages, look) && are;
+}
+
+}  // namespace
+
 void peers::one::hand_out(std::span<const std::byte> messages) {
   if (messages.empty()) return;
+  if (are_parts(messages)) {
+    wire::bundle::each(messages, [this](const base::id& about, std::span<const std::byte> one) {
+      take_part(about, one);
+    });
+    return;
+  }
   std::shared_ptr<wire::frame_buffer> kept;
   try {
     kept = std::make_shared<wire::frame_buffer>();

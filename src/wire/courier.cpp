@@ -52,9 +52,9 @@ result<void> courier::request(const base::id& id,
                               std::span<const std::span<const std::byte>> pieces, std::size_t size,
                               bool ignores_limits) {
   MANTA_CHECK(id != base::id{});
-  std::vector<std::byte> bytes(size);
-  std::byte* to = bytes.data();
-  for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
+  std::vector<std::byte> bytes;
+  bytes.reserve(size);
+  for (const auto piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
   const std::lock_guard lock(mutex_);
   if (fenced_.has_value()) return *fenced_;
   const result<std::uint64_t> number = out_.add(id, std::move(bytes), ignores_limits);
