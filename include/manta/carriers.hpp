@@ -62,6 +62,7 @@ constexpr node::carrier with_stream(node::carrier made) noexcept {
   using of = stream_carrier<Job>;
   if constexpr (of::is_stream) {
     made.stream = &of::core;
+    made.stays = stays_in_node<typename Job::returned::value_type>;  // of its items
     made.read_item = &of::starter::read_item;
     made.fail_item = &of::starter::fail_item;
   }

@@ -63,7 +63,7 @@ void far_streams::open(peers& by, const base::id& name, exec::job* made) {
     out->fire = [](exec::waiter* w) noexcept { send_on(*static_cast<outlet*>(w)); };
     {
       const std::lock_guard lock(mutex_);
-      open_.emplace(name, out);
+      open_.insert_or_assign(name, out);
     }
     out->itself = out;
     core->add_outlet(out.get());  // nothing is there yet
@@ -75,7 +75,9 @@ void far_streams::open(peers& by, const base::id& name, exec::job* made) {
   }
 }
 
-std::optional<error> far_streams::close(const base::id& name) noexcept {
+std::optional<error> far_streams::close(const base::id& name, const exec::job* ended) noexcept {
+  const carrier* const by = carrier_of(ended);
+  if (by == nullptr || by->stream == nullptr) return std::nullopt;
   decltype(open_)::node_type gone;
   {
     const std::lock_guard lock(mutex_);

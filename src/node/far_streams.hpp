@@ -50,7 +50,11 @@
 // put into its stream here is never run again. (3) Items that no flight or call waits for are
 // dropped: of one that was given up nothing appears in the stream of its second run.
 //
-// Limits. A node that sends more items than it was allowed to ends that stream with decode_failed.
+// Limits. A node that sends more items than it was allowed to ends that stream with decode_failed;
+// so does a generator that is stopped as its node leaves, catches that and yields on. One whose
+// items may have handles that can't go stays at home, as far as their type tells; an item that
+// turns out to (an actor of an isolated worker), or is longer than a message may be, ends its
+// stream.
 // Streams themselves, as handles, stay in their node.
 //
 // Threads: as said at each; no lock is held while generators, peers or others' code are called.
@@ -72,8 +76,9 @@ class far_streams {
   /// A task or call of that node, which came and does not run yet, is a generator, if it is: what
   /// it yields goes there. Throws std::bad_alloc; then the job has ended, with both of its holds.
   void open(peers& by, const base::id& name, exec::job* made);
-  /// It has ended. Answers why one of its items could not go; nothing: all went, or it is none.
-  std::optional<error> close(const base::id& name) noexcept;
+  /// It has ended, and is a generator, if it is. Answers why one of its items could not go;
+  /// nothing: all went, or it is none.
+  std::optional<error> close(const base::id& name, const exec::job* ended) noexcept;
   /// It is to stop; false: there is no such generator now.
   bool stop(const base::id& name, bool with_children) noexcept;
 

@@ -114,7 +114,7 @@ void resident_actors::leaves(const key& who) noexcept {
 
 void resident_actors::answer_call(peers& by, const key& who, exec::job* ended,
                                   duration ran) noexcept {
-  const std::optional<error> lost = far_streams::global().close(stream_of_call(who));
+  const std::optional<error> lost = far_streams::global().close(stream_of_call(who), ended);
   try {
     if (lost) lost->raise();
     exec::job* const end = ended->outcome();

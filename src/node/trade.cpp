@@ -232,20 +232,19 @@ void trade::run() noexcept {
 // Results are not left to workers, who may all be at tasks that take long.
 void trade::land() noexcept {
   std::vector<landed> came;
-  flights lost;
   std::vector<lost_node> nodes;
   {
     const std::lock_guard lock(mutex_);
     came.swap(landed_);
-    lost.swap(lost_);
     nodes.swap(lost_nodes_);
   }
   far_handles::global().say_again();
   lose_offers(nodes);
-  return_all(lost);
   for (const landed& one : came) hand_out(one);
+  // Behind what they have still said: items of a stream, and its end.
+  for (const lost_node& one : nodes) lose_flights(one.node);
+  return_all();
   place_granted();
-  // Behind what they have still said.
   for (const lost_node& one : nodes) {
     far_actors::global().lose(one.node, one.why);
     far_futures::global().lose(one.node, one.why);
@@ -307,7 +306,8 @@ bool trade::comes_back(exec::job* j, bool stays) noexcept {
     j->fail(exec::cancelled_error(), 1);
     return false;
   }
-  if (const auto stream = carrier_of(j)->stream; stream != nullptr) stream(j)->come_back();
+  const carrier* const by = carrier_of(j);
+  if (by != nullptr && by->stream != nullptr) by->stream(j)->come_back();
   j->come_back(stays);
   // Just now; its queue entry is a stale one then.
   if ((j->word() & unwanted) != 0) static_cast<void>(j->withdraw(exec::cancelled_error()));
@@ -340,15 +340,16 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
 trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept {
   std::uint64_t noted = 0;  // its number, with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;
+  bool is_said = false;
   try {
     is = send_away(to, j, noted, why != nullptr);
     // One that can't be reached was told of before this one was listed, or takes it from the list.
     const bool is_lost =
         why != nullptr && is == outcome::given && !open_peers(peers_).can_reach(to);
     if (is_lost) is = outcome::full;
-    if (why != nullptr && is == outcome::full) *why = lost_with_node(*j);
   } catch (...) {
     if (why != nullptr) *why = describe_current_exception(j->ops->function);
+    is_said = true;
     // It could not be written: here it need not be. Or memory has ended on its way out.
     is = noted != 0 ? outcome::full : outcome::stays;
   }
@@ -363,6 +364,8 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
     j->drop();
     if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
   }
+  // It is this thread's again.
+  if (why != nullptr && is == outcome::full && !is_said) *why = lost_with_node(*j);
   return is;
 }
 
@@ -539,10 +542,18 @@ void trade::lose_flights(std::uint64_t node) noexcept {
   nap_.signal();
 }
 
-// The node that had them is lost: they run once more, and here, so that once is enough.
-void trade::return_all(const flights& lost) noexcept {
+// The node that had them is lost: they run once more, and here, so that once is enough. One that
+// lives has said what can't be read; it need not know, and its generators would wait for ever.
+void trade::return_all() noexcept {
+  flights lost;
+  {
+    const std::lock_guard lock(mutex_);
+    lost.swap(lost_);
+  }
   for (const auto& [task, one] : lost) {
     outgoing::global().wait(one.node);
+    const peers* const by = peers_.load();
+    if (by != nullptr && by->can_reach(one.node)) ask_to_stop(one, true);
     if (!is_open_.load()) {
       one.job->fail(exec::ended_error(), 1);
     } else {

@@ -232,7 +232,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void answer_when_ready(peers& by, const visit& of) noexcept;
   void refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
               duration wait = {}) noexcept;
-  void return_all(const flights& lost) noexcept;
+  void return_all() noexcept;
   void end_flights() noexcept;
   void lose_flights(std::uint64_t node) noexcept;
   void stop_visits(std::uint64_t node) noexcept;

@@ -141,7 +141,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
   } catch (const std::bad_alloc&) {
     // What it had is kept.
   }
-  lose_flights(node);
+  nap_.signal();
   stop_visits(node);
 }
 

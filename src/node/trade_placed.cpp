@@ -240,8 +240,7 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
   const auto* const said = std::get_if<wire::error_view>(&came.outcome);
   if (said == nullptr) return lost_with_node(j);
   error out = wire::to_error(*said);
-  const bool is_leaving = out.code() == errc::cancelled || out.code() == errc::actor_lost;
-  return is_leaving ? lost_with_node(j) : out;
+  return out.code() == errc::cancelled ? lost_with_node(j) : out;
 }
 
 // Of a job that was away, and may run once more. `why`: it can't there. `has_run`: it may have.

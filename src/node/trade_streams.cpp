@@ -29,6 +29,7 @@ void trade::flow(exec::job* generator, std::uint64_t taken, std::uint32_t credit
   const std::uint64_t stream =
       is_call ? far_streams::of_call(number) : far_streams::of_task(number);
   if (far_reader::say_flow(*by, node, stream, {taken, credits})) return;
+  stop(generator, true);
   end_generator(node, stream, error::out_of_memory());
 }
 

@@ -15,12 +15,12 @@
 #include "node/asked.hpp"
 #include "node/desk.hpp"
 #include "node/errand.hpp"
-#include "node/resident.hpp"
 #include "node/trade.hpp"
 #include "node/trip.hpp"
 #include "node/visits.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
+#include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
 
@@ -33,6 +33,13 @@ base::id stream_of_visit(const std::pair<std::uint64_t, std::uint64_t>& who) noe
 // A generator ends where it is suspended, too.
 void cancel_visit(const base::id& stream, exec::job* j, bool with_children) noexcept {
   if (!far_streams::global().stop(stream, with_children)) exec::cancel_job(j, with_children);
+}
+
+error leaves_error() noexcept {
+  return spec::made_error(errc::node_lost, [] {
+    return "the node that ran it has left the cluster, and is lost for what it had not ended; call "
+           "it again with another place";
+  });
 }
 
 // Takes a hold over.
@@ -195,7 +202,12 @@ struct trade::late_answer : exec::waiter {
 
 void trade::answer_when_ready(peers& by, const visit& of) noexcept {
   auto* const late = new (std::nothrow) late_answer;
-  if (late == nullptr) return refuse(by, of, error::out_of_memory(), true);
+  if (late == nullptr) {
+    const base::id stream = stream_of_visit({of.node, of.number});
+    cancel_visit(stream, of.job, true);
+    static_cast<void>(far_streams::global().close(stream, of.job));
+    return refuse(by, of, error::out_of_memory(), true);
+  }
   late->to = this;
   late->by = &by;
   late->of = of;
@@ -235,11 +247,11 @@ void trade::answer(peers& by, const visit& of) noexcept {
   error why(errc::unsupported, "a value with handles of its node stays there");
   bool is_sent = false;
   const std::optional<error> lost =
-      far_streams::global().close(stream_of_visit({of.node, of.number}));
+      far_streams::global().close(stream_of_visit({of.node, of.number}), of.job);
   try {
     if (lost) lost->raise();
     const bool is_ours = is_of_this_node(*of.job, is_leaving);
-    if (is_ours) why = is_leaving ? node_leaves() : of.job->outcome()->failure();
+    if (is_ours) why = is_leaving ? leaves_error() : of.job->outcome()->failure();
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
     on->write_for(of.node);

@@ -85,6 +85,15 @@ manta::stream<with_channel> channels(std::string key) {
     co_yield std::move(one);
   }
 }
+struct lender {
+  manta::stream<with_channel> lends(std::string key) {
+    const ends_here end(key);
+    for (;;) {
+      with_channel one{manta::channel<int>(1)};
+      co_yield std::move(one);
+    }
+  }
+};
 manta::stream<long> throws_at(long at) {
   for (long i = 0; i < at; ++i) co_yield i;
   throw std::out_of_range("no item " + std::to_string(at));
@@ -201,15 +210,20 @@ void check_ends(const std::string& node) {
     const std::string why = last_of<manta::task_error>(s, n);
     expect(has(why, "no item " + std::to_string(n)), why);
   }
-  auto stays = manta::remote<channels>.with(at(node))(node + ".channels");
-  std::string why;
-  try {
-    static_cast<void>(next_of(stays));
-  } catch (const manta::unsupported& e) {
-    why = e.what();
-  }
-  expect(has(why, "handles that can't go"), why);
-  expect(comes(node + ".channels"), "what can't go ends its generator");
+  const auto refused = [](manta::stream<with_channel> s) {
+    try {
+      return std::string(next_of(s).has_value() ? "an item" : "the end");
+    } catch (const manta::unsupported& e) {
+      return std::string(e.what());
+    }
+  };
+  std::string why = refused(manta::remote<channels>.with(at(node))(node + ".channels"));
+  expect(has(why, "can't go there"), "not begun: " + why);
+  const auto of = manta::spawn<lender>.with({.where = manta::on_node(node)})();
+  why = refused(manta::remote<&lender::lends>(of, node + ".lends"));
+  expect(has(why, "handles that can't go"), "an actor's: " + why);
+  expect(comes(node + ".lends"), "what can't go ends its generator");
+  expect(!manta::kv::get<int>(node + ".channels").get().has_value(), "nor here");
   {
     auto s = manta::remote<never_yields>.with(at(node))(node + ".never");
     expect(comes(node + ".never"), "it began");
