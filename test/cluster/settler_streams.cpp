@@ -141,7 +141,7 @@ void stays_at(const std::string& key, long made, const char* what) {
   while (noted(key) < made && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(1ms);
   }
-  std::this_thread::sleep_for(30ms);  // it would make more
+  std::this_thread::sleep_for(30ms);  // nothing may happen: one that may would make more
   expect(noted(key) == made, what + std::string(": ") + std::to_string(noted(key)) + " made");
 }
 
@@ -338,7 +338,7 @@ int dry_wells(const manta::runtime& rt) {
   stays_at("w2", 40, "all that it may");
   stays_at("w6", 8, "all that it may");
   expect(comes("w3") && comes("w5"), "the others, too");
-  std::this_thread::sleep_for(50ms);  // until what was sent has come
+  std::this_thread::sleep_for(50ms);  // of the fault: what was sent has come when it strikes
   say_pids(rt);
   std::string why;
   try {
