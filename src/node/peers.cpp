@@ -252,7 +252,8 @@ void peers::add(const spec::node_member& of) {
                               .epoch = epoch_,
                               .peer = of.process,
                               .out = {.requests = most_requests, .bytes = most_bytes},
-                              .in = {.requests = most_requests, .bytes = most_bytes}};
+                              .in = {.requests = most_requests, .bytes = most_bytes},
+                              .answers_wait = 500us};
   how.on_arrival = [this] { job_->ask(); };
   one* const raw = made.get();
   if (epoch_ > of.epoch) {

@@ -19,6 +19,8 @@ enum class kind : std::uint32_t { request = 1, answer = 2, fenced = 3 };
 
 constexpr std::chrono::nanoseconds first_dial_wait = std::chrono::milliseconds(10);
 constexpr std::chrono::nanoseconds longest_dial_wait = std::chrono::seconds(1);
+constexpr std::size_t most_put_off = 64;
+constexpr std::size_t most_put_off_bytes = std::size_t{64} << 10U;
 
 }  // namespace
 
@@ -71,8 +73,31 @@ void courier::answer(const arrival& to, std::vector<std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   if (!in_.answer(to.head.epoch, to.number, std::move(bytes)) || link_ == nullptr) return;
   const head of{kind::answer, 0, to.head.epoch, how_.peer, to.head.request, to.number, 0};
+  if (in_.answer_of(to.number).empty() && puts_off(to, of)) return;
   // What does not leave is asked for again.
   send(*link_, of, in_.answer_of(to.number));
+}
+
+// With the lock. A result is mostly a request of its own and comes a moment later: a message less,
+// and one that has not to wait until the other side has taken the first.
+bool courier::puts_off(const arrival& to, const head& of) {
+  if (how_.answers_wait == std::chrono::nanoseconds()) return false;
+  try {
+    put_off_.push_back(of);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (put_off_.size() == 1) put_off_until_ = how_.clock() + how_.answers_wait;
+  put_off_bytes_ += to.message.size();
+  if (put_off_.size() >= most_put_off || put_off_bytes_ >= most_put_off_bytes) send_answers(*link_);
+  return true;
+}
+
+// With the lock. What does not leave is asked for again.
+void courier::send_answers(link& to) {
+  for (const head& one : put_off_) send(to, one, {});
+  put_off_.clear();
+  put_off_bytes_ = 0;
 }
 
 void courier::attach(std::unique_ptr<link> next) {
@@ -90,6 +115,8 @@ void courier::use(link_ptr next) {
   {
     const std::lock_guard lock(mutex_);
     before = std::exchange(link_, std::move(next));
+    put_off_.clear();  // they are asked for again
+    put_off_bytes_ = 0;
     out_.restart();
   }
   // Not under the lock, which what it tells would take.
@@ -137,7 +164,9 @@ void courier::work(base::time_point now) {
   }
   const std::lock_guard lock(mutex_);
   out_.on_time(now);
-  if (at == link_) send_due(*at, now);
+  if (at != link_) return;
+  if (!put_off_.empty() && now >= put_off_until_) send_answers(*at);
+  send_due(*at, now);
 }
 
 // False: no courier sends that.
@@ -205,6 +234,7 @@ bool courier::take_answer(const head& of, std::span<const std::byte> message,
 
 void courier::send_due(link& to, base::time_point now) {
   while (const outbox::letter* const letter = out_.next()) {
+    send_answers(to);
     const head of{kind::request,   letter->sending, how_.epoch,         how_.self,
                   letter->request, letter->number,  out_.acknowledged()};
     if (!send(to, of, letter->bytes)) return;  // full: when something is answered, or in time
@@ -221,7 +251,9 @@ base::deadline courier::due() const {
   const std::lock_guard lock(mutex_);
   const bool is_over = link_ == nullptr || link_->state().ended.has_value();
   if (is_over) return how_.dial == nullptr ? std::nullopt : base::deadline(dial_at_);
-  return out_.due();
+  base::deadline out = out_.due();
+  if (!put_off_.empty() && (!out.has_value() || put_off_until_ < *out)) out = put_off_until_;
+  return out;
 }
 
 bool courier::is_linked() const {

@@ -74,6 +74,9 @@ class courier {
     /// Called instead of pump when something has come, by the thread that brings it; none: pump is.
     std::function<void()> on_arrival = {};
     base::time_point (*clock)() = base::now;
+    /// An answer that says nothing else, given within pump, leaves with the next request, or so much
+    /// later (due() says when); zero: at once.
+    std::chrono::nanoseconds answers_wait = {};
   };
 
   /// `with` lives longer than this.
@@ -115,6 +118,8 @@ class courier {
   bool take_request(link& from, const head& of, std::span<const std::byte> message);
   bool take_answer(const head& of, std::span<const std::byte> message, base::time_point now);
   void use(link_ptr next);
+  bool puts_off(const arrival& to, const head& of);
+  void send_answers(link& to);
   void send_due(link& to, base::time_point now);
   bool send(link& to, const head& of, std::span<const std::byte> message) const;
 
@@ -127,6 +132,9 @@ class courier {
   outbox out_;
   dedup in_;
   std::optional<error> fenced_;
+  std::vector<head> put_off_;       // answers that wait for company
+  std::size_t put_off_bytes_ = 0;   // of their requests, whose sender has only so much room
+  base::time_point put_off_until_{};
   std::uint64_t nonsense_ = 0;
   base::time_point dial_at_{};
   std::chrono::nanoseconds dial_wait_{};

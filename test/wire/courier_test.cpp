@@ -132,6 +132,61 @@ struct rings {
   wire::ring_memory to_b{*wire::ring_memory::make(16384)};
 };
 
+// A ring's link that counts what is sent.
+class counted_link final : public wire::link {
+ public:
+  counted_link(const wire::ring_memory& in, const wire::ring_memory& out, int& sent)
+      : ring_(in, out, -1), sent_(sent) {}
+  manta::result<void> send(std::span<const std::span<const std::byte>> pieces,
+                           std::size_t size) override {
+    ++sent_;
+    return ring_.send(pieces, size);
+  }
+  got take(wire::frame_buffer& to) override { return ring_.take(to); }
+  bool wait(std::chrono::nanoseconds time) override { return ring_.wait(time); }
+  void on_arrival(std::function<void()> tell) override { ring_.on_arrival(std::move(tell)); }
+  void close() override { ring_.close(); }
+  wire::link_state state() const override { return ring_.state(); }
+
+ private:
+  wire::ring_link ring_;
+  int& sent_;
+};
+
+// Answers each request at once, with nothing, and counts the answers that it gets.
+class assenting final : public wire_courier::visitor {
+ public:
+  void on_request(const wire::arrival& came) override { by_->answer(came, {}); }
+  void on_answer(const base::id&, std::span<const std::byte>) override { ++answers_; }
+  wire_courier* by_ = nullptr;
+  int answers_ = 0;
+};
+
+// Two that assent to what they are asked; the second's answers wait.
+struct patient_pair {
+  explicit patient_pair(std::chrono::nanoseconds wait)
+      : a({.self = name_a, .peer = name_b}, at_a),
+        b({.self = name_b, .peer = name_a, .answers_wait = wait}, at_b) {
+    at_a.by_ = &a;
+    at_b.by_ = &b;
+    a.attach(std::make_unique<wire::ring_link>(memory.to_a, memory.to_b, -1));
+    b.attach(std::make_unique<counted_link>(memory.to_b, memory.to_a, sent));
+  }
+  static bool ask(wire_courier& by, std::size_t size = 8) {
+    const bytes what = message(1, size);
+    const std::span<const std::byte> piece(what);
+    static std::uint64_t last = 0;
+    return static_cast<bool>(by.request({1, ++last}, {&piece, 1}, piece.size()));
+  }
+
+  rings memory;
+  int sent = 0;  // by the second
+  assenting at_a;
+  assenting at_b;
+  wire_courier a;
+  wire_courier b;
+};
+
 constexpr fault_map all_faults{.lose = 12, .repeat = 9, .delay = 7};
 
 }  // namespace
@@ -239,6 +294,67 @@ TEST_CASE("an answer that comes late is waited for, and given once", "[wire][cou
   CHECK(here.got_ == std::vector<std::uint64_t>{7});
   CHECK(a.unanswered() == 0);
   CHECK_FALSE(a.due().has_value());
+}
+
+TEST_CASE("answers that say nothing wait for the next request, or their time", "[wire][courier]") {
+  constexpr auto wait = 1ms;
+  patient_pair two(wait);
+  const base::time_point start = base::now();
+  REQUIRE(patient_pair::ask(two.a));
+  REQUIRE(patient_pair::ask(two.a));
+  two.b.pump(start);
+  CHECK(two.sent == 0);
+  REQUIRE(two.b.due().has_value());
+  const base::time_point due = *two.b.due();
+  CHECK(due >= start + wait);
+
+  SECTION("a request takes them along, before itself") {
+    REQUIRE(patient_pair::ask(two.b));
+    CHECK(two.sent == 3);
+    CHECK(two.b.due() != due);
+    two.a.pump(start);
+    CHECK(two.at_a.answers_ == 2);
+  }
+  SECTION("they leave when it is time") {
+    two.b.pump(due - 1ns);
+    CHECK(two.sent == 0);
+    two.b.pump(due);
+    CHECK(two.sent == 2);
+    CHECK_FALSE(two.b.due().has_value());
+    two.a.pump(due);
+    CHECK(two.at_a.answers_ == 2);
+    CHECK(two.a.unanswered() == 0);
+  }
+  SECTION("on a new link they are asked for again") {
+    rings next;
+    int sent = 0;
+    two.b.attach(std::make_unique<counted_link>(next.to_b, next.to_a, sent));
+    two.b.pump(due);
+    CHECK(two.sent + sent == 0);
+    two.a.attach(std::make_unique<wire::ring_link>(next.to_a, next.to_b, -1));
+    two.b.pump(due);
+    CHECK(sent == 2);
+    two.a.pump(due);
+    CHECK(two.at_a.answers_ == 2);
+  }
+}
+
+TEST_CASE("answers that wait are not many, nor to long messages", "[wire][courier]") {
+  patient_pair two(1h);
+  for (int i = 0; i < 63; ++i) REQUIRE(patient_pair::ask(two.a));
+  two.b.pump(base::now());
+  CHECK(two.sent == 0);
+  REQUIRE(patient_pair::ask(two.a));
+  two.b.pump(base::now());
+  CHECK(two.sent == 64);
+  for (int i = 0; i < 8; ++i) {
+    REQUIRE(patient_pair::ask(two.a, std::size_t{8} << 10U));
+    two.b.pump(base::now());
+  }
+  CHECK(two.sent == 64 + 8);
+  two.a.pump(base::now());
+  CHECK(two.at_a.answers_ == 64 + 8);
+  CHECK(two.a.unanswered() == 0);
 }
 
 TEST_CASE("who was fenced is told so", "[wire][courier]") {
