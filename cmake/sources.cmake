@@ -94,6 +94,7 @@ set(manta_sources
   src/node/far_mirrors.cpp
   src/node/far_names.cpp
   src/node/far_names_answers.cpp
+  src/node/far_pulls.cpp
   src/node/far_rings.cpp
   src/node/far_streams.cpp
   src/node/far_things.cpp

@@ -186,7 +186,8 @@ struct future_argument {
   static constexpr bool is_copyable = is_repeatable<U>::value;
   static constexpr bool awaits_arrays = holds_arrays<U>;
   void add_rested(std::vector<node::rested>& to) {
-    to.push_back(rested_in<U>(access::job(from)->outcome()));
+    constexpr bool goes_as_it_is = std::is_same_v<std::remove_cvref_t<P>, U>;
+    to.push_back(rested_in<U>(access::job(from)->outcome(), goes_as_it_is));
   }
   void write(codec::out_archive& out) const { node::write(out, from); }
   void write_parameter(codec::out_archive& out) const {
@@ -265,7 +266,10 @@ struct gather_argument {
   static constexpr bool is_copyable = is_repeatable<U>::value;
   static constexpr bool awaits_arrays = holds_arrays<U>;
   void add_rested(std::vector<node::rested>& to) {
-    for (const future<U>& one : from) to.push_back(rested_in<U>(access::job(one)->outcome()));
+    using element = std::remove_cv_t<typename std::remove_cvref_t<P>::value_type>;
+    for (const future<U>& one : from) {
+      to.push_back(rested_in<U>(access::job(one)->outcome(), std::is_same_v<element, U>));
+    }
   }
   void write(codec::out_archive& out) const { node::write(out, from); }
   void write_parameter(codec::out_archive& out) const {

@@ -92,21 +92,27 @@ class argument_pack {
     return found;
   }
   /// Has the arrays of awaited values in memory until drop(); see carrier::wake_arguments.
-  bool wake([[maybe_unused]] bool waits) {
+  bool wake([[maybe_unused]] bool waits, [[maybe_unused]] std::uint64_t reader = 0) {
     if constexpr (has_arrays) {
-      if (!awake_.empty()) return true;
-      std::vector<node::rested> all;
-      std::apply([&all](auto&... h) { (add_rested(h, all), ...); }, holders_);
-      if (!waits && !node::try_begin_reading(all)) return false;
-      if (waits) node::begin_reading(all);
-      awake_ = std::move(all);
+      if (!awake_.all.empty() && (awake_.reader == 0 || awake_.reader == reader)) return true;
+      rest();
+      std::vector<node::rested> all = rested();
+      if (!waits && !node::try_begin_reading(all, reader)) return false;
+      if (waits) node::begin_reading(all, reader);
+      awake_ = {std::move(all), reader};
     }
     return true;
+  }
+  /// Those values, when all are there.
+  std::vector<node::rested> rested() {
+    std::vector<node::rested> all;
+    std::apply([&all](auto&... h) { (add_rested(h, all), ...); }, holders_);
+    return all;
   }
   /// Ends that.
   void rest() noexcept {
     if constexpr (has_arrays) {
-      for (const node::rested& one : std::exchange(awake_, {})) node::end_reading(one);
+      for (const node::rested& one : std::exchange(awake_.all, {})) node::end_reading(one);
     }
   }
   template <class F>
@@ -144,7 +150,11 @@ class argument_pack {
   union {
     std::tuple<Holders...> holders_;
   };
-  using awake_list = std::conditional_t<has_arrays, std::vector<node::rested>, no_rest>;
+  struct awake_for {
+    std::vector<node::rested> all;
+    std::uint64_t reader = 0;
+  };
+  using awake_list = std::conditional_t<has_arrays, awake_for, no_rest>;
   [[no_unique_address]] awake_list awake_;
 };
 

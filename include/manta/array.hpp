@@ -191,6 +191,10 @@ struct array_access {
   static node::array_block*& handle(array<T>& of) noexcept {
     return of.block_;
   }
+  template <class T>
+  static node::array_block* const& handle(const array<T>& of) noexcept {
+    return of.block_;
+  }
 };
 
 template <class Range>
@@ -258,10 +262,13 @@ struct custom<array<T>> {
     node::array_block* const block = detail::array_access::block(a);
     if (block == nullptr) return out.raw(std::uint8_t{0});
     const bool leaves = out.node() != 0;
-    const bool is_copied = block->is_copied() || (leaves && !block->is_read_in(out.node()));
+    const bool goes = leaves && !block->is_read_in(out.node()) &&
+                      !(out.stays(&detail::array_access::handle(a)) && block->may_stay(out.node()));
+    const bool is_copied = block->is_copied() || goes;
     out.raw(static_cast<std::uint8_t>(is_copied ? 2 : 1));
     detail::write_array_shape(out, a.shape());
     if (!is_copied) return out.refer(held(block));
+    if (block->is_away(0)) node::raise_array_away();
     // Its value may be put to rest, or go, before the message has gone.
     if (leaves) out.keep(held(block));
     out.range(a.data(), a.size(), sizeof(T), type_hash<T>);
@@ -281,6 +288,8 @@ struct custom<array<T>> {
     if (found.local != 0) block->hold();
     array<T> out = detail::array_access::make<T>(block, shape);
     detail::check_array_bytes(in, shape, sizeof(T), block->bytes().size(), type);
+    // A cell's reader asks for it; anybody else reads at once.
+    if (!in.into_cell() && block->is_away(0)) node::fetch_arrays({&block, 1});
     return out;
   }
 

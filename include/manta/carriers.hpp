@@ -28,10 +28,16 @@ struct carrier_for {
     Job::self(j)->arguments.write_parameters(out);
   }
   static const error* failure(exec::job* j) noexcept { return Job::self(j)->arguments.failure(); }
-  static bool wake(exec::job* j, bool waits) { return Job::self(j)->arguments.wake(waits); }
+  static bool wake(exec::job* j, bool waits, std::uint64_t reader) {
+    return Job::self(j)->arguments.wake(waits, reader);
+  }
+  static std::vector<node::rested> rested(exec::job* j) { return Job::self(j)->arguments.rested(); }
   static void rest(exec::job* j) { Job::self(j)->arguments.rest(); }
-  static constexpr auto waker() noexcept -> bool (*)(exec::job*, bool) {
+  static constexpr auto waker() noexcept -> bool (*)(exec::job*, bool, std::uint64_t) {
     return decltype(Job::arguments)::has_arrays ? &wake : nullptr;
+  }
+  static constexpr auto lister() noexcept -> std::vector<node::rested> (*)(exec::job*) {
+    return decltype(Job::arguments)::has_arrays ? &rested : nullptr;
   }
   static constexpr auto rester() noexcept -> void (*)(exec::job*) {
     return decltype(Job::arguments)::has_arrays ? &rest : nullptr;
@@ -81,7 +87,8 @@ const node::carrier carrier_for<Job, T, Described>::value =
                       .write_parameters = write_parameters,
                       .failure = failure,
                       .wake_arguments = waker(),
-                      .rest_arguments = rester()});
+                      .rest_arguments = rester(),
+                      .rested_arguments = lister()});
 
 /// How calls of F that come from another process become jobs; see inbound.hpp.
 template <auto F, codec::entry_kind Kind>

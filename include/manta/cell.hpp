@@ -60,10 +60,10 @@ constexpr auto value_dropper() noexcept -> void (*)(exec::job*) noexcept {
   }
 }
 
-/// The value in a cell, which has arrays.
+/// The value in a cell, which has arrays. `as_handles`: see node::rested.
 template <class T>
-node::rested rested_in(exec::job* owner) noexcept {
-  return {&static_cast<cell<T>*>(owner)->rest, &value_of<T>(owner), &visit_handles<T>};
+node::rested rested_in(exec::job* owner, bool as_handles = false) noexcept {
+  return {&static_cast<cell<T>*>(owner)->rest, &value_of<T>(owner), &visit_handles<T>, as_handles};
 }
 
 /// By who has just put a value into its cell.
@@ -96,19 +96,19 @@ std::optional<error> try_see([[maybe_unused]] exec::job* owner) {
   return std::nullopt;
 }
 
-/// Keeps the arrays of a value in memory until it ends; the value's cell lives longer. Made as
-/// seen_value throws.
+/// Keeps the arrays of a value in memory until it ends; the value's cell lives longer. `reader`:
+/// for whom it is written, with its handles; see node/rest.hpp. Made as seen_value throws.
 template <class T, bool HasArrays = holds_arrays<T>>
 class value_lease {
  public:
-  explicit value_lease(exec::job* /*owner*/) noexcept {}
+  explicit value_lease(exec::job* /*owner*/, std::uint64_t /*reader*/ = 0) noexcept {}
 };
 template <class T>
 class value_lease<T, true> {
  public:
-  explicit value_lease(exec::job* owner) : of_(owner) {
-    const node::rested what = rested_in<T>(owner);
-    node::begin_reading({&what, 1});
+  explicit value_lease(exec::job* owner, std::uint64_t reader = 0) : of_(owner) {
+    const node::rested what = rested_in<T>(owner, true);
+    node::begin_reading({&what, 1}, reader);
   }
   value_lease(value_lease&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
   value_lease& operator=(value_lease&&) = delete;
@@ -178,7 +178,10 @@ template <class Job, std::size_t Front = 0, class... Args>
 template <class T>
 struct value_carrier {
   static void write(exec::job* j, codec::out_archive& out) {
-    [[maybe_unused]] const value_lease<T> lease(j);
+    [[maybe_unused]] const value_lease<T> lease(j, out.into_cell() ? node::any_cell : out.node());
+    if constexpr (holds_arrays<T>) {
+      if (out.into_cell()) name_those_that_stay(j, out);
+    }
     node::write(out, value_of<T>(j));
   }
   static void renew(exec::job* j, codec::in_archive& in) {
@@ -186,10 +189,21 @@ struct value_carrier {
     node::renew(value_of<T>(j), in);
   }
   static void read(exec::job* j, codec::in_archive& in) {
+    const bool before = in.into_cell(holds_arrays<T>);
     node::read_at(&value_of<T>(j), in);
+    in.into_cell(before);
     rest_value<T>(j);
   }
   static const node::carrier value;
+
+ private:
+  // What a type hides of its arrays, its readers do not ask for.
+  static void name_those_that_stay(exec::job* j,
+                                   codec::out_archive& out) requires(holds_arrays<T>) {
+    visit_arrays(value_of<T>(j), [&out](node::array_block*& one) {
+      if (one->bytes().size() >= node::least_staying || one->is_away(0)) out.may_stay(&one);
+    });
+  }
 };
 template <>
 struct value_carrier<void> {

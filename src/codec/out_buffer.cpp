@@ -48,12 +48,19 @@ void out_buffer::clear() noexcept {
   charged_ = 0;
   depth_ = 0;
   is_passing_ = false;
+  into_cell_ = false;
+  may_stay_.clear();
   identities_.reset();
   if (static_cast<std::size_t>(end_ - head_.get()) > kept_room) {
     head_.reset();
     end_ = nullptr;
   }
   at_ = head_.get();
+}
+
+// Those are large, and few.
+bool out_buffer::stays(const void* handle) const noexcept {
+  return std::ranges::find(may_stay_, handle) != may_stay_.end();
 }
 
 void out_buffer::grow(std::size_t n) {

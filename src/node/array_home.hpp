@@ -92,6 +92,9 @@ placed_block* adopt_block(const std::shared_ptr<store::object_store>& in, store:
                           const spec::array_place& place, store::holder by,
                           std::shared_ptr<const store::segment_view> view, const base::id& id);
 
+/// Bytes of arrays that had stayed in other nodes and were fetched from there, so far.
+std::uint64_t fetched_array_bytes() noexcept;
+
 /// As make_array_room, for what is on its way already: also while the runtime ends.
 std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes);
 

@@ -7,6 +7,7 @@
 
 #include "node/array_home.hpp"
 #include "node/far_ids.hpp"
+#include "node/far_pulls.hpp"
 #include "node/resting_array.hpp"
 
 namespace manta::inline v0::node {
@@ -108,12 +109,12 @@ void far_arrays::begin() {
   living_.clear();
   views_.clear();
   segments_.clear();
-  is_open_ = machine_ != 0;
+  is_open_ = true;
 }
 
 void far_arrays::joined(const spec::node_member& one) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!is_open_ || one.who.machine != machine_) return;
+  if (!is_open_ || machine_ == 0 || one.who.machine != machine_) return;
   try {
     other& with = neighbours_[one.epoch];
     if (with.is != nullptr) return;
@@ -222,6 +223,18 @@ bool far_arrays::lends(const stored_block& block, std::uint64_t node) const noex
   return may_lend(block.bytes().size(), node, most);
 }
 
+bool stored_block::may_stay(std::uint64_t node) const noexcept {
+  return far_arrays::global().keeps_for(*this, node);
+}
+
+// A neighbour has it to read in place, or there is no more room for that.
+bool far_arrays::keeps_for(const stored_block& block, std::uint64_t node) const noexcept {
+  const std::uint64_t most = array_home::global().limit_bytes() / 2;
+  const std::lock_guard lock(mutex_);
+  if (!is_open_ || living_.contains(node)) return false;
+  return pins_.contains(&block) || pinned_bytes_ + block.bytes().size() <= most;
+}
+
 bool far_arrays::has_room(std::uint64_t bytes, std::uint64_t node) const noexcept {
   const std::uint64_t most = array_home::global().limit_bytes() / 2;
   const std::lock_guard lock(mutex_);
@@ -240,13 +253,23 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
     to.place = view->from().place;
     return {view->from().id, view->from().owner};
   }
+  if (const auto* const far = dynamic_cast<const distant_block*>(&block)) {
+    array_block* const is = far->here();
+    if (is != nullptr) return name(on, static_cast<placed_block&>(*is), to);
+    to.place = {0, 0, far->from().bytes};
+    return {far->from().id, far->from().owner};
+  }
   const auto file = static_cast<std::uint32_t>(block.file());
+  const std::uint64_t mapped_as = name_of_file(file, inode_of(block.file()));
   to.place = block.place();
-  to.place.segment = name_of_file(file, inode_of(block.file()));
   on.lent.reserve_one();
   const std::uint64_t self = far_handles::global().self();
   const std::lock_guard lock(mutex_);
   if (!is_open_) exec::ended_error().raise();
+  // Who does not map it fetches it.
+  to.place = living_.contains(on.goes_to)
+                 ? spec::array_place{mapped_as, to.place.at, to.place.bytes}
+                 : spec::array_place{0, 0, to.place.bytes};
   const auto [at, is_new] = pins_.try_emplace(&block);
   pin& of = at->second;
   if (of.id != base::id{}) {
@@ -327,7 +350,9 @@ array_block* far_arrays::borrow(const spec::reference& came) {
   array_block* out = from->array;
   if (out == nullptr) {
     if (from->owner == far_handles::global().self()) return nullptr;
-    out = view_of(came, *from);
+    const bool is_mapped = came.place.segment != 0;
+    out = is_mapped ? static_cast<array_block*>(view_of(came, *from))
+                    : far_pulls::global().view_of(came, *from);
   }
   from->is_left = false;
   // Without the mutex, since others may be freed by it.

@@ -68,7 +68,9 @@ class far_arrays {
   // Any thread.
   /// Whether that node would read it in place, were it sent there.
   bool lends(const stored_block& block, std::uint64_t node) const noexcept;
-  /// The same of a new one of that size.
+  /// Whether it stays here where it goes into a cell there, and that node gets its name.
+  bool keeps_for(const stored_block& block, std::uint64_t node) const noexcept;
+  /// As lends, of a new one of that size.
   bool has_room(std::uint64_t bytes, std::uint64_t node) const noexcept;
   /// What all nodes call it; fills in its place. Until `on` is used for something else it is kept.
   /// Throws cancelled: the runtime ends. std::bad_alloc.

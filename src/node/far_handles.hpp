@@ -56,6 +56,7 @@ class far_arrivals {
   friend class far_handles;
   friend class far_futures;
   friend class far_arrays;
+  friend class far_pulls;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
   struct one {
     base::id id;

@@ -105,7 +105,9 @@ class peers {
     part,     ///< of a message that is too long for one request; never told of
     surplus,  ///< a task that need not run there, and may be sent back at once
     item,     ///< far_streams.hpp
-    flow
+    flow,
+    pull,  ///< far_pulls.hpp
+    pulled
   };
   /// What becomes of a message when too many wait already.
   enum class when_full : std::uint8_t { refuse, wait, send };

@@ -14,8 +14,15 @@ namespace manta::inline v0::node {
 /// The steps of a note, each under its lock.
 class rest_steps {
  public:
-  /// One reader more; the stand-ins that it needs awake are added, each with a hold.
-  static void enter(const rested& what, std::vector<resting_array*>& needed) {
+  /// What has to come before a value can be read, each with a hold.
+  struct needs {
+    std::vector<resting_array*> resting;
+    std::vector<array_block*> away;
+    std::uint64_t reader = 0;
+  };
+
+  /// One reader more; what it needs is added.
+  static void enter(const rested& what, needs& needed) {
     rest_note& note = *what.note;
     const std::lock_guard lock(note.mutex_);
     if (note.is_at_rest_) {
@@ -23,13 +30,13 @@ class rest_steps {
           what.value,
           [](void* to, array_block*& handle) {
             if (!handle->is_at_rest()) return;
-            auto& all = *static_cast<std::vector<resting_array*>*>(to);
-            auto* const one = static_cast<resting_array*>(handle);
-            if (std::ranges::find(all, one) != all.end()) return;
-            all.push_back(one);
-            one->hold();
+            add(static_cast<needs*>(to)->resting, static_cast<resting_array*>(handle));
           },
           &needed);
+    }
+    if (note.may_be_away_) {
+      const auto each = what.as_handles ? add_away : add_away_from_here;
+      what.visit(what.value, each, &needed);
     }
     ++note.readers_;
   }
@@ -37,11 +44,13 @@ class rest_steps {
   struct awake {
     const std::vector<resting_array*>& was;
     const std::vector<array_block*>& is;
+    std::uint64_t reader = 0;
   };
   /// Puts the handles back, unless somebody has.
   static void arrive(const rested& what, awake now) noexcept {
     rest_note& note = *what.note;
     const std::lock_guard lock(note.mutex_);
+    if (now.reader == 0 || !what.as_handles) note.may_be_away_ = false;
     if (!std::exchange(note.is_at_rest_, false)) return;
     what.visit(
         what.value,
@@ -84,11 +93,26 @@ class rest_steps {
     note.is_at_rest_ = true;
     what.visit(
         what.value,
-        [](void* /*to*/, array_block*& handle) {
+        [](void* to, array_block*& handle) {
+          if (handle->is_away(0)) *static_cast<bool*>(to) = true;
           array_block* const stand_in = handle->at_rest();
           if (stand_in != nullptr) std::exchange(handle, stand_in)->drop();
         },
-        nullptr);
+        &note.may_be_away_);
+  }
+
+  template <class Block>
+  static void add(std::vector<Block*>& to, Block* one) {
+    if (std::ranges::find(to, one) != to.end()) return;
+    to.push_back(one);
+    one->hold();
+  }
+  static void add_away(void* to, array_block*& handle) {
+    auto& of = *static_cast<needs*>(to);
+    if (handle->is_away(of.reader)) add(of.away, handle);
+  }
+  static void add_away_from_here(void* to, array_block*& handle) {
+    if (handle->is_away(0)) add(static_cast<needs*>(to)->away, handle);
   }
 };
 
@@ -97,7 +121,8 @@ namespace {
 /// What was begun: ended again unless it is kept.
 class beginning {
  public:
-  explicit beginning(std::span<const rested> all) : all_(all) {
+  beginning(std::span<const rested> all, std::uint64_t reader) : all_(all) {
+    needed_.reader = reader;
     try {
       for (; begun_ < all.size(); ++begun_) rest_steps::enter(all[begun_], needed_);
     } catch (...) {
@@ -111,13 +136,19 @@ class beginning {
 
   /// False: it would take time.
   bool wake(bool waits) {
+    if (!needed_.away.empty()) {
+      if (!waits) return false;
+      fetch_arrays(needed_.away);
+    }
     std::vector<array_block*> blocks;
-    if (!needed_.empty()) {
-      auto got = wake_arrays(needed_, waits);
+    if (!needed_.resting.empty()) {
+      auto got = wake_arrays(needed_.resting, waits);
       if (!got) return false;
       blocks = *std::move(got);
     }
-    for (const rested& one : all_) rest_steps::arrive(one, {needed_, blocks});
+    for (const rested& one : all_) {
+      rest_steps::arrive(one, {needed_.resting, blocks, needed_.reader});
+    }
     for (array_block* const one : blocks) one->drop();
     begun_ = 0;
     return true;
@@ -126,21 +157,26 @@ class beginning {
  private:
   void undo() noexcept {
     for (const rested& one : all_.first(begun_)) rest_steps::leave(one);
-    for (resting_array* const one : needed_) one->drop();
+    for (resting_array* const one : needed_.resting) one->drop();
+    for (array_block* const one : needed_.away) one->drop();
   }
 
   const std::span<const rested> all_;
   std::size_t begun_ = 0;
-  std::vector<resting_array*> needed_;
+  rest_steps::needs needed_;
 };
 
 }  // namespace
 
 void put_to_rest(const rested& what) noexcept { rest_steps::rest(what); }
 
-void begin_reading(std::span<const rested> all) { beginning(all).wake(true); }
+void begin_reading(std::span<const rested> all, std::uint64_t reader) {
+  beginning(all, reader).wake(true);
+}
 
-bool try_begin_reading(std::span<const rested> all) { return beginning(all).wake(false); }
+bool try_begin_reading(std::span<const rested> all, std::uint64_t reader) {
+  return beginning(all, reader).wake(false);
+}
 
 void end_reading(const rested& what) noexcept { rest_steps::leave(what); }
 

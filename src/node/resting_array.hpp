@@ -73,6 +73,7 @@ class stored_block final : public placed_block {
   }
   stored_object object() const noexcept override { return {of_->home().in, of_->id()}; }
   bool is_read_in(std::uint64_t node) const noexcept override;
+  bool may_stay(std::uint64_t node) const noexcept override;
   array_block* at_rest() noexcept override {
     of_->hold();
     return of_;

@@ -20,6 +20,7 @@
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
+#include "node/far_pulls.hpp"
 #include "node/head_facts.hpp"
 #include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
@@ -146,6 +147,7 @@ void trade::close() noexcept {
   nap_.signal();
   looker_.join();
   nap_.reset();
+  far_pulls::global().close();
   far_arrays::global().close();  // what came until here was read
   far_handles::global().close();
   far_futures::global().close();

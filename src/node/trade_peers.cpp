@@ -13,6 +13,7 @@
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
+#include "node/far_pulls.hpp"
 #include "node/head_facts.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trade.hpp"
@@ -55,6 +56,10 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return far_actors::global().on_known(request.low);
       case peers::references:
         return far_handles::global().hear(from, message.bytes);
+      case peers::pull:
+        return far_pulls::global().on_question(by, from, request.low, message.bytes);
+      case peers::pulled:
+        return far_pulls::global().on_part(from, request.low, message.bytes);
       case peers::flow:
         return hear_flow(from, request.low, message.bytes);
       case peers::future:
@@ -131,6 +136,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
     std::terminate();  // no memory: who waits for its word would wait for ever
   }
   resident_actors::global().on_gone(by, node);
+  far_pulls::global().gone(node, why);
   desk::global().rest_other(node);  // before its tasks come back, and ask for another place
   try {
     // One that can't be reached from here lives, and so does what it has.
@@ -150,6 +156,7 @@ void trade::on_begin(peers& by) {
   early_.begin();
   far_handles::global().begin(by);
   far_arrays::global().begin();
+  far_pulls::global().begin(by);
 }
 void trade::on_joined(peers& /*by*/, const spec::node_member& one) {
   far_handles::global().joined(one.epoch);

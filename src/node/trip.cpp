@@ -51,7 +51,7 @@ const codec::entry& entry_of(const spec::function_id& function, codec::entry_kin
 }
 
 void write_parameters(workbench& on, exec::job* j, const carrier& by) {
-  if (by.wake_arguments != nullptr) by.wake_arguments(j, true);  // they mostly are
+  if (by.wake_arguments != nullptr) by.wake_arguments(j, true, on.goes_to);  // mostly
   by.write_parameters(j, on.out);
 }
 
@@ -195,6 +195,7 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
   }
   const carrier& by = *carrier_of(ended);
   if (by.write_value != nullptr) {
+    on.out.into_cell(true);
     by.write_value(end, on.out);
     on.out.finish();
   }
@@ -548,6 +549,7 @@ void write_outcome(workbench& on, exec::job* ended, const carrier& values,
   }
   on.out.clear();
   if (values.write_value != nullptr) {
+    on.out.into_cell(on.goes_to != 0);
     values.write_value(end, on.out);
     on.out.finish();
   }

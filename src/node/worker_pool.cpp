@@ -269,7 +269,7 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::ui
     } else {
       const carrier& by = *carrier_of(j);
       if (const error* const inherited = by.failure(j)) inherited->raise();
-      if (by.wake_arguments != nullptr && !by.wake_arguments(j, false)) {
+      if (by.wake_arguments != nullptr && !by.wake_arguments(j, false, 0)) {
         bring_back(to, j, number, is_awaited);
         return true;
       }

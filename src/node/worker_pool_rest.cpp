@@ -26,7 +26,7 @@ void worker_pool::bring_back(const std::shared_ptr<hand>& to, exec::job* j, std:
   try {
     restorer_->push([this, to, j, number, is_awaited] {
       try {
-        carrier_of(j)->wake_arguments(j, true);
+        carrier_of(j)->wake_arguments(j, true, 0);
       } catch (...) {
         fail_flight(*to, number, describe_current_exception(j->ops->function));
         dispatch();
@@ -45,14 +45,14 @@ void worker_pool::bring_back(const std::shared_ptr<hand>& to, exec::job* j, std:
 
 // `at`: where it goes; null: nowhere yet.
 void worker_pool::wake_here(hand* at, const carrier& by, exec::job* j) {
-  if (by.wake_arguments == nullptr || by.wake_arguments(j, false)) return;
+  if (by.wake_arguments == nullptr || by.wake_arguments(j, false, 0)) return;
   if (at != nullptr) {
     // The calls before it have room that it may need, and may wait for the last of them to ring.
     const std::lock_guard lock(mutex_);
     at->down.bell();
   }
   let_others_order();  // what gives room up may be one of the next messages
-  by.wake_arguments(j, true);
+  by.wake_arguments(j, true, 0);
 }
 
 }  // namespace manta::inline v0::node

@@ -59,6 +59,7 @@ static_assert(int(schema::Bulletin::Verdict::DISSOLVED) == int(spec::node_verdic
 static_assert(int(schema::Member::State::ENDED) == int(spec::node_state::ended));
 static_assert(int(schema::Ask::What::DELEGATION) == int(question::delegation));
 static_assert(int(schema::Ask::What::REFERENCES) == int(question::references));
+static_assert(int(schema::Ask::What::ARRAY_BYTES) == int(question::array_bytes));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -378,7 +379,7 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
 }
 
 void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
-  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::references);
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::array_bytes);
   to.with = payload(from.getWith());
 }
 

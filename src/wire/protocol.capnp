@@ -330,6 +330,9 @@ struct Ask {
     # What runs in the worker, or is its own, stands for another one's future. No answer.
     references @17;
     # Between nodes: what src/own/references.hpp says to another node, in its order. No answer.
+    arrayBytes @18;
+    # Between nodes: a part of an array that has stayed there; the answer is a Result with one segment,
+    # as src/node/far_pulls.hpp has it.
   }
 }
 

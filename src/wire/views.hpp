@@ -222,7 +222,8 @@ enum class question : std::uint8_t {
   cancel_future,
   actor_end,
   delegation,
-  references
+  references,
+  array_bytes
 };
 
 /// A small fact is asked for, or changed.

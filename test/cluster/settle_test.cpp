@@ -119,6 +119,12 @@ TEST_CASE("nodes of one machine read each other's arrays where they lie", "[clus
   check_right(here.run({settler, "neighbours", "copied"}, more), "neighbours");
 }
 
+TEST_CASE("a large array of a result stays where it was made until it is read",
+          "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "stays"}, {"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"}), "stays");
+}
+
 TEST_CASE("an array of an earlier runtime's node is none of the next one's", "[cluster][settle]") {
   const site here;
   check_right(here.run({settler, "heirlooms"}, {"MANTA_NODES=2"}), "heirlooms");
@@ -243,6 +249,19 @@ TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluste
 
 TEST_CASE("a lost node's arrays are read on by who has them", "[cluster][settle]") {
   for (const int signal : {SIGKILL, SIGSTOP}) lose("legacies", "rank-2", signal, 0ms);
+}
+
+TEST_CASE("an array that stayed in a node is lost with it", "[cluster][settle]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    lose("stayed-lost", "rank-2", signal, 0ms, "MANTA_MAP_ARRAYS=no");
+  }
+}
+
+TEST_CASE("a node dies while an array that stayed there is fetched", "[cluster][settle]") {
+  // The fault's time.
+  for (const auto after : {20ms, 100ms, 300ms}) {
+    lose("stayed-torn", "rank-2", SIGKILL, after, "MANTA_MAP_ARRAYS=no");
+  }
 }
 
 TEST_CASE("what a node that was given up may read is kept until it ends", "[cluster][settle]") {

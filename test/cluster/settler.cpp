@@ -409,6 +409,9 @@ int main(int argc, char** argv) {
   if (what == "rested") return rested_arrays(rt);
   if (what == "neighbours") return neighbours(rt, argc < 3);
   if (what == "legacies") return legacies(rt);
+  if (what == "stays") return stays(rt);
+  if (what == "stayed-lost") return stayed_lost(rt);
+  if (what == "stayed-torn") return stayed_torn(rt);
   if (what == "ghosts") return ghosts(rt);
   if (what == "freight") return freight(rt, argc > 2 ? argv[2] : "");
   if (what == "wrecks") return wrecks(rt);

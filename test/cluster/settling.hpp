@@ -258,6 +258,10 @@ int heirlooms(int argc, char** argv);
 int lasts(int argc, char** argv);
 int desertions(const manta::runtime& rt);
 int heralds();
+// settler_stays.cpp
+int stays(const manta::runtime& rt);
+int stayed_lost(const manta::runtime& rt);
+int stayed_torn(const manta::runtime& rt);
 // settler_streams.cpp
 int streams(const manta::runtime& rt, long items);
 int dry_wells(const manta::runtime& rt);

@@ -121,6 +121,11 @@ class MANTA_API in_buffer {
   const spec::reference& reference(spec::reference_kind kind, std::uint64_t type_hash,
                                    const char* type);
 
+  /// What is read lies in a cell, whose readers ask for arrays that are elsewhere. Answers what it
+  /// was before.
+  bool into_cell(bool is_one) noexcept { return std::exchange(into_cell_, is_one); }
+  bool into_cell() const noexcept { return into_cell_; }
+
   /// Throws decode_failed unless all was read.
   void finish();
 
@@ -149,6 +154,7 @@ class MANTA_API in_buffer {
   const std::byte* end_;
   std::uint64_t memory_left_;
   std::uint32_t depth_ = 0;
+  bool into_cell_ = false;
   std::size_t next_segment_ = 0;
   std::size_t next_reference_ = 0;
   spec::parcel_view from_;

@@ -119,6 +119,14 @@ class MANTA_API out_buffer {
   /// read in place: what can't goes as bytes. 0: it stays in this one.
   void for_node(std::uint64_t node) noexcept { node_ = node; }
   std::uint64_t node() const noexcept { return node_; }
+  /// What is written will lie in a cell there, whose readers ask first (node/rest.hpp): large
+  /// arrays that can be asked for may stay here. Until clear().
+  void into_cell(bool is_one) noexcept { into_cell_ = is_one; }
+  bool into_cell() const noexcept { return into_cell_; }
+  /// Of such a value: an array handle that its readers find. Throws std::bad_alloc.
+  void may_stay(const void* handle) { may_stay_.push_back(handle); }
+  /// Whether it was one.
+  bool stays(const void* handle) const noexcept;
   /// Gives `held` back when what was written is forgotten: a range that was written lies in it.
   void keep(const lent_reference& held);
 
@@ -168,11 +176,13 @@ class MANTA_API out_buffer {
   std::size_t segment_bytes_ = 0;
   std::uint32_t depth_ = 0;
   bool is_passing_ = false;
+  bool into_cell_ = false;
   std::uint64_t node_ = 0;
   segment_sink* sink_;
   std::vector<spec::segment_view> segments_;
   std::vector<lent_reference> lent_;
   std::vector<lent_reference> kept_;
+  std::vector<const void*> may_stay_;
   std::vector<spec::reference> references_;
   std::unique_ptr<identities> identities_;
 };

@@ -38,6 +38,11 @@ class MANTA_API array_block {
   virtual bool is_copied() const noexcept { return false; }
   /// Whether that other node reads it in place, and gets a reference instead of bytes.
   virtual bool is_read_in(std::uint64_t /*node*/) const noexcept { return false; }
+  /// Whether it may stay here, and that node gets its name, where it goes into a cell there.
+  virtual bool may_stay(std::uint64_t /*node*/) const noexcept { return false; }
+  /// Whether its bytes are in another node still, so far as who reads it in `reader` can tell
+  /// (node/rest.hpp). Then bytes() says how many there are, and not where.
+  virtual bool is_away(std::uint64_t /*reader*/) const noexcept { return false; }
   /// What stands for it in a value that nobody reads, with a hold: that has no bytes, and keeps
   /// them from being lost but not in memory (node/rest.hpp). Null: there is none, it stays in
   /// memory.
@@ -49,6 +54,8 @@ class MANTA_API array_block {
   /// With one hold.
   explicit array_block(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
   virtual ~array_block();
+  /// Of one whose bytes have come.
+  void lies_at(std::span<const std::byte> bytes) noexcept { bytes_ = bytes; }
   /// Nobody holds it any more: deletes it.
   virtual void end() noexcept = 0;
 
@@ -88,5 +95,11 @@ MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 /// The block that came as a reference from another process, with a hold. Null: this process can't
 /// know it. Throws std::bad_alloc, decode_failed, store_full, node_lost.
 MANTA_API array_block* borrow_array(const spec::reference& came);
+
+/// Has the bytes of all of these here that are in other nodes; waits. Throws node_lost,
+/// object_lost, cancelled (the runtime ends), std::bad_alloc.
+MANTA_API void fetch_arrays(std::span<array_block* const> all);
+/// Throws object_lost: one that is to be written as bytes is not here.
+[[noreturn]] MANTA_API void raise_array_away();
 
 }  // namespace manta::inline v0::node

@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <manta/base/export.hpp>
 #include <manta/base/id.hpp>
@@ -20,6 +21,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/exec/resource_gate.hpp>
+#include <manta/node/rest.hpp>
 #include <manta/spec/isolation.hpp>
 
 // How the values of a job become bytes and come back: where the typed front meets codec and wire.
@@ -58,11 +60,14 @@ struct carrier {
   const error* (*failure)(exec::job* j) noexcept = nullptr;
   /// Has the arrays in such a job's awaited arguments in memory until these are dropped; it has to
   /// be called before they are written. `waits`: for the disk and for room; else false where that
-  /// would be needed. Null: they have none. Throws store_full, object_lost, std::bad_alloc.
-  bool (*wake_arguments)(exec::job* j, bool waits) = nullptr;
+  /// would be needed. `reader`: who gets them, see node/rest.hpp. Null: they have none. Throws
+  /// store_full, object_lost, node_lost, cancelled, std::bad_alloc.
+  bool (*wake_arguments)(exec::job* j, bool waits, std::uint64_t reader) = nullptr;
   /// They may leave memory again, until somebody wakes them: what was written holds its own. Null
   /// where that is.
   void (*rest_arguments)(exec::job* j) = nullptr;
+  /// The awaited values with arrays. Null where that is. Throws std::bad_alloc.
+  std::vector<rested> (*rested_arguments)(exec::job* j) = nullptr;
   /// Of a generator's job that has its arguments: its stream; null for other functions.
   exec::stream_core* (*stream)(exec::job* j) noexcept = nullptr;
   /// Makes an item of it, ready, with one hold. The second: of an item that could not be read.

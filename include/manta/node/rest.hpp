@@ -23,6 +23,10 @@
 //     stored --put_to_rest--> at rest --begin_reading--> awake (n readers) --see--> awake for good
 //                                ^------- end_reading, the last -'
 //
+// An array of a result may have stayed in the node that made it (node/far_pulls.hpp). Who wants to
+// read it waits until its bytes have come, once; who only hands it on to a node that finds it need
+// not. Its handle stays the same, so that both may go on at a time.
+//
 // Which handles a value has is found by its type (manta/at_rest.hpp).
 // Threads: any. No lock is held while a disk or for room is waited for.
 
@@ -39,25 +43,34 @@ class rest_note {
   std::mutex mutex_;
   std::uint32_t readers_ = 0;
   bool is_at_rest_ = false;
+  bool may_be_away_ = false;  // some of its arrays
   // Release: who finds it set without the lock finds the handles, too.
   std::atomic<bool> is_seen_{false};
 };
 
+/// Smaller arrays go with a result to another node; larger ones may stay where they were made.
+inline constexpr std::size_t least_staying = std::size_t{1} << 20U;
+
+/// Who is to read a value: 0 this node, the number of another one, or a cell in any other.
+inline constexpr std::uint64_t any_cell = UINT64_MAX;
+
 /// A value in a cell: its note, and how its handles are visited, each as `each(to, handle)`; none
-/// is null.
+/// is null. `as_handles`: another node's reader gets these, and not what they stand for.
 struct rested {
   rest_note* note = nullptr;
   void* value = nullptr;
   void (*visit)(void* value, void (*each)(void* to, array_block*& handle), void* to) = nullptr;
+  bool as_handles = false;
 };
 
 /// By who has put a value into its cell, or replaced it: its arrays may leave memory.
 MANTA_API void put_to_rest(const rested& what) noexcept;
 /// All of these are read from now on, until end_reading; or none. Waits for room up to
-/// config::store_wait_ms, and for the disk. Throws store_full, object_lost, std::bad_alloc.
-MANTA_API void begin_reading(std::span<const rested> all);
+/// config::store_wait_ms, for the disk, and for the node where an array has stayed, unless `reader`
+/// finds that itself. Throws store_full, object_lost, node_lost, cancelled, std::bad_alloc.
+MANTA_API void begin_reading(std::span<const rested> all, std::uint64_t reader = 0);
 /// The same when all of it is in memory. False: it would take time, or fail.
-MANTA_API bool try_begin_reading(std::span<const rested> all);
+MANTA_API bool try_begin_reading(std::span<const rested> all, std::uint64_t reader = 0);
 MANTA_API void end_reading(const rested& what) noexcept;
 /// It is read from now on, as long as it exists. Throws what begin_reading does.
 MANTA_API void see(const rested& what);

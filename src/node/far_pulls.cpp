@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/far_pulls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include <manta/codec/codec.hpp>
+#include <manta/codec/errors.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "node/far_arrays.hpp"
+#include "node/trip.hpp"
+#include "node/workbench.hpp"
+#include "spec/made_error.hpp"
+#include "wire/error_record.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+error lost_array_error(const std::string& why) noexcept {
+  return spec::made_error(errc::node_lost, [&] {
+    return fmt::format(
+        "an array that another node has made stayed there, and that node is lost: {}; call its "
+        "task again",
+        why);
+  });
+}
+
+error let_go_error() noexcept {
+  return spec::made_error(errc::object_lost, [] {
+    return "the node that has made an array has let go of it before it was read; call its task "
+           "again";
+  });
+}
+
+error bad_part_error() noexcept {
+  return error(errc::decode_failed, "a part of an array came that was not asked for");
+}
+
+}  // namespace
+
+void fetch_arrays(std::span<array_block* const> all) { far_pulls::global().fetch(all); }
+
+std::uint64_t fetched_array_bytes() noexcept { return far_pulls::global().fetched_bytes(); }
+
+void raise_array_away() { let_go_error().raise(); }
+
+// ---- the block
+
+void distant_block::arrives(array_block* as) noexcept {
+  lies_at(as->bytes());
+  here_.store(as, std::memory_order_release);
+  if (from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
+}
+
+bool distant_block::counts() const noexcept {
+  return from_.run != 0 && from_.run == far_handles::global().run();
+}
+
+bool distant_block::is_copied() const noexcept {
+  const array_block* const is = here();
+  return is != nullptr && is->is_copied();
+}
+
+bool distant_block::is_read_in(std::uint64_t node) const noexcept {
+  const array_block* const is = here();
+  return is != nullptr ? is->is_read_in(node) : node == from_.owner && counts();
+}
+
+bool distant_block::may_stay(std::uint64_t node) const noexcept {
+  const array_block* const is = here();
+  return is != nullptr ? is->may_stay(node) : counts();
+}
+
+bool distant_block::is_away(std::uint64_t reader) const noexcept {
+  if (here() != nullptr) return false;
+  const bool finds_it = reader == any_cell || reader == from_.owner;
+  return !finds_it || !counts();
+}
+
+array_block* distant_block::at_rest() noexcept {
+  array_block* const is = here();
+  return is != nullptr ? is->at_rest() : nullptr;
+}
+
+void distant_block::end() noexcept {
+  far_pulls::global().left(*this);
+  if (array_block* const is = here()) {
+    is->drop();
+  } else if (from_.run != 0) {
+    far_handles::global().lost_view(from_.id, from_.run);
+  }
+  delete this;
+}
+
+// ---- those of others
+
+far_pulls& far_pulls::global() {
+  static auto* const made = new far_pulls;
+  return *made;
+}
+
+void far_pulls::begin(peers& by) {
+  const std::lock_guard lock(mutex_);
+  views_.clear();
+  by_ = &by;
+}
+
+distant_block* far_pulls::view_of(const spec::reference& came, const far_arrivals::one& from) {
+  const std::lock_guard lock(mutex_);
+  if (by_ == nullptr) exec::ended_error().raise();
+  distant_block*& known = views_[came.what];
+  if (known != nullptr && known->try_hold()) return known;
+  auto made = std::make_unique<distant_block::source>(
+      distant_block::source{came.what, from.owner, came.place.bytes, 0});
+  if (from.is_counted) made->run = far_handles::global().has_view(came.what);
+  known = new distant_block(*made);
+  return known;
+}
+
+void far_pulls::left(const distant_block& block) noexcept {
+  const std::lock_guard lock(mutex_);
+  // Another one may have the id by now.
+  const auto at = views_.find(block.from().id);
+  if (at != views_.end() && at->second == &block) views_.erase(at);
+}
+
+void far_pulls::fetch(std::span<array_block* const> all) {
+  std::vector<waiter_ptr> waits;
+  waits.reserve(all.size());
+  for (array_block* const one : all) {
+    if (one->is_away(0)) waits.push_back(ask(static_cast<distant_block&>(*one)));
+  }
+  for (const waiter_ptr& one : waits) {
+    exec::executor::sleep(one->nap, {});
+    if (one->why.has_value()) one->why->raise();
+  }
+}
+
+// Asked once, whoever waits. Room is taken without the mutex, since that may wait.
+far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
+  auto me = std::make_shared<waiter>();
+  auto fresh = std::make_shared<pull>();
+  fresh->waiting.push_back(me);
+  of.hold();
+  fresh->block = &of;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_ == nullptr) exec::ended_error().raise();
+    if (by_->is_loop()) raise(errc::unsupported, "the loop's thread can't wait for an array");
+    if (of.from().run == 0) lost_array_error("it was before the array came").raise();
+    if (of.from().run != far_handles::global().run()) let_go_error().raise();
+    if (const auto known = numbers_.find(&of); known != numbers_.end()) {
+      pulls_.find(known->second)->second->waiting.push_back(me);
+      return me;
+    }
+    if (of.here() != nullptr) {
+      me->nap.signal();
+      return me;
+    }
+    number = ++last_;
+    numbers_.emplace(&of, number);
+    try {
+      pulls_.emplace(number, fresh);
+    } catch (...) {
+      numbers_.erase(&of);
+      throw;
+    }
+  }
+  try {
+    start(number, fresh);
+  } catch (...) {
+    const error why = describe_current_exception("fetching an array");
+    end(number, &why);
+  }
+  return me;
+}
+
+void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
+  const std::uint64_t owner = of->block->from().owner;
+  std::unique_ptr<array_making> room = make_array_copy(of->block->from().bytes);
+  bool is_reached = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!pulls_.contains(number)) return;  // ended meanwhile
+    of->room = std::move(room);
+    ask_more(owner);
+    // One that can't be reached was told of before this one was listed, or takes it from the list.
+    is_reached = by_->can_reach(owner);
+  }
+  if (is_reached) return;
+  const error why = lost_array_error("it can't be reached");
+  end(number, &why);
+}
+
+// Under the mutex.
+void far_pulls::ask_more(std::uint64_t node) {
+  std::uint64_t under_way = 0;
+  for (const auto& [number, one] : pulls_) {
+    if (one->block->from().owner != node) continue;
+    under_way += (one->asked - one->came + part_bytes - 1) / part_bytes;
+  }
+  for (const auto& [number, one] : pulls_) {
+    if (one->block->from().owner != node || one->room == nullptr) continue;
+    while (under_way < most_parts && one->asked < one->block->from().bytes) {
+      if (!ask_part(number, *one)) return;
+      ++under_way;
+    }
+  }
+}
+
+// False: its node is no member, and the loop's thread is about to say so.
+bool far_pulls::ask_part(std::uint64_t number, pull& of) {
+  const distant_block::source& from = of.block->from();
+  const pull_question what{from.id.high, from.id.low, of.asked,
+                           std::min(part_bytes, from.bytes - of.asked)};
+  const borrowed_workbench on;
+  on->out.clear();
+  const base::id request{peers::pull, number};
+  const result<void> written = on->writer.write(
+      {request, 1, 0}, wire::ask_view{wire::question::array_bytes, codec::encode(on->out, what)});
+  if (!written) written.error().raise();
+  if (!by_->send_anyway(from.owner, request, on->writer.pieces(), on->writer.size_bytes())) {
+    return false;
+  }
+  of.asked += what.bytes;
+  return true;
+}
+
+far_pulls::pull_ptr far_pulls::find(std::uint64_t number, std::uint64_t node) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = pulls_.find(number);
+  const bool is_one = found != pulls_.end() && found->second->block->from().owner == node;
+  return is_one ? found->second : nullptr;
+}
+
+void far_pulls::on_part(std::uint64_t from, std::uint64_t number,
+                        std::span<const std::byte> message) noexcept {
+  const pull_ptr of = find(number, from);
+  if (of == nullptr) return;  // it has ended
+  try {
+    const borrowed_workbench on;
+    const result<const wire::message_view&> read = on->reader.read(message);
+    const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
+    if (came == nullptr) bad_part_error().raise();
+    if (const auto* const failure = std::get_if<wire::error_view>(&came->outcome)) {
+      wire::to_error(*failure).raise();
+    }
+    const auto* const part = std::get_if<spec::parcel_view>(&came->outcome);
+    if (part == nullptr) bad_part_error().raise();
+    fill(number, *of, *part);
+  } catch (...) {
+    const error why = describe_current_exception("fetching an array");
+    end(number, &why);
+  }
+}
+
+// In their order, since all is said over one courier: each was asked for, and comes once.
+void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& part) {
+  const std::uint64_t whole = of.block->from().bytes;
+  std::uint64_t at = 0;
+  const std::uint64_t wanted = std::min(part_bytes, whole - of.came);
+  const bool is_one = part.head.size() == sizeof at && part.segments.size() == 1 &&
+                      part.segments.front().bytes.size() == wanted && of.room != nullptr;
+  if (!is_one) bad_part_error().raise();
+  std::memcpy(&at, part.head.data(), sizeof at);
+  if (at != of.came) bad_part_error().raise();
+  fill_array(of.room->bytes().subspan(static_cast<std::size_t>(at), wanted),
+             part.segments.front().bytes.data());
+  fetched_bytes_ += wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    of.came += wanted;
+    if (of.came < whole) return ask_more(of.block->from().owner);
+  }
+  of.block->arrives(of.room->seal());
+  end(number, nullptr);
+}
+
+// null: it is here.
+void far_pulls::end(std::uint64_t number, const error* why) noexcept {
+  pull_ptr last;
+  std::vector<waiter_ptr> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pulls_.find(number);
+    if (found == pulls_.end()) return;
+    last = std::move(found->second);
+    pulls_.erase(found);
+    numbers_.erase(last->block);
+    waiting.swap(last->waiting);
+    try {
+      if (by_ != nullptr) ask_more(last->block->from().owner);
+    } catch (...) {
+      // No memory: what comes asks for more, or its node ends.
+    }
+  }
+  for (const waiter_ptr& one : waiting) {
+    if (why != nullptr) one->why = *why;
+    one->nap.signal();
+  }
+}
+
+void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept {
+  for (;;) {
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::ranges::find_if(pulls_, [node](const auto& one) {
+        return node == 0 || one.second->block->from().owner == node;
+      });
+      if (found == pulls_.end()) return;
+      number = found->first;
+    }
+    const error lost = node == 0 ? exec::ended_error() : lost_array_error(why);
+    end(number, &lost);
+  }
+}
+
+void far_pulls::close() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    by_ = nullptr;
+  }
+  gone(0, {});
+}
+
+// ---- those of this node
+
+namespace {
+
+void send_answer(peers& by, std::uint64_t to, const base::id& request, workbench& on) {
+  // False is of one that is gone.
+  static_cast<void>(by.send_anyway(to, request, on.writer.pieces(), on.writer.size_bytes()));
+}
+
+}  // namespace
+
+// What is lent is in memory, and who asks has a limit of what is under way.
+void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
+                            std::span<const std::byte> message) {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
+  if (asked == nullptr || asked->what != wire::question::array_bytes) return;
+  const auto what = codec::decode<pull_question>(asked->with);
+  const base::id request{peers::pulled, number};
+  const borrowed_workbench answer;
+  array_block* const block = far_arrays::global().block_of({what.high, what.low});
+  const std::unique_ptr<array_block, void (*)(array_block*)> held(
+      block, [](array_block* one) { one->drop(); });
+  const std::uint64_t whole = block != nullptr ? block->bytes().size() : 0;
+  const bool is_in = what.bytes > 0 && what.bytes <= part_bytes && what.at <= whole &&
+                     what.bytes <= whole - what.at;
+  if (!is_in) {
+    write_failure(*answer, {1, 1}, request, let_go_error());
+    return send_answer(by, from, request, *answer);
+  }
+  std::array<std::byte, sizeof what.at> at{};
+  std::memcpy(at.data(), &what.at, at.size());
+  const spec::segment_view part{block->bytes().subspan(static_cast<std::size_t>(what.at),
+                                                       static_cast<std::size_t>(what.bytes))};
+  write_answer(*answer, request, {.head = at, .segments = {&part, 1}, .references = {}});
+  send_answer(by, from, request, *answer);
+}
+
+}  // namespace manta::inline v0::node

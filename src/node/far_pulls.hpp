@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <manta/base/id.hpp>
+#include <manta/exec/parker.hpp>
+#include <manta/node/array_block.hpp>
+#include <manta/spec/error.hpp>
+#include <manta/spec/parcel.hpp>
+
+#include "base/id_hash.hpp"
+#include "node/array_names.hpp"
+#include "node/far_handles.hpp"
+#include "node/peers.hpp"
+
+// Arrays of results that stay in the node that made them until somebody reads them elsewhere.
+//
+// Problem. Where nodes can't map each other's memory a large array in a result would be copied to
+// whoever asked for the task, who may only hand it on, and often to where it comes from.
+// Idea. It goes as a handle, counted as those that are mapped (far_arrays.hpp), of a block without
+// bytes. Who wants to read the value asks first (node/rest.hpp): then the bytes are fetched, once
+// for all who wait, straight into this node's store, and the maker is told that it may let go.
+//
+//   maker: stored_block <-- lent {id} ~~~ result ~~~> distant_block :reader
+//                                                         | fetch
+//   question {id, at, bytes} <~~~~~~~~~~~~~~~~~~~~~~~~~~~~~+   some at a time
+//        '-- part ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~> room -- the last --> a block of this store
+//
+// A distant block has one way: away, then here. What is in a message to the maker goes as its name
+// while it is away, and so does what goes into a cell elsewhere, whose readers fetch it themselves.
+//
+// Who fetches waits for the loop's thread alone. A maker that is lost, or has let go, ends the wait
+// with an error, and so does this runtime's end; the next reader asks again, and hears the same.
+//
+// Limits: part_bytes, and most_parts of them at a time from each node.
+//
+// Threads: any, but as said. The mutex is taken before far_handles', never with it held.
+
+namespace manta::inline v0::node {
+
+/// What question::array_bytes asks for; the answer has such bytes as its segment, and `at` as its
+/// head.
+struct pull_question {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  std::uint64_t at = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// An array that has stayed in another node.
+class distant_block final : public placed_block {
+ public:
+  struct source {
+    base::id id = {};
+    std::uint64_t owner = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t run = 0;  // whose nodes count it; 0: its owner was lost before it came
+  };
+  explicit distant_block(const source& from) noexcept
+      : placed_block(
+            {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(from.bytes)}),
+        from_(from) {}
+
+  const source& from() const noexcept { return from_; }
+  /// Null while it is away; else what it is here, without a hold.
+  array_block* here() const noexcept { return here_.load(std::memory_order_acquire); }
+  /// Once. Takes a hold over.
+  void arrives(array_block* as) noexcept;
+
+  void name(spec::reference& to) override { placed().name(to); }
+  spec::array_place place() const noexcept override { return placed().place(); }
+  int file() const noexcept override { return placed().file(); }
+  stored_object object() const noexcept override { return placed().object(); }
+  bool is_copied() const noexcept override;
+  bool is_read_in(std::uint64_t node) const noexcept override;
+  bool may_stay(std::uint64_t node) const noexcept override;
+  bool is_away(std::uint64_t reader) const noexcept override;
+  array_block* at_rest() noexcept override;
+
+ private:
+  void end() noexcept override;
+  // Of one that is here and not copied.
+  placed_block& placed() const noexcept { return static_cast<placed_block&>(*here()); }
+  bool counts() const noexcept;
+
+  const source from_;
+  // Release: who finds it finds the bytes.
+  std::atomic<array_block*> here_{nullptr};
+};
+
+class far_pulls {
+ public:
+  static far_pulls& global();
+  static constexpr std::uint64_t part_bytes = std::uint64_t{2} << 20U;
+  static constexpr std::uint32_t most_parts = 6;
+
+  // The loop's thread.
+  /// A runtime's nodes are known from now on.
+  void begin(peers& by);
+  void on_question(peers& by, std::uint64_t from, std::uint64_t number,
+                   std::span<const std::byte> message);
+  void on_part(std::uint64_t from, std::uint64_t number,
+               std::span<const std::byte> message) noexcept;
+  /// It is lost, or can't be reached.
+  void gone(std::uint64_t node, const std::string& why) noexcept;
+
+  // Any thread.
+  /// The block of an array that came with a message, with a hold. Throws cancelled, std::bad_alloc.
+  distant_block* view_of(const spec::reference& came, const far_arrivals::one& from);
+  /// As fetch_arrays; not the loop's thread.
+  void fetch(std::span<array_block* const> all);
+  /// The runtime's end: what is fetched, or will be, ends with its error.
+  void close() noexcept;
+  /// Bytes that came so far, in this process.
+  std::uint64_t fetched_bytes() const noexcept { return fetched_bytes_.load(); }
+
+ private:
+  friend class distant_block;
+  /// Who waits for an array.
+  struct waiter {
+    exec::parker nap;
+    std::optional<error> why;  // before the signal
+  };
+  using waiter_ptr = std::shared_ptr<waiter>;
+  /// One that is fetched.
+  struct pull {
+    ~pull() {
+      if (block != nullptr) block->drop();
+    }
+    distant_block* block = nullptr;  // with a hold
+    std::unique_ptr<array_making> room;
+    std::uint64_t asked = 0;  // bytes, so far; under the mutex
+    std::uint64_t came = 0;   // the loop's thread
+    std::vector<waiter_ptr> waiting;
+  };
+  using pull_ptr = std::shared_ptr<pull>;
+
+  far_pulls() = default;
+  waiter_ptr ask(distant_block& of);
+  void start(std::uint64_t number, const pull_ptr& of);
+  void ask_more(std::uint64_t node);
+  bool ask_part(std::uint64_t number, pull& of);
+  pull_ptr find(std::uint64_t number, std::uint64_t node) const noexcept;
+  void end(std::uint64_t number, const error* why) noexcept;
+  void fill(std::uint64_t number, pull& of, const spec::parcel_view& part);
+  void left(const distant_block& block) noexcept;
+
+  std::atomic<std::uint64_t> fetched_bytes_{0};
+  mutable std::mutex mutex_;
+  peers* by_ = nullptr;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
+  std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_
+  std::unordered_map<base::id, distant_block*, base::id_hash> views_;  // no holds
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of settler.cpp whose results' arrays stay in the node that made them: none maps
+// another's memory.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/settling.hpp"
+#include "node/array_home.hpp"
+
+namespace settling {
+
+namespace {
+
+using words = manta::array<std::uint64_t>;
+
+constexpr std::size_t per_mib = (std::size_t{1} << 20U) / sizeof(std::uint64_t);
+constexpr std::size_t eight = 8 * per_mib;
+constexpr std::uint64_t eight_bytes = std::uint64_t{8} << 20U;
+
+// The first says in which process it was made, the others `from` and where they are.
+words words_from(std::size_t count, std::uint64_t from) {
+  auto room = manta::make_array<std::uint64_t>(manta::array_shape(count));
+  for (std::size_t i = 0; i < count; ++i) room.data()[i] = from + i;
+  room.data()[0] = static_cast<std::uint64_t>(getpid());
+  return std::move(room).seal();
+}
+bool are_words(const words& all, std::size_t count, std::uint64_t from) {
+  if (all.size() != count) return false;
+  for (std::size_t i = 1; i < count; ++i) {
+    if (all[i] != from + i) return false;
+  }
+  return true;
+}
+// The process that has run it; 0: what came is wrong.
+std::uint64_t who_reads(const words& all, std::uint64_t from) {
+  return are_words(all, eight, from) ? static_cast<std::uint64_t>(getpid()) : 0;
+}
+std::uint64_t fetched_here() { return manta::node::fetched_array_bytes(); }
+bool reads_held(const std::vector<manta::future<words>>& all) {
+  return are_words(all.front().get(long_enough), eight, 7) && fetched_here() == eight_bytes;
+}
+double words_sum(std::span<const std::uint64_t> all) {
+  double out = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) out += static_cast<double>(all[i] - i);
+  return out;
+}
+
+struct pair_of_words {
+  std::string name;
+  words large;
+  words small;
+};
+pair_of_words makes_pair() { return {"pair", words_from(eight, 5), words_from(10, 6)}; }
+
+std::uint64_t used_here() {
+  const auto in = manta::node::array_home::global().store_if_made();
+  return in == nullptr ? 0 : in->measure().live;
+}
+
+bool is_empty_soon(const std::string& node) {
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (manta::remote<used_here>.with(at(node))().get(long_enough) != 0) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(1ms);  // it is told soon
+  }
+  return true;
+}
+
+manta::future<words> made_at(const std::string& node, std::size_t count, std::uint64_t from) {
+  auto out = manta::remote<words_from>.with(at(node))(count, from);
+  static_cast<void>(manta::wait(std::vector{out}, {.count = 1, .timeout = long_enough}));
+  return out;
+}
+
+// Reading it twice fetches it once, and then its maker has no more of it.
+void check_once(const std::string& node) {
+  const std::uint64_t before = fetched_here();
+  const auto made = made_at(node, eight, 1);
+  expect(fetched_here() == before, "ready without its bytes");
+  expect(manta::remote<used_here>.with(at(node))().get(long_enough) >= eight_bytes, "it is there");
+  expect(are_words(made.get(long_enough), eight, 1), "its values");
+  expect(are_words(made.get(long_enough), eight, 1), "once more");
+  expect(manta::remote<who_reads>(made, std::uint64_t{1}).get(long_enough) != 0, "in a task");
+  expect(fetched_here() == before + eight_bytes, "fetched once");
+  expect(is_empty_soon(node), "its maker has let go");
+
+  const auto many = made_at(node, eight, 2);
+  std::vector<std::thread> readers;
+  std::atomic<int> right{0};
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&] { right += are_words(many.get(long_enough), eight, 2) ? 1 : 0; });
+  }
+  for (std::thread& one : readers) one.join();
+  expect(right == 4 && fetched_here() == before + 2 * eight_bytes, "by several at a time");
+  const auto few = made_at(node, per_mib / 2, 3);
+  expect(are_words(few.get(long_enough), per_mib / 2, 3), "a small one");
+  expect(fetched_here() == before + 2 * eight_bytes, "a small one comes with its result");
+}
+
+// Nobody has read it: its maker hears that it is not needed.
+void check_dropped(const std::string& node) {
+  const std::uint64_t before = fetched_here();
+  auto made = made_at(node, eight, 1);
+  made = {};
+  expect(is_empty_soon(node), "what is dropped is freed there");
+  expect(fetched_here() == before, "and was not fetched");
+}
+
+// It goes back to its maker as what it is there, and to a third node as its bytes.
+void check_places(const std::string& maker, const std::string& other, std::uint64_t pid) {
+  const std::uint64_t before = fetched_here();
+  const auto made = made_at(maker, eight, 4);
+  const auto there = manta::remote<who_reads>.with(at(maker));
+  expect(there(made, std::uint64_t{4}).get(long_enough) == pid, "where it was made");
+  expect(fetched_here() == before, "nothing is fetched for that");
+  expect(manta::remote<words_sum>.with(at(maker))(made).get(long_enough) ==
+             4.0 * static_cast<double>(eight - 1),
+         "as a span");
+  const auto third = manta::remote<who_reads>.with(at(other));
+  expect(third(made, std::uint64_t{4}).get(long_enough) != 0, "in a third node");
+  expect(fetched_here() == before + eight_bytes, "which has it from here");
+  // As a future, which the third node reads itself.
+  const auto held = made_at(maker, eight, 7);
+  expect(manta::remote<reads_held>.with(at(other))(std::vector{held}).get(long_enough),
+         "a future in a third node");
+  expect(fetched_here() == before + eight_bytes, "which has fetched it from its maker");
+}
+
+void check_inside(const std::string& node) {
+  const std::uint64_t before = fetched_here();
+  const auto made = manta::remote<makes_pair>.with(at(node))();
+  static_cast<void>(manta::wait(std::vector{made}, {.count = 1, .timeout = long_enough}));
+  expect(fetched_here() == before, "inside of a value");
+  const pair_of_words got = made.get(long_enough);
+  expect(got.name == "pair" && are_words(got.large, eight, 5) && are_words(got.small, 10, 6),
+         "what the value has");
+  const auto in_worker =
+      manta::remote<who_reads>.with({.isolation = manta::isolation_mode::processes});
+  const auto next = made_at(node, eight, 6);
+  expect(in_worker(next, std::uint64_t{6}).get(long_enough) != 0, "in an isolated worker here");
+}
+
+}  // namespace
+
+int stays(const manta::runtime& rt) {
+  const auto all = others(rt);
+  check_once(all[0].name);
+  check_dropped(all[0].name);
+  check_places(all[0].name, all[1].name, static_cast<std::uint64_t>(all[0].pid));
+  check_inside(all[1].name);
+  return say("stays");
+}
+
+// Its maker is lost before anybody has read it.
+int stayed_lost(const manta::runtime& rt) {
+  const auto lost = made_at("rank-2", eight, 1);
+  const auto read = made_at("rank-2", eight, 2);
+  const auto other = made_at("rank-1", eight, 3);
+  expect(are_words(read.get(long_enough), eight, 2), "read before");
+  const auto witness = one_at("rank-2");
+  const auto end = manta::monitor(witness);
+  say_pids(rt);
+  static_cast<void>(end.get(long_enough));
+  const std::string why = thrown_by<manta::node_lost>(lost);
+  expect(has(why, "stayed there"), why);
+  const std::string again = thrown_by<manta::node_lost>(lost);
+  expect(has(again, "stayed there"), again);
+  const std::string in_task =
+      thrown_by<manta::exception>(manta::remote<who_reads>(lost, std::uint64_t{1}));
+  expect(has(in_task, "stayed there"), in_task);
+  expect(are_words(read.get(long_enough), eight, 2), "what was read is here");
+  expect(are_words(other.get(long_enough), eight, 3), "another node's");
+  return say("stayed-lost");
+}
+
+// It is lost while several are read: each comes whole, or its reader is told.
+int stayed_torn(const manta::runtime& rt) {
+  constexpr int most = 40;
+  std::vector<manta::future<words>> all;
+  for (int i = 0; i < most; ++i) all.push_back(made_at("rank-2", eight, 1));
+  const auto witness = one_at("rank-2");
+  const auto end = manta::monitor(witness);
+  say_pids(rt);
+  std::atomic<int> lost{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 4; ++r) {
+    readers.emplace_back([&, r] {
+      for (std::size_t i = static_cast<std::size_t>(r); i < all.size(); i += 4) {
+        try {
+          wrong += are_words(all[i].get(long_enough), eight, 1) ? 0 : 1;
+        } catch (const manta::node_lost&) {
+          ++lost;
+        } catch (const manta::exception&) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& one : readers) one.join();
+  static_cast<void>(end.get(long_enough));
+  std::printf("%d of %d were lost\n", lost.load(), most);
+  expect(wrong == 0, "neither whole nor node_lost");
+  return say("stayed-torn");
+}
+
+}  // namespace settling
