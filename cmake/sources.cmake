@@ -133,6 +133,7 @@ set(manta_sources
   src/node/runtime.cpp
   src/node/shared_names.cpp
   src/node/trade.cpp
+  src/node/trade_data.cpp
   src/node/trade_overflow.cpp
   src/node/trade_peers.cpp
   src/node/trade_placed.cpp

@@ -218,6 +218,13 @@ struct task : cell<flat_t<R>>, delegation<is_future<R>::value> {
   }
   static void cancel(exec::job* j, const error& reason) noexcept { j->cancel_unclaimed(reason); }
   static void drop_arguments(exec::job* j) noexcept { self(j)->drop_inputs(); }
+  // Its arguments are ready.
+  static void ready(exec::job* j) noexcept {
+    if constexpr (Pack::has_arrays) {
+      if (node::goes_to_its_data(j)) return;
+    }
+    exec::ready_task(j);
+  }
   static exec::alias_node* alias(exec::job* j) noexcept {
     if constexpr (is_future<R>::value) {
       return &self(j)->alias_node_of();
@@ -237,7 +244,7 @@ template <class Callee, class R, class Pack, bool Repeats>
 const exec::job_ops task<Callee, R, Pack, Repeats>::ops = {
     .execute = exec::execute_task,
     .run = &task::run,
-    .ready = exec::ready_task,
+    .ready = &task::ready,
     .cancel = &task::cancel,
     .drop_arguments = &task::drop_arguments,
     .drop_value = value_dropper<flat_t<R>>(),
@@ -263,6 +270,9 @@ void launch_task(Task* t) {
     t->needs.store(1, std::memory_order_relaxed);
     t->arguments.link(t);
     if (t->needs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  }
+  if constexpr (decltype(Task::arguments)::has_arrays) {
+    if (node::goes_to_its_data(t)) return;
   }
   if constexpr (HasExtra) {
     exec::ready_task(t);

@@ -58,6 +58,7 @@ void raise_array_away() { let_go_error().raise(); }
 void distant_block::arrives(array_block* as) noexcept {
   lies_at(as->bytes());
   here_.store(as, std::memory_order_release);
+  --far_pulls::global().away_;
   if (from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
 }
 
@@ -95,8 +96,9 @@ void distant_block::end() noexcept {
   far_pulls::global().left(*this);
   if (array_block* const is = here()) {
     is->drop();
-  } else if (from_.run != 0) {
-    far_handles::global().lost_view(from_.id, from_.run);
+  } else {
+    --far_pulls::global().away_;
+    if (from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
   }
   delete this;
 }
@@ -123,6 +125,7 @@ distant_block* far_pulls::view_of(const spec::reference& came, const far_arrival
       distant_block::source{came.what, from.owner, came.place.bytes, 0});
   if (from.is_counted) made->run = far_handles::global().has_view(came.what);
   known = new distant_block(*made);
+  ++away_;
   return known;
 }
 

@@ -122,6 +122,8 @@ class far_pulls {
   void fetch(std::span<array_block* const> all);
   /// The runtime's end: what is fetched, or will be, ends with its error.
   void close() noexcept;
+  /// Whether there are such arrays here that are away.
+  bool has_any() const noexcept { return away_.load(std::memory_order_relaxed) > 0; }
   /// Bytes that came so far, in this process.
   std::uint64_t fetched_bytes() const noexcept { return fetched_bytes_.load(); }
 
@@ -157,6 +159,7 @@ class far_pulls {
   void left(const distant_block& block) noexcept;
 
   std::atomic<std::uint64_t> fetched_bytes_{0};
+  std::atomic<std::uint64_t> away_{0};  // distant blocks
   mutable std::mutex mutex_;
   peers* by_ = nullptr;
   std::uint64_t last_ = 0;

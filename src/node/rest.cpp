@@ -78,6 +78,11 @@ class rest_steps {
     settle(what);
   }
 
+  static void look(const rested& what, void (*each)(void* to, array_block*& handle), void* to) {
+    const std::lock_guard lock(what.note->mutex_);
+    what.visit(what.value, each, to);
+  }
+
   static void see(const rested& what) noexcept {
     rest_note& note = *what.note;
     const std::lock_guard lock(note.mutex_);
@@ -179,6 +184,10 @@ bool try_begin_reading(std::span<const rested> all, std::uint64_t reader) {
 }
 
 void end_reading(const rested& what) noexcept { rest_steps::leave(what); }
+
+void look_at_arrays(const rested& what, void (*each)(void* to, array_block*& handle), void* to) {
+  rest_steps::look(what, each, to);
+}
 
 void see(const rested& what) {
   begin_reading({&what, 1});

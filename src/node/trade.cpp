@@ -295,10 +295,13 @@ bool trade::may_go(const exec::job& j) noexcept {
   // Arrays are read in place here, and copied to other machines; one may lie on the disk.
   if (was_cancelled(j.parent) || carrier_of(&j)->wake_arguments != nullptr) return false;
   const exec::call_extra* const with = j.extra();
-  if (with == nullptr) return true;
-  const bool asks_for_more = with->claim != nullptr || with->is_outside || with->losable ||
-                             with->isolation.has_value() || with->may_repeat();
-  return !asks_for_more && with->retries_left > 0;
+  return with == nullptr || !asks_for_more(*with);
+}
+
+// Than to run, here or elsewhere, and again when that is lost.
+bool trade::asks_for_more(const exec::call_extra& with) noexcept {
+  return with.claim != nullptr || with.is_outside || with.losable || with.isolation.has_value() ||
+         with.may_repeat() || with.retries_left == 0;
 }
 
 // True: it may be queued. False: it was cancelled meanwhile, or its time is over.

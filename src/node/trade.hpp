@@ -108,6 +108,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   bool takes_offers() const noexcept { return takes_offers_.load(); }
   /// Of a job whose nodes are still joining: waits for one that can give that, for a while.
   void await_offers(const spec::demand& what, const placement& where) const;
+  /// See goes_to_its_data.
+  bool follows_data(exec::job* j) noexcept;
   /// Whether the calling thread is the one that handles what comes back.
   static bool is_looker() noexcept;
 
@@ -189,6 +191,13 @@ class trade final : public exec::far_thief, public peers::visitor {
   static bool may_go(const exec::job& j) noexcept;
   static bool comes_back(exec::job* j, bool stays) noexcept;
   void stop_if_cancelled(exec::job* j) noexcept;
+  // trade_data.cpp
+  static bool may_follow_data(const exec::job& j) noexcept;
+  std::uint64_t node_of_data(exec::job* j);
+  duration wait_here() const noexcept;
+  duration wait_there(const peers::member& one) const noexcept;
+  void follow_data(std::uint64_t to, exec::job* j) noexcept;
+  static bool asks_for_more(const exec::call_extra& with) noexcept;
   // Those that say where they run: trade_placed.cpp.
   std::uint64_t next_in_turn();
   static desk::departure may_be_elsewhere(const exec::job& j) noexcept;

@@ -30,4 +30,31 @@ std::size_t least_full(std::span<const place> of) noexcept {
   return best;
 }
 
+duration time_to_move(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t most = std::uint64_t{1} << 60U;  // so that sums of two are in range
+  return duration(static_cast<duration::rep>(std::min(bytes, most)));
+}
+
+namespace {
+
+duration begins_after(const data_place& at) noexcept {
+  return std::min(at.wait, time_to_move(UINT64_MAX)) + time_to_move(at.missing);
+}
+
+}  // namespace
+
+std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept {
+  std::size_t best = others.size();
+  duration first = begins_after(here);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const data_place& one = others[i];
+    if (here.missing < least_followed || one.missing > here.missing - least_followed) continue;
+    const duration there = begins_after(one);
+    if (there >= first) continue;
+    first = there;
+    best = i;
+  }
+  return best;
+}
+
 }  // namespace manta::inline v0::sched

@@ -5,7 +5,15 @@
 #include <cstdint>
 #include <span>
 
-// Which of several nodes gets something that is to lie spread.
+#include <manta/base/clock.hpp>
+
+// Which of several nodes gets something that is to lie spread, and where a task runs whose
+// arguments lie in other nodes.
+//
+// Problem of the second. A task runs where it was made, but arrays in its arguments may have stayed
+// in another node; it is small, and they are not.
+// Idea. It goes where it would begin first: behind the line there, and when what it reads and is
+// not there has come. Where the difference is not worth the trip it stays.
 //
 // Pure: numbers in, an index out. Threads: any.
 
@@ -21,5 +29,23 @@ struct place {
 /// The one with the fewest actors for each worker; of several such the one where the fewest tasks
 /// wait for each worker; of several such the first. `of` has one at least. Cost: linear.
 std::size_t least_full(std::span<const place> of) noexcept;
+
+/// A node that could run a task.
+struct data_place {
+  std::uint64_t missing = 0;  ///< bytes that the task reads and that have to come there first
+  duration wait{0};           ///< what it would wait there in line
+};
+
+/// Less data moves no task: a MiB.
+inline constexpr std::uint64_t least_followed = std::uint64_t{1} << 20U;
+
+/// How long so many bytes take from node to node, at one a nanosecond, as worth_moving
+/// (overflow.hpp) has it.
+duration time_to_move(std::uint64_t bytes) noexcept;
+
+/// Where it is to run: the index in `others`, or others.size(): where it is. It goes only where
+/// `least_followed` bytes less are missing than here, and where it begins earlier. Of several such
+/// the one where it begins first; of equals the first.
+std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept;
 
 }  // namespace manta::inline v0::sched

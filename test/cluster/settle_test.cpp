@@ -125,6 +125,12 @@ TEST_CASE("a large array of a result stays where it was made until it is read",
   check_right(here.run({settler, "stays"}, {"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"}), "stays");
 }
 
+TEST_CASE("a task goes where the large arrays of its arguments lie", "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=4", "MANTA_WORKERS=2", "MANTA_MAP_ARRAYS=no"};
+  check_right(here.run({settler, "follows"}, with), "follows");
+}
+
 TEST_CASE("an array of an earlier runtime's node is none of the next one's", "[cluster][settle]") {
   const site here;
   check_right(here.run({settler, "heirlooms"}, {"MANTA_NODES=2"}), "heirlooms");

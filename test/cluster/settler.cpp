@@ -410,6 +410,7 @@ int main(int argc, char** argv) {
   if (what == "neighbours") return neighbours(rt, argc < 3);
   if (what == "legacies") return legacies(rt);
   if (what == "stays") return stays(rt);
+  if (what == "follows") return follows(rt);
   if (what == "stayed-lost") return stayed_lost(rt);
   if (what == "stayed-torn") return stayed_torn(rt);
   if (what == "ghosts") return ghosts(rt);

@@ -39,6 +39,10 @@ std::uint64_t who_reads(const words& all, std::uint64_t from) {
   return are_words(all, eight, from) ? static_cast<std::uint64_t>(getpid()) : 0;
 }
 std::uint64_t fetched_here() { return manta::node::fetched_array_bytes(); }
+// The next of a chain, made where it is run; empty: what came is wrong.
+words next_words(const words& all, std::uint64_t from) {
+  return are_words(all, eight, from) ? words_from(eight, from + 1) : words();
+}
 bool reads_held(const std::vector<manta::future<words>>& all) {
   return are_words(all.front().get(long_enough), eight, 7) && fetched_here() == eight_bytes;
 }
@@ -83,7 +87,9 @@ void check_once(const std::string& node) {
   expect(manta::remote<used_here>.with(at(node))().get(long_enough) >= eight_bytes, "it is there");
   expect(are_words(made.get(long_enough), eight, 1), "its values");
   expect(are_words(made.get(long_enough), eight, 1), "once more");
-  expect(manta::remote<who_reads>(made, std::uint64_t{1}).get(long_enough) != 0, "in a task");
+  expect(manta::remote<who_reads>(made, std::uint64_t{1}).get(long_enough) ==
+             static_cast<std::uint64_t>(getpid()),
+         "in a task");
   expect(fetched_here() == before + eight_bytes, "fetched once");
   expect(is_empty_soon(node), "its maker has let go");
 
@@ -144,6 +150,37 @@ void check_inside(const std::string& node) {
 }
 
 }  // namespace
+
+// Of a chain of tasks only the first says where it runs.
+int follows(const manta::runtime& rt) {
+  const manta::node_info maker = others(rt)[1];
+  const std::uint64_t before = fetched_here();
+  const auto first = manta::remote<words_from>.with(at(maker.name))(eight, std::uint64_t{1});
+  auto last = manta::remote<next_words>(first, std::uint64_t{1});
+  constexpr std::uint64_t links = 10;
+  for (std::uint64_t i = 2; i <= links; ++i) last = manta::remote<next_words>(last, i);
+  const auto who = manta::remote<who_reads>(last, links + 1);
+  expect(who.get(long_enough) == static_cast<std::uint64_t>(maker.pid), "the last of a chain");
+  expect(fetched_here() == before, "no bytes of it have come here");
+  const words got = last.get(long_enough);
+  expect(got[0] == static_cast<std::uint64_t>(maker.pid) && are_words(got, eight, links + 1),
+         "where the one before it was made");
+  expect(fetched_here() == before + eight_bytes, "it comes once, when it is read");
+  // What is here now moves no task, and neither does what is small, or bound.
+  expect(manta::remote<who_reads>(last, links + 1).get(long_enough) ==
+             static_cast<std::uint64_t>(getpid()),
+         "what is here is read here");
+  const auto next = made_at(maker.name, eight, 5);
+  const auto here_only = manta::remote<who_reads>.with({.max_retries = 0});
+  expect(here_only(next, std::uint64_t{5}).get(long_enough) == static_cast<std::uint64_t>(getpid()),
+         "one that runs once stays");
+  // All that have it go there, whatever waits here.
+  const auto more = made_at(maker.name, eight, 6);
+  std::vector<manta::future<std::uint64_t>> all;
+  for (int i = 0; i < 4; ++i) all.push_back(manta::remote<who_reads>(more, std::uint64_t{6}));
+  for (const auto& one : all) expect(one.get(long_enough) != 0, "one of several");
+  return say("follows");
+}
 
 int stays(const manta::runtime& rt) {
   const auto all = others(rt);

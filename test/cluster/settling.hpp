@@ -260,6 +260,7 @@ int desertions(const manta::runtime& rt);
 int heralds();
 // settler_stays.cpp
 int stays(const manta::runtime& rt);
+int follows(const manta::runtime& rt);
 int stayed_lost(const manta::runtime& rt);
 int stayed_torn(const manta::runtime& rt);
 // settler_streams.cpp

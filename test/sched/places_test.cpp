@@ -2,10 +2,13 @@
 #include "sched/places.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include <manta/base/clock.hpp>
 
 namespace places_test {
 
@@ -36,6 +39,50 @@ TEST_CASE("many are spread by the workers that nodes have", "[sched]") {
 TEST_CASE("the largest numbers are compared as they are", "[sched]") {
   constexpr std::uint32_t most = UINT32_MAX;
   CHECK(least_full(std::array{place{most, most, 0}, place{most, most - 1, most}}) == 1);
+}
+
+using manta::sched::data_place;
+using manta::sched::least_followed;
+using manta::sched::nearest_to_data;
+using manta::sched::time_to_move;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+
+TEST_CASE("a task goes where its data lies", "[sched]") {
+  const data_place here{100 * mib, 0ms};
+  CHECK(nearest_to_data(here, std::array{data_place{0, 0ms}}) == 0);
+  CHECK(nearest_to_data(here, std::array{data_place{90 * mib, 0ms}, data_place{10 * mib, 0ms}}) ==
+        1);
+  CHECK(nearest_to_data(here, std::array{data_place{0, 0ms}, data_place{0, 0ms}}) == 0);
+  CHECK(nearest_to_data(here, {}) == 0);  // nobody else
+}
+
+TEST_CASE("data that is small, or here, moves no task", "[sched]") {
+  const std::array other{data_place{0, 0ms}};
+  CHECK(nearest_to_data({0, 0ms}, other) == 1);
+  CHECK(nearest_to_data({least_followed - 1, 1s}, other) == 1);
+  CHECK(nearest_to_data({least_followed, 0ms}, other) == 0);
+  // Some of it is there, and some here.
+  CHECK(nearest_to_data({8 * mib, 0ms}, std::array{data_place{8 * mib, 0ms}}) == 1);
+  CHECK(nearest_to_data({8 * mib, 0ms}, std::array{data_place{7 * mib + 1, 0ms}}) == 1);
+  CHECK(nearest_to_data({8 * mib, 0ms}, std::array{data_place{7 * mib, 0ms}}) == 0);
+  CHECK(nearest_to_data({8 * mib, 1s}, std::array{data_place{9 * mib, 0ms}}) == 1);
+}
+
+TEST_CASE("a long line is worth moving the data for", "[sched]") {
+  const data_place here{8 * mib, 0ms};
+  const auto moved = time_to_move(8 * mib);
+  CHECK(nearest_to_data(here, std::array{data_place{0, moved - 1ns}}) == 0);
+  CHECK(nearest_to_data(here, std::array{data_place{0, moved}}) == 1);
+  CHECK(nearest_to_data({8 * mib, 1s}, std::array{data_place{0, 1s}}) == 0);
+  CHECK(nearest_to_data(here, std::array{data_place{0, 1s}, data_place{mib, 1ms}}) == 1);
+}
+
+TEST_CASE("what is missing and what waits without bounds is compared as well", "[sched]") {
+  constexpr auto ever = manta::duration::max();
+  CHECK(nearest_to_data({UINT64_MAX, ever}, std::array{data_place{0, ever}}) == 0);
+  CHECK(nearest_to_data({UINT64_MAX, 0ms}, std::array{data_place{UINT64_MAX, 0ms}}) == 1);
 }
 
 }  // namespace places_test

@@ -97,6 +97,9 @@ inline const carrier* carrier_of(const exec::job* j) noexcept {
 /// Whether what asks for that runs in another process, where nothing is in the way of that; makes
 /// what it needs there. Throws unsupported, cancelled (the runtime ends), std::system_error.
 MANTA_API bool goes_elsewhere(std::optional<isolation_mode> asked);
+/// Of a task whose arguments are ready: whether it goes, of itself, to the node where large arrays
+/// in them have stayed. True: its queue entry's hold is taken over.
+MANTA_API bool goes_to_its_data(exec::job* j) noexcept;
 /// Of a new job, which nobody knows yet: whether it is to run in another process, and then whether
 /// it can. In the check-copy mode: sends its arguments through a message. Throws what
 /// goes_elsewhere does, unsupported, encode_failed, decode_failed, std::bad_alloc.

@@ -72,6 +72,9 @@ MANTA_API void begin_reading(std::span<const rested> all, std::uint64_t reader =
 /// The same when all of it is in memory. False: it would take time, or fail.
 MANTA_API bool try_begin_reading(std::span<const rested> all, std::uint64_t reader = 0);
 MANTA_API void end_reading(const rested& what) noexcept;
+/// Calls each(to, handle) for its handles as they are at that moment.
+MANTA_API void look_at_arrays(const rested& what, void (*each)(void* to, array_block*& handle),
+                              void* to);
 /// It is read from now on, as long as it exists. Throws what begin_reading does.
 MANTA_API void see(const rested& what);
 
