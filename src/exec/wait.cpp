@@ -326,7 +326,9 @@ bool executor::wait(job* j, const base::deadline& deadline) {
     if (deadline && base::now() >= *deadline) return false;  // who asks only does not wait
     raise_self_wait();
   }
-  if (who_brings(j) == nullptr && spin_for(j, deadline)) return true;
+  // Another node's answer takes longer than a spin, and what brings it needs the core.
+  const bool is_away = (j->word() & job_bits::escaped) != 0;
+  if (!is_away && who_brings(j) == nullptr && spin_for(j, deadline)) return true;
   thread_waiter me;
   if (!j->add_waiter(&me)) return true;
   if (sleep(me.sleep, deadline, j)) return true;
