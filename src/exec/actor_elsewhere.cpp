@@ -95,6 +95,10 @@ void actor_core::forward_mails() noexcept {
       backlog_.store(next, std::memory_order_release);
       if (at_end_mail() == verdict::ended) return;
       next = backlog_.exchange(nullptr, std::memory_order_relaxed);
+    } else if (const actor_host* const away = host();
+               away != nullptr && away->must_not_wait(list)) {
+      next = list;
+      budget = 0;
     } else {
       --budget;
       forward(list, next != nullptr && budget > 0);

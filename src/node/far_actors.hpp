@@ -75,6 +75,7 @@ class far_actors final : public exec::actor_host {
 
   // Any thread.
   void construct(exec::actor_core* of, exec::job* construction) noexcept override;
+  bool must_not_wait(const exec::job* call) const noexcept override;
   void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;

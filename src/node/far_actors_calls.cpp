@@ -17,6 +17,7 @@
 #include "node/outgoing.hpp"
 #include "node/passed_job.hpp"
 #include "node/stop_note.hpp"
+#include "node/trade.hpp"
 #include "node/trip.hpp"
 #include "spec/made_error.hpp"
 
@@ -45,6 +46,12 @@ bool is_of_the_end(const wire::result_view& came) noexcept {
 }
 
 }  // namespace
+
+bool far_actors::must_not_wait(const exec::job* call) const noexcept {
+  const peers* const by = peers_.load();
+  return carrier_of(call)->wake_arguments != nullptr &&
+         (trade::is_looker() || (by != nullptr && by->is_loop()));
+}
 
 void far_actors::forward(exec::actor_core* to, exec::job* call, bool /*has_more*/) noexcept {
   if (!call->try_claim()) {

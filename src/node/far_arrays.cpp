@@ -254,10 +254,15 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
     return {view->from().id, view->from().owner};
   }
   if (const auto* const far = dynamic_cast<const distant_block*>(&block)) {
+    on.lent.reserve_one();
+    if (far_pulls::global().begin_naming(*far)) {
+      on.lent.put(far->from().id);
+      to.place = {0, 0, far->from().bytes};
+      return {far->from().id, far->from().owner};
+    }
     array_block* const is = far->here();
-    if (is != nullptr) return name(on, static_cast<placed_block&>(*is), to);
-    to.place = {0, 0, far->from().bytes};
-    return {far->from().id, far->from().owner};
+    if (is == nullptr || is->is_copied()) raise_array_away();  // its runtime has ended
+    return name(on, static_cast<placed_block&>(*is), to);
   }
   const auto file = static_cast<std::uint32_t>(block.file());
   const std::uint64_t mapped_as = name_of_file(file, inode_of(block.file()));
@@ -314,14 +319,19 @@ placed_block* far_arrays::end_if_unneeded(const base::id& id) noexcept {
 
 void far_arrays::named(const base::id& id) noexcept {
   placed_block* last = nullptr;
+  bool is_here = false;
   {
     const std::lock_guard lock(mutex_);
     const auto found = lent_.find(id);
-    if (found == lent_.end()) return;
-    --found->second.naming;
-    last = end_if_unneeded(id);
+    is_here = found != lent_.end();
+    if (is_here) {
+      --found->second.naming;
+      last = end_if_unneeded(id);
+    }
   }
   if (last != nullptr) last->drop();
+  // One of another node (far_pulls::begin_naming); of what is gone nothing is counted any more.
+  if (!is_here) far_handles::global().lost_core(id);
 }
 
 void far_arrays::freed(const base::id& id) noexcept {

@@ -56,10 +56,16 @@ void raise_array_away() { let_go_error().raise(); }
 // ---- the block
 
 void distant_block::arrives(array_block* as) noexcept {
-  lies_at(as->bytes());
-  here_.store(as, std::memory_order_release);
-  --far_pulls::global().away_;
-  if (from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
+  far_pulls& all = far_pulls::global();
+  const bool lets_go = !as->is_copied();  // what has no name of its own here keeps its maker's
+  lies_at(as->bytes().data());
+  {
+    const std::lock_guard lock(all.mutex_);
+    here_.store(as, std::memory_order_release);
+    is_let_go_ = lets_go;
+  }
+  --all.away_;
+  if (lets_go && from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
 }
 
 bool distant_block::counts() const noexcept {
@@ -98,8 +104,8 @@ void distant_block::end() noexcept {
     is->drop();
   } else {
     --far_pulls::global().away_;
-    if (from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
   }
+  if (!is_let_go_ && from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
   delete this;
 }
 
@@ -119,14 +125,24 @@ void far_pulls::begin(peers& by) {
 distant_block* far_pulls::view_of(const spec::reference& came, const far_arrivals::one& from) {
   const std::lock_guard lock(mutex_);
   if (by_ == nullptr) exec::ended_error().raise();
+  if (came.place.bytes == 0) raise(errc::decode_failed, "an array of no bytes has stayed away");
   distant_block*& known = views_[came.what];
   if (known != nullptr && known->try_hold()) return known;
-  auto made = std::make_unique<distant_block::source>(
-      distant_block::source{came.what, from.owner, came.place.bytes, 0});
-  if (from.is_counted) made->run = far_handles::global().has_view(came.what);
-  known = new distant_block(*made);
+  const std::uint64_t run = from.is_counted ? far_handles::global().has_view(came.what) : 0;
+  try {
+    known = new distant_block({came.what, from.owner, came.place.bytes, run});
+  } catch (...) {
+    if (run != 0) far_handles::global().lost_view(came.what, run);
+    throw;
+  }
   ++away_;
   return known;
+}
+
+bool far_pulls::begin_naming(const distant_block& of) {
+  const std::lock_guard lock(mutex_);
+  if (of.is_let_go_ || !of.counts()) return false;
+  return far_handles::global().has_view(of.from().id) != 0;
 }
 
 void far_pulls::left(const distant_block& block) noexcept {
@@ -192,21 +208,24 @@ void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
   const std::uint64_t owner = of->block->from().owner;
   std::unique_ptr<array_making> room = make_array_copy(of->block->from().bytes);
   bool is_reached = false;
+  std::uint64_t unasked = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (!pulls_.contains(number)) return;  // ended meanwhile
+    if (by_ == nullptr || !pulls_.contains(number)) return;  // ended meanwhile, or close ends it
     of->room = std::move(room);
-    ask_more(owner);
+    unasked = ask_more(owner);
     // One that can't be reached was told of before this one was listed, or takes it from the list.
     is_reached = by_->can_reach(owner);
   }
+  end_unasked(unasked);
   if (is_reached) return;
   const error why = lost_array_error("it can't be reached");
   end(number, &why);
 }
 
-// Under the mutex.
-void far_pulls::ask_more(std::uint64_t node) {
+// Under the mutex. The one that could not be asked for, which the caller ends; 0: none.
+std::uint64_t far_pulls::ask_more(std::uint64_t node) noexcept {
+  if (by_ == nullptr) return 0;  // close ends them
   std::uint64_t under_way = 0;
   for (const auto& [number, one] : pulls_) {
     if (one->block->from().owner != node) continue;
@@ -215,10 +234,21 @@ void far_pulls::ask_more(std::uint64_t node) {
   for (const auto& [number, one] : pulls_) {
     if (one->block->from().owner != node || one->room == nullptr) continue;
     while (under_way < most_parts && one->asked < one->block->from().bytes) {
-      if (!ask_part(number, *one)) return;
+      try {
+        if (!ask_part(number, *one)) return 0;
+      } catch (...) {
+        return number;  // no memory
+      }
       ++under_way;
     }
   }
+  return 0;
+}
+
+void far_pulls::end_unasked(std::uint64_t number) noexcept {
+  if (number == 0) return;
+  const error why = error::out_of_memory();
+  end(number, &why);
 }
 
 // False: its node is no member, and the loop's thread is about to say so.
@@ -272,19 +302,26 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
   const std::uint64_t whole = of.block->from().bytes;
   std::uint64_t at = 0;
   const std::uint64_t wanted = std::min(part_bytes, whole - of.came);
-  const bool is_one = part.head.size() == sizeof at && part.segments.size() == 1 &&
-                      part.segments.front().bytes.size() == wanted && of.room != nullptr;
+  bool is_asked = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_asked = of.room != nullptr && of.asked >= of.came + wanted;
+  }
+  const bool is_one = is_asked && part.head.size() == sizeof at && part.segments.size() == 1 &&
+                      part.segments.front().bytes.size() == wanted;
   if (!is_one) bad_part_error().raise();
   std::memcpy(&at, part.head.data(), sizeof at);
   if (at != of.came) bad_part_error().raise();
   fill_array(of.room->bytes().subspan(static_cast<std::size_t>(at), wanted),
              part.segments.front().bytes.data());
   fetched_bytes_ += wanted;
+  std::uint64_t unasked = 0;
   {
     const std::lock_guard lock(mutex_);
     of.came += wanted;
-    if (of.came < whole) return ask_more(of.block->from().owner);
+    if (of.came < whole) unasked = ask_more(of.block->from().owner);
   }
+  if (of.came < whole) return end_unasked(unasked);
   of.block->arrives(of.room->seal());
   end(number, nullptr);
 }
@@ -293,6 +330,7 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
 void far_pulls::end(std::uint64_t number, const error* why) noexcept {
   pull_ptr last;
   std::vector<waiter_ptr> waiting;
+  std::uint64_t unasked = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = pulls_.find(number);
@@ -301,16 +339,13 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
     pulls_.erase(found);
     numbers_.erase(last->block);
     waiting.swap(last->waiting);
-    try {
-      if (by_ != nullptr) ask_more(last->block->from().owner);
-    } catch (...) {
-      // No memory: what comes asks for more, or its node ends.
-    }
+    unasked = ask_more(last->block->from().owner);
   }
   for (const waiter_ptr& one : waiting) {
     if (why != nullptr) one->why = *why;
     one->nap.signal();
   }
+  end_unasked(unasked);
 }
 
 void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept {
@@ -372,7 +407,13 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
   std::memcpy(at.data(), &what.at, at.size());
   const spec::segment_view part{block->bytes().subspan(static_cast<std::size_t>(what.at),
                                                        static_cast<std::size_t>(what.bytes))};
-  write_answer(*answer, request, {.head = at, .segments = {&part, 1}, .references = {}});
+  try {
+    write_answer(*answer, request, {.head = at, .segments = {&part, 1}, .references = {}});
+    return send_answer(by, from, request, *answer);
+  } catch (const std::bad_alloc&) {
+    // Who asks waits for an answer, and a short one may have room.
+  }
+  write_failure(*answer, {1, 1}, request, error::out_of_memory());
   send_answer(by, from, request, *answer);
 }
 

@@ -94,7 +94,9 @@ class distant_block final : public placed_block {
   placed_block& placed() const noexcept { return static_cast<placed_block&>(*here()); }
   bool counts() const noexcept;
 
+  friend class far_pulls;
   const source from_;
+  bool is_let_go_ = false;  // by its maker, as far as this block goes; under far_pulls' mutex
   // Release: who finds it finds the bytes.
   std::atomic<array_block*> here_{nullptr};
 };
@@ -118,6 +120,9 @@ class far_pulls {
   // Any thread.
   /// The block of an array that came with a message, with a hold. Throws cancelled, std::bad_alloc.
   distant_block* view_of(const spec::reference& came, const far_arrivals::one& from);
+  /// A message is about to name it as its maker's, which keeps it until far_arrays::named is told.
+  /// False: it is this node's by now.
+  bool begin_naming(const distant_block& of);
   /// As fetch_arrays; not the loop's thread.
   void fetch(std::span<array_block* const> all);
   /// The runtime's end: what is fetched, or will be, ends with its error.
@@ -151,7 +156,8 @@ class far_pulls {
   far_pulls() = default;
   waiter_ptr ask(distant_block& of);
   void start(std::uint64_t number, const pull_ptr& of);
-  void ask_more(std::uint64_t node);
+  std::uint64_t ask_more(std::uint64_t node) noexcept;
+  void end_unasked(std::uint64_t number) noexcept;
   bool ask_part(std::uint64_t number, pull& of);
   pull_ptr find(std::uint64_t number, std::uint64_t node) const noexcept;
   void end(std::uint64_t number, const error* why) noexcept;

@@ -124,6 +124,7 @@ opened_parcel::opened_parcel(const spec::parcel_view& came) : view_(came) {
         raise(errc::decode_failed, "a value came with a large range that nobody here knows");
       }
       held_.push_back(block);
+      if (block->is_away(0)) raise(errc::decode_failed, "a value came without a large range of it");
       one.bytes = block->bytes();
     }
   } catch (...) {

@@ -119,7 +119,9 @@ void trade::call_back(bool at_once) noexcept {
   if (takes_offers_.load()) desk::global().close_to_others();
   exec::thief_from_afar.store(nullptr, std::memory_order_release);
   exec::thief_of_all.store(nullptr);
-  while (givers_.load() > 0) std::this_thread::yield();  // check mode only
+  // Those who wait for an array would keep a worker from its end, or are about to give a task.
+  if (at_once) far_pulls::global().close();
+  while (givers_.load() > 0) std::this_thread::yield();
   std::vector<flight> away;
   try {
     const std::lock_guard lock(mutex_);

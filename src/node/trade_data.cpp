@@ -126,7 +126,9 @@ bool trade::follows_data(exec::job* j) noexcept {
     if (const std::uint64_t to = node_of_data(j); to != 0) {
       const peers* const by = peers_.load();
       // Users' values are written: not by who brings others' results.
-      const bool may_write = !is_looker() && by != nullptr && !by->is_loop();
+      // Nor by who submits, as long as something is to come before.
+      const bool may_write = !is_looker() && by != nullptr && !by->is_loop() &&
+                             carrier_of(j)->wake_arguments(j, false, to);
       if (may_write) {
         follow_data(to, j);
       } else {

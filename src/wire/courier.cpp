@@ -93,11 +93,16 @@ bool courier::puts_off(const arrival& to, const head& of) {
   return true;
 }
 
-// With the lock. What does not leave is asked for again.
+// With the lock. What a full link does not take waits once more.
 void courier::send_answers(link& to) {
-  for (const head& one : put_off_) send(to, one, {});
-  put_off_.clear();
-  put_off_bytes_ = 0;
+  auto at = put_off_.begin();
+  while (at != put_off_.end() && send(to, *at, {})) ++at;
+  put_off_.erase(put_off_.begin(), at);
+  if (put_off_.empty()) {
+    put_off_bytes_ = 0;
+  } else {
+    put_off_until_ = how_.clock() + how_.answers_wait;
+  }
 }
 
 void courier::attach(std::unique_ptr<link> next) {

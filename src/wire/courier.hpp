@@ -74,8 +74,8 @@ class courier {
     /// Called instead of pump when something has come, by the thread that brings it; none: pump is.
     std::function<void()> on_arrival = {};
     base::time_point (*clock)() = base::now;
-    /// An answer that says nothing else, given within pump, leaves with the next request, or so much
-    /// later (due() says when); zero: at once.
+    /// An answer that says nothing else, given within pump, leaves with the next request, or so
+    /// much later (due() says when); zero: at once.
     std::chrono::nanoseconds answers_wait = {};
   };
 
@@ -132,8 +132,8 @@ class courier {
   outbox out_;
   dedup in_;
   std::optional<error> fenced_;
-  std::vector<head> put_off_;       // answers that wait for company
-  std::size_t put_off_bytes_ = 0;   // of their requests, whose sender has only so much room
+  std::vector<head> put_off_;      // answers that wait for company
+  std::size_t put_off_bytes_ = 0;  // of their requests, whose sender has only so much room
   base::time_point put_off_until_{};
   std::uint64_t nonsense_ = 0;
   base::time_point dial_at_{};

@@ -43,6 +43,9 @@ class MANTA_API actor_host {
   /// Has the object made; settles the construction, which is claimed and needs nothing any more,
   /// and whose holds it takes over, by actor_ops::settle.
   virtual void construct(actor_core* of, job* construction) noexcept = 0;
+  /// Whether the calling thread is one that others need, and the call's arguments may have to be
+  /// waited for: a worker forwards it then.
+  virtual bool must_not_wait(const job* /*call*/) const noexcept { return false; }
   /// The next call in its mailbox's order; takes over one hold. `has_more`: others follow at once.
   virtual void forward(actor_core* to, job* call, bool has_more) noexcept = 0;
   /// The object is to end. True: actor_core::end_elsewhere will be called when it is gone. False:

@@ -26,7 +26,9 @@ class MANTA_API array_block {
   array_block(const array_block&) = delete;
   array_block& operator=(const array_block&) = delete;
 
-  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  std::span<const std::byte> bytes() const noexcept {
+    return {data_.load(std::memory_order_relaxed), size_};
+  }
   void hold() noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
   /// False: the last hold has gone.
   bool try_hold() noexcept;
@@ -52,16 +54,18 @@ class MANTA_API array_block {
 
  protected:
   /// With one hold.
-  explicit array_block(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+  explicit array_block(std::span<const std::byte> bytes) noexcept
+      : data_(bytes.data()), size_(bytes.size()) {}
   virtual ~array_block();
   /// Of one whose bytes have come.
-  void lies_at(std::span<const std::byte> bytes) noexcept { bytes_ = bytes; }
+  void lies_at(const std::byte* data) noexcept { data_.store(data, std::memory_order_relaxed); }
   /// Nobody holds it any more: deletes it.
   virtual void end() noexcept = 0;
 
  private:
   std::atomic<std::uint64_t> holds_{1};
-  std::span<const std::byte> bytes_;
+  std::atomic<const std::byte*> data_;  // others may ask for the size while it comes
+  const std::size_t size_;
 };
 
 /// Room for a block, which is given back when this goes unsealed.
