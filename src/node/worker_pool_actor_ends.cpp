@@ -47,9 +47,16 @@ void worker_pool::kill(exec::actor_core* of) noexcept {
 
 bool worker_pool::leave(exec::actor_core* of, exec::leaving how) noexcept {
   const borrowed_workbench on;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   auto* const at = static_cast<hand*>(of->seat);
   if (at == nullptr) return false;
+  // An answer with a handle to it may have come since its last one went (on_own_handles).
+  if (how == exec::leaving::unneeded && of->try_add_handle()) {
+    lock.unlock();
+    of->stay_elsewhere();
+    of->drop_handle();
+    return true;
+  }
   tenant& t = *at->lives_here;
   t.is_left = true;
   ++under_way_;
