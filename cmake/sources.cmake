@@ -77,6 +77,7 @@ set(manta_sources
   src/node/check_copy.cpp
   src/node/child_nodes.cpp
   src/node/cluster.cpp
+  src/node/cluster_end.cpp
   src/node/cluster_head.cpp
   src/node/cluster_mail.cpp
   src/node/cluster_member.cpp
@@ -119,6 +120,7 @@ set(manta_sources
   src/node/outgoing.cpp
   src/node/output_lines.cpp
   src/node/own_program.cpp
+  src/node/parting.cpp
   src/node/passed_job.cpp
   src/node/peers.cpp
   src/node/placing.cpp

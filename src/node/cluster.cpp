@@ -39,7 +39,6 @@ using way = spec::launch_plan::way;
 constexpr auto look_again = 20ms;
 // Until who waits is told why.
 constexpr auto time_to_wonder = 900ms;
-constexpr auto time_to_end = 2s;
 // How long nodes go on whose head was in the driver, and is gone: nobody needs them.
 constexpr auto wait_for_driver = 3s;
 // Those of a head of its own, which may be started again.
@@ -459,104 +458,6 @@ result<void> cluster::gather() {
     return {};
   }
   return {};
-}
-
-// ---- to the end
-
-int cluster::serve() {
-  if (plan_.role == role_mode::head) return serve_head();
-  end_signals signals;
-  watch_the_fence();
-  int number = 0;
-  const process_ptr at = process();
-  while (!at->wait_over_for({})) {
-    number = signals.wait();
-    if (number == 0) continue;
-    at->drain(number == SIGTERM ? drain_limit_ : duration(0));
-    // What others have given it ends first.
-    trade::global().close_door();
-    while (number == SIGTERM && trade::global().has_guests() && !at->wait_over_for(look_again)) {
-    }
-    at->idle();
-    break;
-  }
-  const std::optional<error> why = at->wait_over();
-  if (!why.has_value()) return 0;
-  warn(fmt::format("{}: {}", name_of_member(), why->message()));
-  return 1;
-}
-
-// SIGTERM: it may be started again, and finds its members then. SIGINT: nobody wants them any more.
-int cluster::serve_head() {
-  end_signals signals;
-  for (const wire::socket_address& one : process_->addresses()) {
-    std::fprintf(stderr, "manta: head of a cluster at %s\n", one.text().c_str());
-  }
-  process_->tell_over([](const std::optional<error>&) { end_signals::ring(); });
-  int number = 0;
-  while (number == 0 && !process_->wait_over_for({})) number = signals.wait();
-  if (number == SIGINT) dissolve();
-  if (number != 0) return 0;
-  const std::optional<error> why = process_->wait_over();
-  warn(why.has_value() ? why->message() : "the head has ended");
-  return 1;
-}
-
-void cluster::dissolve() noexcept {
-  const process_ptr at = process();
-  if (at == nullptr) return;
-  at->dissolve("its work is done");
-  at->wait_dissolved(time_to_end);
-}
-
-void cluster::leave() noexcept {
-  const process_ptr at = process();
-  if (at == nullptr) return;
-  at->tell_over({});
-  at->drain({});
-  at->wait_over_for(time_to_end);
-}
-
-// Of the job; who has joined it since has nothing to come to an end with.
-bool cluster::has_other_ranks(const cluster_process& at) const {
-  const std::vector<spec::node_member> there = at.members();
-  const std::set<std::string> came = at.gathered();
-  return std::ranges::any_of(there, [&](const spec::node_member& one) {
-    if (one.who.name == name_of_member()) return false;
-    if (came.contains(one.who.name)) return true;
-    for (int rank = 1; rank < plan_.size; ++rank) {
-      if (one.who.name == fmt::format("rank-{}", rank)) return true;
-    }
-    return false;
-  });
-}
-
-void cluster::close(bool at_once) noexcept {
-  if (const process_ptr at = process()) {
-    if (plan_.hosts_head() && plan_.role != role_mode::head) {
-      // As with MPI, who ends last ends the others: they may still be at work.
-      while (is_spmd_ && !at_once && has_other_ranks(*at) && !at->wait_over_for(look_again)) {
-      }
-      at->tell_over({});
-      dissolve();
-    } else if (plan_.role != role_mode::head) {
-      leave();
-    }
-  }
-  process_ptr last;  // ends without the lock
-  {
-    const std::lock_guard lock(mutex_);
-    last = std::exchange(process_, nullptr);
-    plan_ = {};
-  }
-  last.reset();
-  // With spmd they may have more to do when their runtime has ended.
-  const bool waits = is_spmd_ && !at_once;
-  children_.end(waits ? std::optional<duration>() : time_to_end);
-  if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
-  meeting_.reset();
-  if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
-  if (!beside_.empty()) remove_job_folder(std::exchange(beside_, {}));  // the last one does it
 }
 
 // ---- for others

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <manta/base/clock.hpp>
 #include <manta/base/id.hpp>
 #include <manta/spec/config.hpp>
 #include <manta/spec/error.hpp>
@@ -42,6 +43,9 @@ class cluster {
                     std::shared_ptr<control::store> rows);
   /// In a process that serves: until the work is done, or a signal asks for the end. The exit code.
   int serve();
+  /// When nothing runs here any more, before close: waits, drain-ms at most, until others have
+  /// fetched what they have of this node, if they go on without it.
+  void hand_over() noexcept;
   /// Ends it: a head ends the work of all, a member leaves. With spmd, rank 0 waits until the
   /// others have left, unless it is to end `at_once`.
   void close(bool at_once) noexcept;
@@ -79,6 +83,7 @@ class cluster {
   void dissolve() noexcept;
   bool has_other_ranks(const cluster_process& at) const;
   int serve_head();
+  void end_in_order(cluster_process& at, base::time_point until);
   bool is_serving() const noexcept { return plan_.role == role_mode::node && !is_spmd_; }
   result<void> tell_from_earlier();
   bool does_work() const noexcept;

@@ -343,6 +343,27 @@ void far_arrays::freed(const base::id& id) noexcept {
   if (last != nullptr) last->drop();
 }
 
+far_arrays::stayed far_arrays::measure_stayed() const {
+  const far_handles& counts = far_handles::global();
+  stayed out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, one] : lent_) {
+    if (!counts.is_lent(id)) continue;  // it is named only, or about to end
+    const std::vector<std::uint64_t> by = counts.borrowers_of(id);
+    // Without any it is in doubt who has it.
+    const bool is_mapped = !by.empty() && std::ranges::all_of(by, [this](std::uint64_t node) {
+      return living_.contains(node);
+    });
+    if (is_mapped) continue;
+    ++out.arrays;
+    out.bytes += one.block->bytes().size();
+    for (const std::uint64_t node : by) {
+      if (!living_.contains(node)) out.in.insert(node);
+    }
+  }
+  return out;
+}
+
 array_block* far_arrays::block_of(const base::id& id) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = lent_.find(id);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -79,6 +80,13 @@ class far_arrays {
   void named(const base::id& id) noexcept;
   /// Others have it no more.
   void freed(const base::id& id) noexcept;
+  /// What others have of this node and could not read any more if it ended.
+  struct stayed {
+    std::size_t arrays = 0;
+    std::uint64_t bytes = 0;
+    std::set<std::uint64_t> in;  ///< who has them
+  };
+  stayed measure_stayed() const;
   /// One of this node's that came back, with a hold; null: it is none.
   array_block* block_of(const base::id& id) noexcept;
   /// One that came with the message which this thread reads, with a hold; null: none such did.

@@ -18,6 +18,7 @@
 #include "node/far_arrays.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
+#include "node/worker_facts.hpp"
 #include "spec/made_error.hpp"
 #include "wire/error_record.hpp"
 
@@ -372,6 +373,87 @@ void far_pulls::close() noexcept {
   gone(0, {});
 }
 
+void far_pulls::let_go(distant_block& of) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(of.is_let_go_, true)) return;
+  }
+  if (of.from().run != 0) far_handles::global().lost_view(of.from().id, of.from().run);
+}
+
+// What it counts as being here, each with a hold, but for what is fetched just now; 0: of all.
+std::vector<distant_block*> far_pulls::kept_by(std::uint64_t node) const {
+  std::vector<distant_block*> out;
+  const std::lock_guard lock(mutex_);
+  out.reserve(views_.size());
+  for (const auto& [id, one] : views_) {
+    if (one == nullptr || (node != 0 && one->from().owner != node)) continue;
+    if (one->is_let_go_ || numbers_.contains(one) || !one->counts()) continue;
+    if (one->try_hold()) out.push_back(one);
+  }
+  return out;
+}
+
+void far_pulls::let_all_go() noexcept {
+  try {
+    for (distant_block* const one : kept_by(0)) {
+      let_go(*one);
+      one->drop();
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // it is kept until this node has left
+  }
+}
+
+// ---- those of one that leaves
+
+void far_pulls::ask_to_take(peers& by, std::uint64_t node) {
+  const borrowed_workbench on;
+  on->out.clear();
+  const base::id request{peers::pull, 1};
+  const result<void> written =
+      on->writer.write({request, 1, 0}, wire::ask_view{wire::question::take_arrays, {}});
+  if (!written) written.error().raise();
+  // False is of one that is gone.
+  static_cast<void>(by.send_anyway(node, request, on->writer.pieces(), on->writer.size_bytes()));
+}
+
+// The loop's thread, which can't wait for room. However often it asks, once at a time.
+void far_pulls::take_soon(std::uint64_t node) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_ == nullptr || !taking_.insert(node).second) return;
+  }
+  const auto done = [this](const std::uint64_t* of) {
+    {
+      const std::lock_guard lock(mutex_);
+      taking_.erase(*of);
+    }
+    delete of;
+  };
+  // The line may be dropped with all that is in it.
+  const std::shared_ptr<const std::uint64_t> turn(new std::uint64_t(node), done);
+  facts_line::global().add([this, turn] { take_from(*turn); });
+}
+
+// What can't be fetched now it asks for once more.
+void far_pulls::take_from(std::uint64_t node) noexcept {
+  try {
+    for (distant_block* const one : kept_by(node)) {
+      const std::unique_ptr<distant_block, void (*)(distant_block*)> held(
+          one, [](distant_block* of) { of->drop(); });
+      // A copy on the heap has come a while ago: no message is about to name it any more.
+      if (one->here() != nullptr) {
+        let_go(*one);
+      } else {
+        ask(*one);
+      }
+    }
+  } catch (...) {
+    return;
+  }
+}
+
 // ---- those of this node
 
 namespace {
@@ -389,7 +471,9 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
   const borrowed_workbench on;
   const result<const wire::message_view&> read = on->reader.read(message);
   const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
-  if (asked == nullptr || asked->what != wire::question::array_bytes) return;
+  if (asked == nullptr) return;
+  if (asked->what == wire::question::take_arrays) return take_soon(from);
+  if (asked->what != wire::question::array_bytes) return;
   const auto what = codec::decode<pull_question>(asked->with);
   const base::id request{peers::pulled, number};
   const borrowed_workbench answer;

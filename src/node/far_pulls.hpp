@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <manta/base/id.hpp>
@@ -42,6 +43,9 @@
 //
 // Who fetches waits for the loop's thread alone. A maker that is lost, or has let go, ends the wait
 // with an error, and so does this runtime's end; the next reader asks again, and hears the same.
+//
+// Who is about to leave in order asks those that have arrays of its to fetch them, again and again
+// until they have (node/parting.hpp). What comes then is an array as any that was fetched.
 //
 // Limits: part_bytes, and most_parts of them at a time from each node.
 //
@@ -118,6 +122,8 @@ class far_pulls {
   void gone(std::uint64_t node, const std::string& why) noexcept;
 
   // Any thread.
+  /// That one is to fetch all that has stayed here. Throws std::bad_alloc.
+  static void ask_to_take(peers& by, std::uint64_t node);
   /// The block of an array that came with a message, with a hold. Throws cancelled, std::bad_alloc.
   distant_block* view_of(const spec::reference& came, const far_arrivals::one& from);
   /// A message is about to name it as its maker's, which keeps it until far_arrays::named is told.
@@ -127,6 +133,9 @@ class far_pulls {
   void fetch(std::span<array_block* const> all);
   /// The runtime's end: what is fetched, or will be, ends with its error.
   void close() noexcept;
+  /// After it, when no message is written any more: nobody reads what is away, so its makers need
+  /// not keep it.
+  void let_all_go() noexcept;
   /// Whether there are such arrays here that are away.
   bool has_any() const noexcept { return away_.load(std::memory_order_relaxed) > 0; }
   /// Bytes that came so far, in this process.
@@ -163,6 +172,10 @@ class far_pulls {
   void end(std::uint64_t number, const error* why) noexcept;
   void fill(std::uint64_t number, pull& of, const spec::parcel_view& part);
   void left(const distant_block& block) noexcept;
+  void let_go(distant_block& of) noexcept;
+  std::vector<distant_block*> kept_by(std::uint64_t node) const;
+  void take_soon(std::uint64_t node);
+  void take_from(std::uint64_t node) noexcept;
 
   std::atomic<std::uint64_t> fetched_bytes_{0};
   std::atomic<std::uint64_t> away_{0};  // distant blocks
@@ -172,6 +185,7 @@ class far_pulls {
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_
   std::unordered_map<base::id, distant_block*, base::id_hash> views_;  // no holds
+  std::unordered_set<std::uint64_t> taking_;  // nodes that have asked, and it is not done yet
 };
 
 }  // namespace manta::inline v0::node

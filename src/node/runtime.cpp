@@ -63,6 +63,7 @@ void end_engine(bool asks_to_stop) noexcept {
   node::trade::global().call_back(asks_to_stop);
   const std::uint64_t isolated = is_isolated ? pool.work_since_open().runs : 0;
   e.stop();
+  if (!asks_to_stop) node::cluster::global().hand_over();
   node::trade::global().close();
   node::cluster::global().close(asks_to_stop);
   node::far_arrays::global().sweep();  // its nodes have ended

@@ -150,6 +150,7 @@ void trade::close() noexcept {
   looker_.join();
   nap_.reset();
   far_pulls::global().close();
+  far_pulls::global().let_all_go();
   far_arrays::global().close();  // what came until here was read
   far_handles::global().close();
   far_futures::global().close();

@@ -20,6 +20,16 @@ references::work references::take() {
   return std::exchange(work_, {});
 }
 
+std::vector<node_number> references::borrowers_of(const base::id& thing) const {
+  std::vector<node_number> out;
+  const auto found = mine_.find(thing);
+  if (found == mine_.end()) return out;
+  for (const loan& one : found->second) {
+    if (std::ranges::find(out, one.borrower) == out.end()) out.push_back(one.borrower);
+  }
+  return out;
+}
+
 // ---- handles here
 
 void references::say_lent(const base::id& thing, node_number owner, node_number to,

@@ -333,6 +333,9 @@ struct Ask {
     arrayBytes @18;
     # Between nodes: a part of an array that has stayed there; the answer is a Result with one segment,
     # as src/node/far_pulls.hpp has it.
+    takeArrays @19;
+    # Between nodes, by one that is about to leave: what has stayed there is to be fetched now. No
+    # values, no answer.
   }
 }
 

@@ -223,7 +223,8 @@ enum class question : std::uint8_t {
   actor_end,
   delegation,
   references,
-  array_bytes
+  array_bytes,
+  take_arrays
 };
 
 /// A small fact is asked for, or changed.

@@ -47,6 +47,25 @@ void lose(const std::string& what, const std::string& rank, int signal,
   kill(pids.at(rank), SIGKILL);
 }
 
+// The same with several that are asked to leave, and have the time for it.
+void leave_with(const std::string& what, const std::vector<std::string>& ranks,
+                std::chrono::milliseconds after) {
+  CAPTURE(what);
+  const site here;
+  variables more = four;
+  more.emplace_back("MANTA_MAP_ARRAYS=no");
+  more.emplace_back("MANTA_DEAD_AFTER_MS=10000");  // who leaves is no dead one
+  child job({settler, what}, here.with(more));
+  const bool is_ready = job.says("pid rank-3");
+  std::this_thread::sleep_for(after);  // as in lose
+  for (const std::string& rank : ranks) {
+    if (is_ready) kill(pids_in(job.so_far().out).at(rank), SIGTERM);
+  }
+  const outcome o = job.finish();
+  check_right(o, what);
+  CHECK_THAT(o.err, !Contains("have not fetched"));
+}
+
 }  // namespace
 
 TEST_CASE("actors that are to lie spread live in all nodes", "[cluster][settle]") {
@@ -268,6 +287,45 @@ TEST_CASE("a node dies while an array that stayed there is fetched", "[cluster][
   for (const auto after : {20ms, 100ms, 300ms}) {
     lose("stayed-torn", "rank-2", SIGKILL, after, "MANTA_MAP_ARRAYS=no");
   }
+}
+
+TEST_CASE("what has stayed in a node that is asked to leave is fetched first",
+          "[cluster][settle]") {
+  // The last one's fault comes while it is at it.
+  leave_with("left-behind", {"rank-2"}, 0ms);
+  leave_with("left-by-two", {"rank-1", "rank-2"}, 0ms);
+  leave_with("left-reading", {"rank-2"}, 30ms);
+}
+
+TEST_CASE("what has stayed in a rank that ends is fetched first", "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=2", "MANTA_SPMD=yes", "MANTA_MAP_ARRAYS=no",
+                       "MANTA_DRAIN_MS=5000"};
+  for (const char* const what : {"left-by-rank", "left-over"}) {
+    const outcome o = here.run({settler, what}, with);
+    check_right(o, what);
+    CHECK_THAT(o.err, !Contains("have not fetched"));
+  }
+}
+
+TEST_CASE("a node that leaves waits no longer than it may for who has its arrays",
+          "[cluster][settle]") {
+  const site here;
+  variables more = four;
+  for (const char* const one :
+       {"MANTA_MAP_ARRAYS=no", "MANTA_DRAIN_MS=500", "MANTA_DEAD_AFTER_MS=15000"}) {
+    more.emplace_back(one);
+  }
+  child job({settler, "left-in-vain"}, here.with(more));
+  const bool is_ready = job.says("pid rank-3");
+  const pid_t stopped = is_ready ? pids_in(job.so_far().out).at("rank-3") : 0;
+  if (is_ready) kill(stopped, SIGSTOP);
+  if (is_ready) kill(pids_in(job.so_far().out).at("rank-2"), SIGTERM);
+  if (is_ready) CHECK(job.says("it has left"));
+  if (is_ready) kill(stopped, SIGCONT);
+  const outcome o = job.finish();
+  check_right(o, "left-in-vain");
+  CHECK_THAT(o.err, Contains("rank-2 was to leave within 500 ms, and does with 1 arrays"));
 }
 
 TEST_CASE("what a node that was given up may read is kept until it ends", "[cluster][settle]") {

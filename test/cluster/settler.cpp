@@ -413,6 +413,12 @@ int main(int argc, char** argv) {
   if (what == "follows") return follows(rt);
   if (what == "stayed-lost") return stayed_lost(rt);
   if (what == "stayed-torn") return stayed_torn(rt);
+  if (what == "left-behind") return left_behind(rt);
+  if (what == "left-by-two") return left_by_two(rt);
+  if (what == "left-reading") return left_reading(rt);
+  if (what == "left-in-vain") return left_in_vain(rt);
+  if (what == "left-by-rank") return left_by_rank(rt);
+  if (what == "left-over") return left_over(rt);
   if (what == "ghosts") return ghosts(rt);
   if (what == "freight") return freight(rt, argc > 2 ? argv[2] : "");
   if (what == "wrecks") return wrecks(rt);

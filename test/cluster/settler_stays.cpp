@@ -182,6 +182,168 @@ int follows(const manta::runtime& rt) {
   return say("follows");
 }
 
+namespace {
+
+// Has futures of arrays that other nodes have made, and reads them when it is asked.
+struct keeper {
+  void orders(const std::string& node, int many) {
+    for (int i = 0; i < many; ++i) all.push_back(made_at(node, eight, 20));
+  }
+  // How many are right.
+  int reads() {
+    int right = 0;
+    for (const auto& one : all) right += are_words(one.get(long_enough), eight, 20) ? 1 : 0;
+    return right;
+  }
+  std::string first_error() { return thrown_by<manta::node_lost>(all.front()); }
+  std::uint64_t fetched() { return fetched_here(); }
+
+  std::vector<manta::future<words>> all;
+};
+
+manta::actor<keeper> keeper_at(const std::string& node) {
+  return manta::spawn<keeper>.with({.where = manta::on_node(node)})();
+}
+manta::actor<keeper> keeper_of(const std::string& node, const std::string& maker, int many) {
+  auto out = keeper_at(node);
+  manta::remote<&keeper::orders>(out, maker, many).get(long_enough);
+  return out;
+}
+// What is here, and was fetched by nobody who reads it.
+void expect_came(const std::vector<manta::future<words>>& all, std::uint64_t before) {
+  expect(fetched_here() - before == all.size() * eight_bytes, "they came as their maker left");
+  for (const auto& one : all) expect(are_words(one.get(long_enough), eight, 1), "here");
+  expect(fetched_here() - before == all.size() * eight_bytes, "and no more");
+}
+
+}  // namespace
+
+// rank-2 is asked to leave: what it has made for several others is with them when it has.
+int left_behind(const manta::runtime& rt) {
+  const std::uint64_t before = fetched_here();
+  std::vector<manta::future<words>> all;
+  for (int i = 0; i < 5; ++i) all.push_back(made_at("rank-2", eight, 1));
+  const auto first = keeper_of("rank-1", "rank-2", 3);
+  const auto second = keeper_of("rank-3", "rank-2", 4);
+  const auto unread = made_at("rank-2", eight, 1);
+  all.push_back(unread);
+  const auto in_value = manta::remote<makes_pair>.with(at("rank-2"))();
+  static_cast<void>(manta::wait(std::vector{in_value}, {.count = 1, .timeout = long_enough}));
+  expect(fetched_here() == before, "all of it is there");
+  const auto witness = one_at("rank-2");
+  const auto end = manta::monitor(witness);
+  say_pids(rt);
+  static_cast<void>(end.get(long_enough));
+  const pair_of_words pair = in_value.get(long_enough);
+  expect(are_words(pair.large, eight, 5) && are_words(pair.small, 10, 6), "inside of a value");
+  expect_came(all, before + eight_bytes);
+  expect(manta::remote<&keeper::fetched>(first).get(long_enough) == 3 * eight_bytes, "first's");
+  expect(manta::remote<&keeper::reads>(first).get(long_enough) == 3, "another owner's");
+  expect(manta::remote<&keeper::reads>(second).get(long_enough) == 4, "a third one's");
+  return say("left-behind");
+}
+
+// Two leave at once, each with some of the other's.
+int left_by_two(const manta::runtime& rt) {
+  const std::uint64_t before = fetched_here();
+  std::vector<manta::future<words>> all;
+  for (int i = 0; i < 3; ++i) {
+    all.push_back(made_at("rank-1", eight, 1));
+    all.push_back(made_at("rank-2", eight, 1));
+  }
+  const auto one = keeper_of("rank-1", "rank-2", 4);
+  const auto other = keeper_of("rank-2", "rank-1", 4);
+  const auto third = keeper_of("rank-3", "rank-1", 2);
+  manta::remote<&keeper::orders>(third, std::string("rank-2"), 2).get(long_enough);
+  const auto ends = std::vector{manta::monitor(one), manta::monitor(other)};
+  say_pids(rt);
+  for (const auto& end : ends) static_cast<void>(end.get(long_enough));
+  expect_came(all, before);
+  expect(manta::remote<&keeper::reads>(third).get(long_enough) == 4, "one that stays");
+  return say("left-by-two");
+}
+
+// It leaves while several read: none is lost, and none is torn.
+int left_reading(const manta::runtime& rt) {
+  constexpr int most = 40;
+  std::vector<manta::future<words>> all;
+  for (int i = 0; i < most; ++i) all.push_back(made_at("rank-2", eight, 1));
+  const auto witness = one_at("rank-2");
+  const auto end = manta::monitor(witness);
+  say_pids(rt);
+  std::atomic<int> right{0};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 4; ++r) {
+    readers.emplace_back([&, r] {
+      for (std::size_t i = static_cast<std::size_t>(r); i < all.size(); i += 4) {
+        try {
+          right += are_words(all[i].get(long_enough), eight, 1) ? 1 : 0;
+        } catch (const manta::exception& e) {
+          std::printf("%s\n", e.what());
+        }
+      }
+    });
+  }
+  for (std::thread& one : readers) one.join();
+  expect(right == most, std::to_string(right) + " are right");
+  static_cast<void>(end.get(long_enough));
+  return say("left-reading");
+}
+
+// Who has some is stopped for longer than the leaving node waits.
+int left_in_vain(const manta::runtime& rt) {
+  const auto stopped = keeper_of("rank-3", "rank-2", 1);
+  const auto mine = made_at("rank-2", eight, 1);
+  const auto witness = one_at("rank-2");
+  const auto end = manta::monitor(witness);
+  say_pids(rt);
+  static_cast<void>(end.get(long_enough));
+  expect(are_words(mine.get(long_enough), eight, 1), "who could has fetched its own");
+  std::printf("it has left\n");
+  std::fflush(stdout);
+  const std::string why = manta::remote<&keeper::first_error>(stopped).get(long_enough);
+  expect(has(why, "stayed there"), why);
+  return say("left-in-vain");
+}
+
+// Ranks that each run main, and end apart.
+int left_by_rank(const manta::runtime& rt) {
+  if (rt.rank() == 1) {
+    const auto had = made_at("rank-0", eight, 1);  // and never read
+    manta::kv::put(std::string("has"), 1).get();
+    return comes("made") ? 0 : 1;
+  }
+  const std::uint64_t before = fetched_here();
+  const std::vector all{made_at("rank-1", eight, 1), made_at("rank-1", eight, 1)};
+  const auto witness = one_at("rank-1");
+  const auto end = manta::monitor(witness);
+  expect(comes("has") && fetched_here() == before, "they are there");
+  manta::kv::put(std::string("made"), 1).get();
+  static_cast<void>(end.get(long_enough));
+  // The rank's end and its actors' are not the same moment: it is gone when its node is.
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!others(rt).empty() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);
+  }
+  expect_came(all, before);
+  return say("left-by-rank");
+}
+
+// A rank whose runtime has ended never reads what it has: no other one waits for that.
+int left_over(const manta::runtime& rt) {
+  if (rt.rank() == 0) {
+    static const auto* const kept = new std::vector{made_at("rank-1", eight, 1)};
+    manta::kv::put(std::string("given"), static_cast<int>(kept->size())).get();
+    return comes("taken") ? 0 : 1;
+  }
+  expect(comes("given"), "the first rank has some");
+  manta::kv::put(std::string("taken"), 1).get();
+  // A schedule of the fault, nothing tells it: the first one's runtime ends, unless the machine is
+  // busy.
+  std::this_thread::sleep_for(500ms);
+  return say("left-over");
+}
+
 int stays(const manta::runtime& rt) {
   const auto all = others(rt);
   check_once(all[0].name);

@@ -263,6 +263,12 @@ int stays(const manta::runtime& rt);
 int follows(const manta::runtime& rt);
 int stayed_lost(const manta::runtime& rt);
 int stayed_torn(const manta::runtime& rt);
+int left_behind(const manta::runtime& rt);
+int left_by_two(const manta::runtime& rt);
+int left_reading(const manta::runtime& rt);
+int left_in_vain(const manta::runtime& rt);
+int left_by_rank(const manta::runtime& rt);
+int left_over(const manta::runtime& rt);
 // settler_streams.cpp
 int streams(const manta::runtime& rt, long items);
 int dry_wells(const manta::runtime& rt);

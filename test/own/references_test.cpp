@@ -331,6 +331,24 @@ TEST_CASE("nothing that a node has is freed, and all that nobody has is", "[own]
   CHECK(freed > 10 * rounds);
 }
 
+TEST_CASE("an owner knows who may have what it has lent", "[own]") {
+  using nodes = std::vector<node_number>;
+  const id thing{1, 1};
+  references owner(1);
+  for (const node_number one : {2U, 3U}) owner.joined(one);
+  CHECK(owner.borrowers_of(thing).empty());
+  owner.lend(thing, 1, 2);
+  owner.lend(thing, 1, 2);
+  CHECK(owner.borrowers_of(thing) == nodes{2});
+  owner.hear(2, {saying::lent, thing, 3, 1});
+  owner.lend(thing, 1, 3);  // from two, and named once
+  CHECK(owner.borrowers_of(thing) == nodes{2, 3});
+  owner.hear(2, {saying::released, thing, 1, 2});
+  CHECK(owner.borrowers_of(thing) == nodes{3});
+  owner.gone(3);
+  CHECK(owner.borrowers_of(thing).empty());
+}
+
 TEST_CASE("references that are broken on purpose are found out", "[own]") {
   for (int p = 1; p < static_cast<int>(plant::count); ++p) {
     CAPTURE(p);

@@ -193,8 +193,8 @@ struct config {
   /// dead-after-ms: silence after which a member counts as dead, milliseconds. 500 to 3600000,
   /// default 3000. Less finds out sooner, and takes a machine that was merely slow for dead.
   int dead_after_ms = -1;
-  /// drain-ms: how long a node that is asked to leave (SIGTERM) ends what it has, milliseconds. 0
-  /// to 3600000, default 30000.
+  /// drain-ms: how long a node that is asked to leave (SIGTERM) ends what it has, and waits until
+  /// others have fetched what has stayed with it, milliseconds. 0 to 3600000, default 30000.
   int drain_ms = -1;
 };
 
