@@ -97,20 +97,14 @@ duration trade::wait_here() const noexcept {
   return sched::wait_of({in_line_.load(), workers_, duration(task_ns_.load())});
 }
 
-// What went there since it has told of its line is in it, too. What it has not told it takes as
-// this node does.
 duration trade::wait_there(const peers::member& one) const noexcept {
   std::uint64_t sent = 0;
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = sent_.find(one.epoch); found != sent_.end()) sent = found->second;
   }
-  const bool is_told = one.load.task_time > duration::zero();
-  const std::uint64_t queued = std::max<std::uint64_t>(one.load.queued, sent);
-  // Those that its workers are at are no line.
-  const std::uint64_t waiting = queued > one.workers ? queued - one.workers : 0;
-  return sched::wait_of(
-      {waiting, one.workers, is_told ? one.load.task_time : duration(task_ns_.load())});
+  return sched::wait_in({one.load.queued, sent, one.workers, one.load.task_time},
+                        duration(task_ns_.load()));
 }
 
 // True: it is, or will be, elsewhere or in a queue; takes the queue's hold over. It is claimed

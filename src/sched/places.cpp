@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sched/overflow.hpp"
+
 namespace manta::inline v0::sched {
 
 namespace {
@@ -28,6 +30,15 @@ std::size_t least_full(std::span<const place> of) noexcept {
     if (is_better) best = i;
   }
   return best;
+}
+
+// Neither of `queued` and `sent` has all of the other. Those that its workers are at are no line.
+duration wait_in(const line_there& line, duration task_time_here) noexcept {
+  const std::uint32_t workers = std::max<std::uint32_t>(line.workers, 1);
+  const std::uint64_t there = std::max(line.queued, line.sent);
+  const bool is_told = line.task_time > duration::zero();
+  return wait_of(
+      {there > workers ? there - workers : 0, workers, is_told ? line.task_time : task_time_here});
 }
 
 duration time_to_move(std::uint64_t bytes) noexcept {

@@ -36,6 +36,17 @@ struct data_place {
   duration wait{0};           ///< what it would wait there in line
 };
 
+/// What is known of another node's line.
+struct line_there {
+  std::uint64_t queued = 0;   ///< as it has told, those that its workers are at, too
+  std::uint64_t sent = 0;     ///< tasks that it has of this node, some of which it has told
+  std::uint32_t workers = 1;  ///< 0 counts as 1
+  duration task_time{0};      ///< zero: it has not told
+};
+/// What a task would wait in that line. Of a node that has not told it is taken that tasks take as
+/// long as here; zero: nobody knows.
+duration wait_in(const line_there& line, duration task_time_here) noexcept;
+
 /// Less data moves no task: a MiB.
 inline constexpr std::uint64_t least_followed = std::uint64_t{1} << 20U;
 

@@ -79,6 +79,19 @@ TEST_CASE("a long line is worth moving the data for", "[sched]") {
   CHECK(nearest_to_data(here, std::array{data_place{0, 1s}, data_place{mib, 1ms}}) == 1);
 }
 
+TEST_CASE("a line elsewhere is what was told or sent, less those at work", "[sched]") {
+  using manta::sched::wait_in;
+  CHECK(wait_in({12, 0, 2, 3ms}, 9ms) == 15ms);  // ten wait for two
+  CHECK(wait_in({2, 0, 2, 3ms}, 9ms) == 0ms);    // all are at work
+  CHECK(wait_in({0, 0, 2, 3ms}, 9ms) == 0ms);
+  CHECK(wait_in({0, 12, 2, 3ms}, 9ms) == 15ms);      // it has not told yet
+  CHECK(wait_in({12, 6, 2, 3ms}, 9ms) == 15ms);      // it has told of these
+  CHECK(wait_in({12, 0, 2, 0ms}, 9ms) == 45ms);      // as long as here
+  CHECK(wait_in({12, 0, 2, 0ms}, 0ms) == 0ms);       // nobody knows
+  CHECK(wait_in({12, 0, 0, 3ms}, 9ms) == 33ms);      // no worker counts as one
+  CHECK(wait_in({UINT64_MAX, 0, 1, 1s}, 0ms) > 1s);  // no sum that ends below
+}
+
 TEST_CASE("what is missing and what waits without bounds is compared as well", "[sched]") {
   constexpr auto ever = manta::duration::max();
   CHECK(nearest_to_data({UINT64_MAX, ever}, std::array{data_place{0, ever}}) == 0);
