@@ -34,7 +34,7 @@ class rest_steps {
           },
           &needed);
     }
-    if (note.may_be_away_) {
+    if (note.may_be_away()) {
       const auto each = what.as_handles ? add_away : add_away_from_here;
       what.visit(what.value, each, &needed);
     }
@@ -50,7 +50,7 @@ class rest_steps {
   static void arrive(const rested& what, awake now) noexcept {
     rest_note& note = *what.note;
     const std::lock_guard lock(note.mutex_);
-    if (now.reader == 0 || !what.as_handles) note.may_be_away_ = false;
+    if (now.reader == 0 || !what.as_handles) note.may_be_away_.store(false);
     if (!std::exchange(note.is_at_rest_, false)) return;
     what.visit(
         what.value,
@@ -99,7 +99,7 @@ class rest_steps {
     what.visit(
         what.value,
         [](void* to, array_block*& handle) {
-          if (handle->is_away(0)) *static_cast<bool*>(to) = true;
+          if (handle->is_away(0)) static_cast<std::atomic<bool>*>(to)->store(true);
           array_block* const stand_in = handle->at_rest();
           if (stand_in != nullptr) std::exchange(handle, stand_in)->drop();
         },

@@ -72,8 +72,13 @@ bool trade::may_follow_data(const exec::job& j) noexcept {
 std::uint64_t trade::node_of_data(exec::job* j) {
   const carrier& by = *carrier_of(j);
   if (by.rested_arguments == nullptr || by.failure(j) != nullptr) return 0;
+  const std::vector<rested> all = by.rested_arguments(j);
+  // Most tasks await what is here, and are asked for no lock.
+  if (std::ranges::none_of(all, [](const rested& one) { return one.note->may_be_away(); })) {
+    return 0;
+  }
   awaited_arrays data;
-  for (const rested& one : by.rested_arguments(j)) {
+  for (const rested& one : all) {
     data.goes_as_handle = one.as_handles;
     look_at_arrays(one, awaited_arrays::add, &data);
   }

@@ -37,13 +37,15 @@ class rest_note {
  public:
   /// Whether its handles stay: nobody has to ask any more.
   bool is_seen() const noexcept { return is_seen_.load(std::memory_order_acquire); }
+  /// Whether some of its arrays may be in the node that made them; of a value that is ready.
+  bool may_be_away() const noexcept { return may_be_away_.load(std::memory_order_relaxed); }
 
  private:
   friend class rest_steps;
   std::mutex mutex_;
   std::uint32_t readers_ = 0;
   bool is_at_rest_ = false;
-  bool may_be_away_ = false;  // some of its arrays
+  std::atomic<bool> may_be_away_{false};  // some of its arrays; written under the mutex
   // Release: who finds it set without the lock finds the handles, too.
   std::atomic<bool> is_seen_{false};
 };
