@@ -72,23 +72,45 @@ void rest_value([[maybe_unused]] exec::job* owner) noexcept {
   if constexpr (holds_arrays<T>) node::put_to_rest(rested_in<T>(owner));
 }
 
+[[noreturn]] MANTA_API void raise_timed_out(duration timeout);
+
+/// How long a value is waited for, with its arrays that have stayed elsewhere; null: as long as it
+/// takes. It begins when it is looked at first.
+class time_limit {
+ public:
+  explicit time_limit(duration asked) noexcept : asked_(asked) {}
+  duration asked() const noexcept { return asked_; }
+  const base::deadline& end() {
+    if (!end_) end_ = base::after(asked_);
+    return end_;
+  }
+  static base::deadline end_of(time_limit* of) { return of != nullptr ? of->end() : std::nullopt; }
+
+ private:
+  const duration asked_;
+  base::deadline end_;
+};
+
 /// The value, for whoever sees it as long as it is there. Throws store_full, object_lost,
-/// std::bad_alloc.
+/// node_lost, timed_out, std::bad_alloc.
 template <class T>
-stored_t<T>& seen_value(exec::job* owner) {
+stored_t<T>& seen_value(exec::job* owner, [[maybe_unused]] time_limit* limit = nullptr) {
   if constexpr (holds_arrays<T>) {
     const node::rested what = rested_in<T>(owner);
-    if (!what.note->is_seen()) node::see(what);
+    if (!what.note->is_seen() && !node::see(what, time_limit::end_of(limit))) {
+      raise_timed_out(limit->asked());
+    }
   }
   return value_of<T>(owner);
 }
 
 /// Why seen_value would throw.
 template <class T>
-std::optional<error> try_see([[maybe_unused]] exec::job* owner) {
+std::optional<error> try_see([[maybe_unused]] exec::job* owner,
+                             [[maybe_unused]] time_limit* limit = nullptr) {
   if constexpr (holds_arrays<T>) {
     try {
-      seen_value<T>(owner);
+      seen_value<T>(owner, limit);
     } catch (const exception& e) {
       return e.as_error();
     }
@@ -101,14 +123,18 @@ std::optional<error> try_see([[maybe_unused]] exec::job* owner) {
 template <class T, bool HasArrays = holds_arrays<T>>
 class value_lease {
  public:
-  explicit value_lease(exec::job* /*owner*/, std::uint64_t /*reader*/ = 0) noexcept {}
+  explicit value_lease(exec::job* /*owner*/, std::uint64_t /*reader*/ = 0,
+                       time_limit* /*limit*/ = nullptr) noexcept {}
 };
 template <class T>
 class value_lease<T, true> {
  public:
-  explicit value_lease(exec::job* owner, std::uint64_t reader = 0) : of_(owner) {
+  explicit value_lease(exec::job* owner, std::uint64_t reader = 0, time_limit* limit = nullptr)
+      : of_(owner) {
     const node::rested what = rested_in<T>(owner, true);
-    node::begin_reading({&what, 1}, reader);
+    if (!node::begin_reading({&what, 1}, reader, time_limit::end_of(limit))) {
+      raise_timed_out(limit->asked());
+    }
   }
   value_lease(value_lease&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
   value_lease& operator=(value_lease&&) = delete;

@@ -48,7 +48,6 @@ MANTA_API bool is_sole_soon(exec::job* handle, exec::job* owner) noexcept;
 
 [[noreturn]] MANTA_API void raise_empty_future();
 [[noreturn]] MANTA_API void raise_not_unique(const char* type);
-[[noreturn]] MANTA_API void raise_timed_out(duration timeout);
 MANTA_API error not_unique_error(const char* type);
 MANTA_API error timed_out_error(duration timeout);
 MANTA_API error empty_future_error();
@@ -108,13 +107,19 @@ class [[nodiscard]] future {
   /// move-only T.
   T get() && { return take(ready_job()); }
   /// As get() const&, but throws timed_out after `timeout`; runs nothing on this thread. Zero asks
-  /// without waiting. An error that is there already is thrown whatever the timeout is.
+  /// without waiting. An error that is there already is thrown whatever the timeout is. A large
+  /// array that has stayed in the node which made it is fetched within the same time: it comes also
+  /// when that is over, so that a later get finds it here. Beyond it come the copying of what had
+  /// arrived, 50 ms when the store has no room, and the disk.
   reference get(duration timeout) const& {
-    exec::job* const j = ready_job(timeout);
-    if constexpr (!std::is_void_v<T>) return detail::seen_value<T>(j);
+    detail::time_limit limit(timeout);
+    return get_within(limit);
   }
   /// As get() &&, with that limit: what timed out or failed leaves the future as it was.
-  T get(duration timeout) && { return take(ready_job(timeout)); }
+  T get(duration timeout) && {
+    detail::time_limit limit(timeout);
+    return take(ready_job(limit), &limit);
+  }
 
   /// get() that answers with the error instead of throwing it. Throws nothing but self_wait and
   /// std::bad_alloc.
@@ -122,10 +127,11 @@ class [[nodiscard]] future {
     const std::optional<error> missing = wait_for_outcome();
     return missing ? result<reference>(*missing) : outcome();
   }
-  /// The same with a limit: timed_out is one of the errors.
+  /// The same with a limit, as get(timeout) has it: timed_out is one of the errors.
   result<reference> try_get(duration timeout) const& {
-    const std::optional<error> missing = wait_for_outcome(timeout);
-    return missing ? result<reference>(*missing) : outcome();
+    detail::time_limit limit(timeout);
+    const std::optional<error> missing = wait_for_outcome(&limit);
+    return missing ? result<reference>(*missing) : outcome(&limit);
   }
   /// The value itself, as get() && gives it; not_unique is one of the errors, and any error but
   /// that leaves the future as it was. Throws what copying the value does, too.
@@ -135,8 +141,9 @@ class [[nodiscard]] future {
   }
   /// The same with a limit: timed_out is one of the errors.
   result<T> try_get(duration timeout) && {
-    const std::optional<error> missing = wait_for_outcome(timeout);
-    return missing ? result<T>(*missing) : taken_outcome();
+    detail::time_limit limit(timeout);
+    const std::optional<error> missing = wait_for_outcome(&limit);
+    return missing ? result<T>(*missing) : taken_outcome(&limit);
   }
 
   /// Whether the value or the error is there. Never waits.
@@ -179,17 +186,22 @@ class [[nodiscard]] future {
     return j;
   }
 
-  exec::job* ready_job(duration timeout) const {
+  exec::job* ready_job(detail::time_limit& limit) const {
     exec::job* const j = job();
-    if (!j->is_ready() && !exec::executor::wait(j, base::after(timeout))) {
-      detail::raise_timed_out(timeout);
+    if (!j->is_ready() && !exec::executor::wait(j, limit.end())) {
+      detail::raise_timed_out(limit.asked());
     }
     return ready_job();
   }
 
+  reference get_within(detail::time_limit& limit) const& {
+    exec::job* const j = ready_job(limit);
+    if constexpr (!std::is_void_v<T>) return detail::seen_value<T>(j, &limit);
+  }
+
   /// The value that lives in `owner`; leaves the future empty.
-  T take(exec::job* owner) {
-    detail::value_lease<T> lease(owner);
+  T take(exec::job* owner, detail::time_limit* limit = nullptr) {
+    detail::value_lease<T> lease(owner, 0, limit);
     const exec::job_ref keep(std::move(job_));
     [[maybe_unused]] const detail::value_lease<T> ends_before(std::move(lease));
     if constexpr (!std::is_void_v<T>) {
@@ -200,29 +212,29 @@ class [[nodiscard]] future {
   }
 
   /// Waits; why there will be no outcome to look at, if so.
-  std::optional<error> wait_for_outcome(std::optional<duration> timeout = {}) const {
+  std::optional<error> wait_for_outcome(detail::time_limit* limit = nullptr) const {
     if (!job_) return detail::empty_future_error();
     if (job_->is_ready()) return {};
-    if (!timeout) {
+    if (limit == nullptr) {
       exec::executor::wait(job_.get(), {});
-    } else if (!exec::executor::wait(job_.get(), base::after(*timeout))) {
-      return detail::timed_out_error(*timeout);
+    } else if (!exec::executor::wait(job_.get(), limit->end())) {
+      return detail::timed_out_error(limit->asked());
     }
     return {};
   }
 
-  result<reference> outcome() const {
+  result<reference> outcome([[maybe_unused]] detail::time_limit* limit = nullptr) const {
     exec::job* const j = job_->outcome();
     if ((j->word() & exec::job_bits::failed) != 0) return error(j->failure());
     if constexpr (std::is_void_v<T>) {
       return {};
     } else {
-      if (auto why = detail::try_see<T>(j)) return *std::move(why);
+      if (auto why = detail::try_see<T>(j, limit)) return *std::move(why);
       return static_cast<const T&>(detail::value_of<T>(j));
     }
   }
 
-  result<T> taken_outcome() {
+  result<T> taken_outcome([[maybe_unused]] detail::time_limit* limit = nullptr) {
     exec::job* const j = job_->outcome();
     if ((j->word() & exec::job_bits::failed) != 0) return error(j->failure());
     if constexpr (std::is_void_v<T>) {
@@ -237,12 +249,12 @@ class [[nodiscard]] future {
       }
       if constexpr (detail::holds_arrays<T>) {
         try {
-          return result<T>(std::in_place, take(j));
+          return result<T>(std::in_place, take(j, limit));
         } catch (const exception& e) {
           return e.as_error();
         }
       } else {
-        return result<T>(std::in_place, take(j));
+        return result<T>(std::in_place, take(j, limit));
       }
     }
   }
@@ -254,6 +266,11 @@ namespace detail {
 
 /// The way into a future for the rest of the library.
 struct access {
+  /// get(timeout) with a time that goes on.
+  template <class T>
+  static typename future<T>::reference get_within(const future<T>& f, time_limit& limit) {
+    return f.get_within(limit);
+  }
   template <class T>
   static exec::job* job(const future<T>& f) noexcept {
     return f.job_.get();

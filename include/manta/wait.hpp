@@ -140,10 +140,12 @@ inline void get(std::vector<future<void>>&& futures) {
 /// that is there already is thrown at once, whatever else is pending.
 template <class T>
 std::vector<T> get(const std::vector<future<T>>& futures, duration timeout) {
+  detail::time_limit limit(timeout);
+  static_cast<void>(limit.end());  // it begins here
   exec::wait_all_or_failure(detail::jobs_of(futures), futures.size(), timeout);
   std::vector<T> values;
   values.reserve(futures.size());
-  for (const future<T>& f : futures) values.push_back(f.get(duration::zero()));
+  for (const future<T>& f : futures) values.push_back(detail::access::get_within(f, limit));
   return values;
 }
 /// The same with a limit for all together, as above.

@@ -48,7 +48,9 @@ error bad_part_error() noexcept {
 
 }  // namespace
 
-void fetch_arrays(std::span<array_block* const> all) { far_pulls::global().fetch(all); }
+bool fetch_arrays(std::span<array_block* const> all, const base::deadline& until) {
+  return far_pulls::global().fetch(all, until);
+}
 
 std::uint64_t fetched_array_bytes() noexcept { return far_pulls::global().fetched_bytes(); }
 
@@ -153,16 +155,30 @@ void far_pulls::left(const distant_block& block) noexcept {
   if (at != views_.end() && at->second == &block) views_.erase(at);
 }
 
-void far_pulls::fetch(std::span<array_block* const> all) {
-  std::vector<waiter_ptr> waits;
+// What was asked for comes, whoever stops waiting: who asks again finds it further on.
+bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until) {
+  std::vector<std::pair<distant_block*, waiter_ptr>> waits;
   waits.reserve(all.size());
   for (array_block* const one : all) {
-    if (one->is_away(0)) waits.push_back(ask(static_cast<distant_block&>(*one)));
+    if (!one->is_away(0)) continue;
+    auto& block = static_cast<distant_block&>(*one);
+    waits.emplace_back(&block, ask(block));
   }
-  for (const waiter_ptr& one : waits) {
-    exec::executor::sleep(one->nap, {});
-    if (one->why.has_value()) one->why->raise();
+  for (auto at = waits.begin(); at != waits.end(); ++at) {
+    if (!exec::executor::sleep(at->second->nap, until)) {
+      for (; at != waits.end(); ++at) stop_waiting(*at->first, at->second);
+      return false;
+    }
+    if (at->second->why.has_value()) at->second->why->raise();
   }
+  return true;
+}
+
+void far_pulls::stop_waiting(const distant_block& for_it, const waiter_ptr& who) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = numbers_.find(&for_it);
+  if (known == numbers_.end()) return;
+  std::erase(pulls_.find(known->second)->second->waiting, who);
 }
 
 // Asked once, whoever waits. Room is taken without the mutex, since that may wait.

@@ -130,7 +130,7 @@ class far_pulls {
   /// False: it is this node's by now.
   bool begin_naming(const distant_block& of);
   /// As fetch_arrays; not the loop's thread.
-  void fetch(std::span<array_block* const> all);
+  bool fetch(std::span<array_block* const> all, const base::deadline& until);
   /// The runtime's end: what is fetched, or will be, ends with its error.
   void close() noexcept;
   /// After it, when no message is written any more: nobody reads what is away, so its makers need
@@ -164,6 +164,7 @@ class far_pulls {
 
   far_pulls() = default;
   waiter_ptr ask(distant_block& of);
+  void stop_waiting(const distant_block& for_it, const waiter_ptr& who) noexcept;
   void start(std::uint64_t number, const pull_ptr& of);
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;

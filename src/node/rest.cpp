@@ -139,12 +139,9 @@ class beginning {
   beginning(const beginning&) = delete;
   beginning& operator=(const beginning&) = delete;
 
-  /// False: it would take time.
-  bool wake(bool waits) {
-    if (!needed_.away.empty()) {
-      if (!waits) return false;
-      fetch_arrays(needed_.away);
-    }
+  /// False: it would take time, or longer than until then.
+  bool wake(bool waits, const base::deadline& until = {}) {
+    if (!needed_.away.empty() && (!waits || !fetch_arrays(needed_.away, until))) return false;
     std::vector<array_block*> blocks;
     if (!needed_.resting.empty()) {
       auto got = wake_arrays(needed_.resting, waits);
@@ -175,8 +172,8 @@ class beginning {
 
 void put_to_rest(const rested& what) noexcept { rest_steps::rest(what); }
 
-void begin_reading(std::span<const rested> all, std::uint64_t reader) {
-  beginning(all, reader).wake(true);
+bool begin_reading(std::span<const rested> all, std::uint64_t reader, const base::deadline& until) {
+  return beginning(all, reader).wake(true, until);
 }
 
 bool try_begin_reading(std::span<const rested> all, std::uint64_t reader) {
@@ -189,9 +186,10 @@ void look_at_arrays(const rested& what, void (*each)(void* to, array_block*& han
   rest_steps::look(what, each, to);
 }
 
-void see(const rested& what) {
-  begin_reading({&what, 1});
+bool see(const rested& what, const base::deadline& until) {
+  if (!begin_reading({&what, 1}, 0, until)) return false;
   rest_steps::see(what);
+  return true;
 }
 
 }  // namespace manta::inline v0::node

@@ -144,6 +144,13 @@ TEST_CASE("a large array of a result stays where it was made until it is read",
   check_right(here.run({settler, "stays"}, {"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"}), "stays");
 }
 
+TEST_CASE("who waits for so long at most does so for an array that has stayed elsewhere, too",
+          "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no", "MANTA_DEAD_AFTER_MS=15000"};
+  check_right(here.run({settler, "stayed-timed"}, with), "stayed-timed");
+}
+
 TEST_CASE("a task goes where the large arrays of its arguments lie", "[cluster][settle]") {
   const site here;
   const variables with{"MANTA_NODES=4", "MANTA_WORKERS=2", "MANTA_MAP_ARRAYS=no"};

@@ -413,6 +413,7 @@ int main(int argc, char** argv) {
   if (what == "follows") return follows(rt);
   if (what == "stayed-lost") return stayed_lost(rt);
   if (what == "stayed-torn") return stayed_torn(rt);
+  if (what == "stayed-timed") return stayed_timed(rt);
   if (what == "left-behind") return left_behind(rt);
   if (what == "left-by-two") return left_by_two(rt);
   if (what == "left-reading") return left_reading(rt);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of settler.cpp whose results' arrays stay in the node that made them: none maps
 // another's memory.
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -342,6 +343,51 @@ int left_over(const manta::runtime& rt) {
   // busy.
   std::this_thread::sleep_for(500ms);
   return say("left-over");
+}
+
+namespace {
+
+// What a wait with a limit ends with, and that it ends.
+template <class F>
+void expect_timed_out(const std::string& what, const F& wait) {
+  const auto began = std::chrono::steady_clock::now();
+  std::string how = "a value";
+  try {
+    wait();
+  } catch (const manta::timed_out&) {
+    how.clear();
+  } catch (const manta::exception& e) {
+    how = e.what();
+  }
+  const auto took = std::chrono::steady_clock::now() - began;
+  expect(how.empty(), what + ": " + how);
+  expect(took >= 100ms && took < 3s, what + ": its time");
+}
+
+}  // namespace
+
+// A wait with a limit is one for the bytes, too: their node does not answer for a while.
+int stayed_timed(const manta::runtime& rt) {
+  const std::uint64_t before = fetched_here();
+  const manta::node_info maker = others(rt)[1];
+  const auto made = made_at(maker.name, eight, 1);
+  kill(static_cast<pid_t>(maker.pid), SIGSTOP);
+  expect_timed_out("get", [&] { static_cast<void>(made.get(100ms)); });
+  expect_timed_out("of a list", [&] { static_cast<void>(manta::get(std::vector{made}, 100ms)); });
+  auto moved = made;
+  expect_timed_out("moved", [&] { static_cast<void>(std::move(moved).get(100ms)); });
+  expect(moved == made, "what timed out is as it was");  // NOLINT(bugprone-use-after-move)
+  const auto began = std::chrono::steady_clock::now();
+  const auto tried = made.try_get(100ms);
+  expect(!tried && tried.error().code() == manta::errc::timed_out, "try_get");
+  const auto looked = made.try_get(0ms);
+  expect(!looked && looked.error().code() == manta::errc::timed_out, "a look");
+  expect(std::chrono::steady_clock::now() - began < 3s, "their time");
+  kill(static_cast<pid_t>(maker.pid), SIGCONT);
+  expect(are_words(made.get(long_enough), eight, 1), "it comes");
+  expect(are_words(made.get(0ms), eight, 1), "and is here");
+  expect(fetched_here() == before + eight_bytes, "once, whoever did not wait for it");
+  return say("stayed-timed");
 }
 
 int stays(const manta::runtime& rt) {

@@ -263,6 +263,7 @@ int stays(const manta::runtime& rt);
 int follows(const manta::runtime& rt);
 int stayed_lost(const manta::runtime& rt);
 int stayed_torn(const manta::runtime& rt);
+int stayed_timed(const manta::runtime& rt);
 int left_behind(const manta::runtime& rt);
 int left_by_two(const manta::runtime& rt);
 int left_reading(const manta::runtime& rt);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/spec/parcel.hpp>
 
@@ -100,9 +101,10 @@ MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 /// know it. Throws std::bad_alloc, decode_failed, store_full, node_lost.
 MANTA_API array_block* borrow_array(const spec::reference& came);
 
-/// Has the bytes of all of these here that are in other nodes; waits. Throws node_lost,
-/// object_lost, cancelled (the runtime ends), std::bad_alloc.
-MANTA_API void fetch_arrays(std::span<array_block* const> all);
+/// Has the bytes of all of these here that are in other nodes; waits until that time. False: some
+/// are still to come then, and do. Throws node_lost, object_lost, cancelled (the runtime ends),
+/// std::bad_alloc.
+MANTA_API bool fetch_arrays(std::span<array_block* const> all, const base::deadline& until = {});
 /// Throws object_lost: one that is to be written as bytes is not here.
 [[noreturn]] MANTA_API void raise_array_away();
 

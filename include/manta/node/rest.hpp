@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 
+#include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/node/array_block.hpp>
 
@@ -68,16 +69,18 @@ struct rested {
 /// By who has put a value into its cell, or replaced it: its arrays may leave memory.
 MANTA_API void put_to_rest(const rested& what) noexcept;
 /// All of these are read from now on, until end_reading; or none. Waits for room up to
-/// config::store_wait_ms, for the disk, and for the node where an array has stayed, unless `reader`
-/// finds that itself. Throws store_full, object_lost, node_lost, cancelled, std::bad_alloc.
-MANTA_API void begin_reading(std::span<const rested> all, std::uint64_t reader = 0);
+/// config::store_wait_ms, for the disk, and, but not longer than `until`, for the node where an
+/// array has stayed, unless `reader` finds that itself. False: that was too short; none is read.
+/// Throws store_full, object_lost, node_lost, cancelled, std::bad_alloc.
+MANTA_API bool begin_reading(std::span<const rested> all, std::uint64_t reader = 0,
+                             const base::deadline& until = {});
 /// The same when all of it is in memory. False: it would take time, or fail.
 MANTA_API bool try_begin_reading(std::span<const rested> all, std::uint64_t reader = 0);
 MANTA_API void end_reading(const rested& what) noexcept;
 /// Calls each(to, handle) for its handles as they are at that moment.
 MANTA_API void look_at_arrays(const rested& what, void (*each)(void* to, array_block*& handle),
                               void* to);
-/// It is read from now on, as long as it exists. Throws what begin_reading does.
-MANTA_API void see(const rested& what);
+/// It is read from now on, as long as it exists. As begin_reading.
+MANTA_API bool see(const rested& what, const base::deadline& until = {});
 
 }  // namespace manta::inline v0::node
