@@ -42,6 +42,15 @@ error let_go_error() noexcept {
   });
 }
 
+error too_many_parts_error() noexcept {
+  return spec::made_error(errc::store_full, [] {
+    return fmt::format(
+        "a node asks for parts of arrays of another one, and {} of its questions wait there for "
+        "earlier answers to come to it, which is the most; it is to ask for {} at a time",
+        far_pulls::most_waiting, far_pulls::most_parts);
+  });
+}
+
 error bad_part_error() noexcept {
   return error(errc::decode_failed, "a part of an array came that was not asked for");
 }
@@ -120,6 +129,7 @@ far_pulls& far_pulls::global() {
 }
 
 void far_pulls::begin(peers& by) {
+  unanswered_.clear();
   const std::lock_guard lock(mutex_);
   views_.clear();
   by_ = &by;
@@ -481,7 +491,7 @@ void send_answer(peers& by, std::uint64_t to, const base::id& request, workbench
 
 }  // namespace
 
-// What is lent is in memory, and who asks has a limit of what is under way.
+// What is lent is in memory, so it is answered at once, unless who asks lets its answers lie.
 void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
                             std::span<const std::byte> message) {
   const borrowed_workbench on;
@@ -490,8 +500,35 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
   if (asked == nullptr) return;
   if (asked->what == wire::question::take_arrays) return take_soon(from);
   if (asked->what != wire::question::array_bytes) return;
-  const auto what = codec::decode<pull_question>(asked->with);
+  const asked_part one{number, codec::decode<pull_question>(asked->with)};
+  if (!unanswered_.contains(from) && by.has_room_for_part(from)) return answer_part(by, from, one);
+  std::deque<asked_part>& line = unanswered_[from];
+  if (line.size() < most_waiting) return line.push_back(one);
+  const borrowed_workbench answer;
   const base::id request{peers::pulled, number};
+  write_failure(*answer, {1, 1}, request, too_many_parts_error());
+  send_answer(by, from, request, *answer);
+}
+
+bool far_pulls::answer_waiting(peers& by) noexcept {
+  for (auto at = unanswered_.begin(); at != unanswered_.end();) {
+    auto& [node, line] = *at;
+    while (!line.empty() && by.has_room_for_part(node)) {
+      try {
+        answer_part(by, node, line.front());
+      } catch (const std::bad_alloc&) {
+        break;  // at the next turn
+      }
+      line.pop_front();
+    }
+    at = line.empty() ? unanswered_.erase(at) : std::next(at);
+  }
+  return !unanswered_.empty();
+}
+
+void far_pulls::answer_part(peers& by, std::uint64_t to, const asked_part& asked) {
+  const pull_question& what = asked.what;
+  const base::id request{peers::pulled, asked.number};
   const borrowed_workbench answer;
   array_block* const block = far_arrays::global().block_of({what.high, what.low});
   const std::unique_ptr<array_block, void (*)(array_block*)> held(
@@ -501,7 +538,7 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
                      what.bytes <= whole - what.at;
   if (!is_in) {
     write_failure(*answer, {1, 1}, request, let_go_error());
-    return send_answer(by, from, request, *answer);
+    return send_answer(by, to, request, *answer);
   }
   std::array<std::byte, sizeof what.at> at{};
   std::memcpy(at.data(), &what.at, at.size());
@@ -509,12 +546,12 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
                                                        static_cast<std::size_t>(what.bytes))};
   try {
     write_answer(*answer, request, {.head = at, .segments = {&part, 1}, .references = {}});
-    return send_answer(by, from, request, *answer);
+    return send_answer(by, to, request, *answer);
   } catch (const std::bad_alloc&) {
     // Who asks waits for an answer, and a short one may have room.
   }
   write_failure(*answer, {1, 1}, request, error::out_of_memory());
-  send_answer(by, from, request, *answer);
+  send_answer(by, to, request, *answer);
 }
 
 }  // namespace manta::inline v0::node

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,7 +48,11 @@
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
 // until they have (node/parting.hpp). What comes then is an array as any that was fetched.
 //
-// Limits: part_bytes, and most_parts of them at a time from each node.
+// Who asks for more than that is answered when the path to it has room, so that nobody fills this
+// node's memory with answers.
+//
+// Limits: part_bytes, and most_parts of them at a time from each node; most_waiting questions of
+// each node that wait here.
 //
 // Threads: any, but as said. The mutex is taken before far_handles', never with it held.
 
@@ -110,6 +115,7 @@ class far_pulls {
   static far_pulls& global();
   static constexpr std::uint64_t part_bytes = std::uint64_t{2} << 20U;
   static constexpr std::uint32_t most_parts = 6;
+  static constexpr std::size_t most_waiting = 64;
 
   // The loop's thread.
   /// A runtime's nodes are known from now on.
@@ -118,6 +124,8 @@ class far_pulls {
                    std::span<const std::byte> message);
   void on_part(std::uint64_t from, std::uint64_t number,
                std::span<const std::byte> message) noexcept;
+  /// Answers what has waited for room. Whether more does.
+  bool answer_waiting(peers& by) noexcept;
   /// It is lost, or can't be reached.
   void gone(std::uint64_t node, const std::string& why) noexcept;
 
@@ -176,6 +184,12 @@ class far_pulls {
   void let_go(distant_block& of) noexcept;
   std::vector<distant_block*> kept_by(std::uint64_t node) const;
   void take_soon(std::uint64_t node);
+  /// A part that a node has asked for, under that number.
+  struct asked_part {
+    std::uint64_t number = 0;
+    pull_question what;
+  };
+  static void answer_part(peers& by, std::uint64_t to, const asked_part& asked);
   void take_from(std::uint64_t node) noexcept;
 
   std::atomic<std::uint64_t> fetched_bytes_{0};
@@ -186,6 +200,7 @@ class far_pulls {
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_
   std::unordered_map<base::id, distant_block*, base::id_hash> views_;  // no holds
+  std::map<std::uint64_t, std::deque<asked_part>> unanswered_;  // by node; the loop's thread only
   std::unordered_set<std::uint64_t> taking_;  // nodes that have asked, and it is not done yet
 };
 

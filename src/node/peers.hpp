@@ -183,6 +183,8 @@ class peers {
   bool has(std::uint64_t member) const;
   /// The same, and the visitor was not told that it can't be reached.
   bool can_reach(std::uint64_t member) const;
+  /// Whether so little is on its way to that one that a long part may follow; or it goes nowhere.
+  bool has_room_for_part(std::uint64_t to) const;
   /// Whether this is the loop's thread.
   bool is_loop() const noexcept {
     const user here(*this);
@@ -214,7 +216,6 @@ class peers {
   result<void> send(std::uint64_t to, const base::id& request,
                     std::span<const std::span<const std::byte>> pieces, std::size_t size,
                     bool ignores_limits);
-  bool has_room_for_part(std::uint64_t to) const;
   result<void> send_parts(std::uint64_t to, const base::id& request,
                           std::span<const std::span<const std::byte>> pieces, std::size_t size);
   static member member_of(std::uint64_t epoch, const one& other);

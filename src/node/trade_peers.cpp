@@ -164,15 +164,17 @@ void trade::on_joined(peers& /*by*/, const spec::node_member& one) {
 }
 
 // Who was killed is not always gone when its connections are.
-base::deadline trade::on_turn(peers& /*by*/, base::time_point now) {
+base::deadline trade::on_turn(peers& by, base::time_point now) {
   constexpr auto between_sweeps = std::chrono::milliseconds(100);
+  constexpr auto until_room = std::chrono::milliseconds(1);
+  const bool is_waited_for = far_pulls::global().answer_waiting(by);
   far_arrays& arrays = far_arrays::global();
-  if (!arrays.keeps()) return std::nullopt;
+  if (!arrays.keeps()) return is_waited_for ? base::deadline(now + until_room) : std::nullopt;
   if (now >= next_sweep_) {
     arrays.sweep();
     next_sweep_ = now + between_sweeps;
   }
-  return next_sweep_;
+  return is_waited_for ? std::min<base::time_point>(next_sweep_, now + until_room) : next_sweep_;
 }
 
 }  // namespace manta::inline v0::node
