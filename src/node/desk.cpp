@@ -273,12 +273,12 @@ std::unique_ptr<resource_claim> desk::make_group(std::vector<spec::demand> bundl
     sched::ledger& has = books_->has;
     auto made = std::make_unique<claim>();
     if (std::all_of(bundles.begin(), bundles.end(), [&](const auto& b) { return has.knows(b); })) {
-      made->forming = &has.make_group(bundles, how);
+      made->forming = &has.make_group(bundles, how, true);
       id = made->forming->id;
     }
     // Who has a place now can have one: the question is for the rest.
     if (made->forming == nullptr || !has.has_place(*made->forming, sched::horizon::now)) {
-      if (auto reason = has.infeasible(bundles, how)) {
+      if (auto reason = has.infeasible(bundles, how, true)) {
         if (made->forming != nullptr) has.remove(*made->forming);
         raise(errc::infeasible, *std::move(reason));
       }

@@ -47,8 +47,12 @@ node_id ledger::add_node(std::string name, label_list labels, const spec::demand
   // All three, or none.
   nodes_.reserve(nodes_.size() + 1);
   on_node_.reserve(nodes_.size() + 1);
+  room_.reserve(nodes_.size() + 1);
+  in_turn_.reserve(nodes_.size() + 1);
   trial_.push_back(made.has);
   on_node_.push_back(0);
+  room_.push_back(0);
+  in_turn_.push_back(0);
   nodes_.push_back(std::move(made));
   return static_cast<node_id>(nodes_.size() - 1);
 }
@@ -63,6 +67,8 @@ node_id ledger::add_other(std::string name, label_list labels, const spec::deman
     nodes_.pop_back();
     trial_.pop_back();
     on_node_.pop_back();
+    room_.pop_back();
+    in_turn_.pop_back();
     return i;
   }
   return last;
@@ -156,32 +162,51 @@ pool* ledger::choose(const need& asked, const placement& where, horizon when,
 bool ledger::fits(const need& asked, const placement& where, horizon when) const noexcept {
   if (where.by == placement::rule::group) {
     const group* const g = find_group(where.group);
-    if (g == nullptr || (g->now != group::state::placed && when != horizon::ever)) return false;
-    if (where.bundle >= 0)
-      return g->places[static_cast<std::size_t>(where.bundle)].fits(asked, when);
-    return std::any_of(g->places.begin(), g->places.end(),
-                       [&](const group::place& p) { return p.fits(asked, when); });
+    if (g == nullptr) return false;
+    const auto is_good = [&](const group::place& p) {
+      if (when == horizon::ever) return fits_ever(*g, p, asked);
+      return is_usable(p, asked) && p.fits(asked, when);
+    };
+    if (where.bundle >= 0) return is_good(g->places[static_cast<std::size_t>(where.bundle)]);
+    return std::any_of(g->places.begin(), g->places.end(), is_good);
   }
   node_id ignored = 0;
   return const_cast<ledger*>(this)->choose(asked, where, when, ignored) != nullptr;
 }
 
+// Whether something may be given in it now, as far as that is not a matter of amounts.
+bool ledger::is_usable(const group::place& p, const need& asked) const noexcept {
+  const node& in = nodes_[p.node];
+  return p.at == group::seat::given && in.now == standing::gives && !(in.is_other && asked.stays);
+}
+
+bool ledger::fits_ever(const group& g, const group::place& p, const need& asked) const noexcept {
+  if (p.at == group::seat::nowhere && g.is_hopeless) return false;
+  const bool is_there = p.at == group::seat::given;
+  return !(is_there && asked.stays && nodes_[p.node].is_other) && p.fits(asked, horizon::ever);
+}
+
 bool ledger::take_in_group(const need& asked, const placement& where, grant& into) noexcept {
   group* const g = find_group(where.group);
-  if (g == nullptr || g->now != group::state::placed) return false;
+  if (g == nullptr) return false;
+  const auto gives_it = [&](std::size_t i) {
+    return is_usable(g->places[i], asked) && g->places[i].fits(asked, horizon::now);
+  };
   std::size_t at = 0;
   if (where.bundle >= 0) {
     at = static_cast<std::size_t>(where.bundle);
-    if (!g->places[at].fits(asked, horizon::now)) return false;
+    if (!gives_it(at)) return false;
   } else {
-    while (at < g->places.size() && !g->places[at].fits(asked, horizon::now)) ++at;
+    while (at < g->places.size() && !gives_it(at)) ++at;
     if (at == g->places.size()) return false;
   }
   g->places[at].take(asked, into.gpus);
   ++g->users;
   into.in = g;
   into.bundle = at;
+  into.turn = g->places[at].turn;
   into.node = g->places[at].node;
+  if (nodes_[into.node].is_other) ++nodes_[into.node].grants;
   return true;
 }
 
@@ -197,7 +222,7 @@ bool ledger::take(const need& asked, const placement& where, bool is_active, gra
     ++nodes_[into.node].grants;
   }
   into.is_held = true;
-  into.is_active = is_active && (into.in != nullptr || !nodes_[into.node].is_other);
+  into.is_active = is_active && !nodes_[into.node].is_other;
   into.is_lent = false;
   if (into.is_active) home(into).count_active(asked, into.gpus, 1);
   return true;
@@ -216,10 +241,11 @@ bool ledger::take_of(node_id node, const need& asked, grant& into) noexcept {
   return true;
 }
 
-// Where a grant's amounts are counted now: its bundle while the group is there, else the node.
+// Where a grant's amounts are counted now: its bundle while that is there, else the node.
 pool& ledger::home(const grant& held) noexcept {
   if (held.in != nullptr && held.in->now == group::state::placed) {
-    return held.in->places[held.bundle];
+    group::place& in = held.in->places[held.bundle];
+    if (in.turn == held.turn) return in;
   }
   return nodes_[held.node].has;
 }
@@ -229,9 +255,16 @@ void ledger::give(const need& asked, grant& held) noexcept {
   if (held.is_lent) take_back(asked, held);
   pool& from = home(held);
   if (held.is_active) from.count_active(asked, held.gpus, -1);
+  // What its node has said of lent cpus may be older than this.
+  group::place* const in = held.in != nullptr ? &held.in->places[held.bundle] : nullptr;
+  const bool is_there = in != nullptr && &from == in && in->lent != 0;
+  const std::int64_t lent = is_there ? in->lent : 0;
+  if (is_there) in->note_lent(in->lent, 0);
   from.give(asked, held.gpus);
+  if (is_there) in->note_lent(in->lent, lent);
   held.is_held = false;
   if (group* const g = std::exchange(held.in, nullptr)) {
+    if (nodes_[held.node].is_other) --nodes_[held.node].grants;
     if (--g->users == 0 && g->now == group::state::removed) groups_.erase(g->id);
   } else {
     --nodes_[held.node].grants;
@@ -311,11 +344,11 @@ std::optional<std::string> ledger::infeasible(const spec::demand& asked, const p
 }
 
 std::optional<std::string> ledger::infeasible(const std::vector<spec::demand>& bundles,
-                                              strategy how) const {
+                                              strategy how, bool stays) const {
   std::string asked;
   if (std::all_of(bundles.begin(), bundles.end(),
                   [this](const spec::demand& b) { return knows(b); })) {
-    const std::unique_ptr<group> trial = make_record(bundles, how);
+    const std::unique_ptr<group> trial = make_record(bundles, how, stays);
     if (search(*trial, horizon::ever) != found::no) return std::nullopt;
   }
   for (std::size_t i = 0; i < bundles.size(); ++i) {

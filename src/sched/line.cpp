@@ -323,8 +323,8 @@ request_list line::refuse_infeasible() noexcept {
   request_list refused;
   refuse(
       [this](const request& r) {
-        const bool is_grouped = r.forming != nullptr || r.where.by == placement::rule::group;
-        return !is_grouped && !ledger_.fits(r.what, r.where, horizon::ever);
+        if (r.forming != nullptr) return r.forming->is_hopeless;
+        return !ledger_.fits(r.what, r.where, horizon::ever);
       },
       refused);
   return refused;

@@ -123,6 +123,25 @@ void pool::absorb(const pool& child) noexcept {
   }
 }
 
+void pool::reset() noexcept {
+  for (account& a : accounts_) {
+    a.free = a.total;
+    a.active = 0;
+  }
+  for (gpu& g : gpus_) {
+    g.free = g.total;
+    g.active = 0;
+  }
+}
+
+void pool::note_lent(std::int64_t& was, std::int64_t now) noexcept {
+  account* const a = find(cpu_kind);
+  if (a == nullptr) return;
+  a->free -= was;
+  was = std::clamp<std::int64_t>(now, 0, std::max<std::int64_t>(a->total - a->free, 0));
+  a->free += was;
+}
+
 void pool::name_gpus(const std::vector<int>& indices) noexcept {
   MANTA_CHECK(indices.size() == gpus_.size());
   for (std::size_t i = 0; i < gpus_.size(); ++i) gpus_[i].index = indices[i];

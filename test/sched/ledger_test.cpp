@@ -12,73 +12,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "exec/support.hpp"
+#include "sched/ledger_support.hpp"
 
 namespace ledger_test {
-namespace {
-
-using manta::bundle;
-using manta::placement;
-using manta::strategy;
-using manta::sched::gpu_count;
-using manta::sched::grant;
-using manta::sched::group;
-using manta::sched::horizon;
-using manta::sched::ledger;
-using manta::sched::need;
-using manta::spec::demand;
-using manta::spec::to_demand;
-using manta_test::dice;
-using manta_test::run_seed;
-using manta_test::scaled;
-
-demand of(const bundle& b) { return to_demand(b); }
-
-// What somebody took, so that it can be given back.
-struct taken {
-  need asked;
-  grant held;
-};
-
-bool take(ledger& from, const bundle& b, taken& into, const placement& where = {}) {
-  into.asked = from.translate(of(b));
-  into.held.gpus.reserve(gpu_count(into.asked.gpus));
-  return from.take(into.asked, where, true, into.held);
-}
-
-placement in(const group& g, int index = -1) {
-  placement out;
-  out.by = placement::rule::group;
-  out.group = g.id;
-  out.bundle = index;
-  return out;
-}
-
-// `nodes` nodes of 4 cpus, 2 gpus, 1000 bytes and 3 licences each.
-ledger cluster(int nodes) {
-  ledger made;
-  for (int i = 0; i < nodes; ++i) {
-    made.add_node("n" + std::to_string(i), {{"zone", i % 2 == 0 ? "a" : "b"}},
-                  of({4, 2, 1000, {{"licence", 3}}}));
-  }
-  return made;
-}
-
-bool fits_at_once(ledger& l, const std::vector<bundle>& bundles, strategy how) {
-  std::vector<demand> asked;
-  for (const bundle& b : bundles) asked.push_back(of(b));
-  return !l.infeasible(asked, how);
-}
-
-group& placed(ledger& l, const std::vector<bundle>& bundles, strategy how = strategy::pack) {
-  std::vector<demand> asked;
-  for (const bundle& b : bundles) asked.push_back(of(b));
-  group& g = l.make_group(asked, how);
-  l.place(g);
-  return g;
-}
-
-}  // namespace
 
 TEST_CASE("each kind is counted on its own and comes back", "[ledger]") {
   ledger l = cluster(1);
@@ -384,15 +320,6 @@ TEST_CASE("random takes, groups and returns agree with plain sums", "[ledger]") 
   CHECK(l.report().free == l.report().total);
 }
 
-// This process's node, and three others'.
-ledger with_others() {
-  ledger made = cluster(1);
-  made.add_other("far", {{"kind", "big"}}, of({8, 4, 1000, {{"tape", 2}}}));
-  made.add_other("wide", {{"kind", "big"}}, of({8, 0, 1000, {}}));
-  made.add_other("small", {}, of({1, 0, 0, {}}));
-  return made;
-}
-
 TEST_CASE("what this node has is given first, and then of others who has the most left",
           "[ledger]") {
   ledger l = with_others();
@@ -451,7 +378,7 @@ TEST_CASE("a node that rests gives nothing for now, and one that is gone never",
   CHECK(l.fits(needs, {}, horizon::now));
 }
 
-TEST_CASE("labels and wishes find other nodes, groups and reports do not", "[ledger]") {
+TEST_CASE("labels, wishes and groups find other nodes, reports do not", "[ledger]") {
   using manta::sched::horizon;
   ledger l = with_others();
   const manta::placement big = manta::with_labels({{"kind", "big"}});
@@ -463,9 +390,10 @@ TEST_CASE("labels and wishes find other nodes, groups and reports do not", "[led
   taken two;
   REQUIRE(take(l, {0, 0, 0, {}}, two, manta::with_labels({{"kind", "none"}}, true)));
   CHECK(two.held.node == 0);
-  CHECK(fits_at_once(l, {{4, 0, 0, {}}}, strategy::pack));
-  CHECK_FALSE(fits_at_once(l, {{8, 0, 0, {}}}, strategy::pack));
-  CHECK_FALSE(fits_at_once(l, {{4, 0, 0, {}}, {4, 0, 0, {}}}, strategy::strict_spread));
+  CHECK(fits_at_once(l, {{8, 0, 0, {}}}, strategy::pack));
+  CHECK(l.infeasible({of({8, 0, 0, {}})}, strategy::pack, true).has_value());
+  CHECK_FALSE(fits_at_once(l, {{9, 0, 0, {}}}, strategy::pack));
+  CHECK(fits_at_once(l, {{4, 0, 0, {}}, {4, 0, 0, {}}}, strategy::strict_spread));
   CHECK(l.report().total.cpus == 4);
   // A key that nobody has yet.
   const auto asked = of({0, 0, 0, {{"disk", 1}}});

@@ -34,14 +34,17 @@
 //   1. free + held = total in each pool and each gpu; free < 0 only for cpus, and only between a
 //      lend and the return of whoever got them (take_back never waits).
 //   2. a gpu's shares never exceed 1; a whole gpu is shared with nobody.
-//   3. a group has all its bundles or none.
+//   3. a group has all its bundles or none, but for those that it lost with their node.
 //
 // Several nodes are supported; node 0 is the one that this process is, and the first choice. Others
 // keep ledgers of their own: what is here of them (add_other) is what they say that they have, less
 // what was given of it from here. It tells where to ask, not what will be free there;
 // and nobody waits for their holders (horizon::soon): whether those sleep is not known here.
-// Pure: no lock, no clock, no thread. Externally synchronised. take, give, lend, take_back, place
-// and remove allocate nothing.
+// Bundles of a group may lie there, too. Such a place is `asked` until that node has set them
+// aside: then the group is confirmed, or taken apart again. A node that is lost takes its bundles
+// along; they get new places, and what was given in the old ones comes back to that node.
+// Pure: no lock, no clock, no thread. Externally synchronised. take, give, lend, take_back, place,
+// confirm, take_apart, lose and remove allocate nothing.
 
 namespace manta::inline v0::sched {
 
@@ -50,8 +53,17 @@ using group_id = std::uint64_t;
 
 /// A placement group. Its address is stable.
 struct group {
+  enum class seat : std::uint8_t {
+    nowhere,
+    asked,  ///< set aside here; another node has not said yet that it is there
+    given
+  };
   struct place : pool {
     node_id node = 0;
+    seat at = seat::nowhere;
+    std::uint32_t turn = 0;     ///< which of the places that it has had
+    std::uint64_t booking = 0;  ///< what its node knows it by; 0: it is this process's
+    std::int64_t lent = 0;      ///< of its cpus, by what its node says
   };
   enum class state : std::uint8_t { waiting, placed, removed };
 
@@ -63,7 +75,9 @@ struct group {
   std::vector<place> places;           ///< one for each bundle
   std::vector<std::vector<int>> gpus;  ///< the indices of each bundle
   state now = state::waiting;
-  std::size_t users = 0;  ///< grants held inside
+  std::size_t users = 0;       ///< grants held inside
+  std::vector<node_id> shuns;  ///< other nodes that have no room for it, for now
+  bool is_hopeless = false;    ///< what has no place can never have one (see judge)
 };
 
 /// What somebody holds. Empty until take succeeds.
@@ -76,7 +90,8 @@ struct grant {
   node_id node = 0;
   group* in = nullptr;  ///< the group whose bundle it is a part of
   std::size_t bundle = no_bundle;
-  std::vector<int> gpus;  ///< indices on the node; needs room for gpu_count before take
+  std::uint32_t turn = 0;  ///< of that bundle's place
+  std::vector<int> gpus;   ///< indices on the node; needs room for gpu_count before take
 };
 
 class MANTA_API ledger {
@@ -89,7 +104,7 @@ class MANTA_API ledger {
   /// A node that joins. gpus are whole, and numbered from `first_gpu` on. Its index is its id.
   node_id add_node(std::string name, label_list labels, const spec::demand& capacity,
                    int first_gpu = 0);
-  /// Another process's node, for all but groups. Which of its gpus a grant names means nothing.
+  /// Another process's node. Which of its gpus a grant names means nothing.
   /// Takes the place of one that is gone and has nothing to come back.
   node_id add_other(std::string name, label_list labels, const spec::demand& capacity);
   /// How another node stands; what was given of it comes back as ever.
@@ -118,8 +133,8 @@ class MANTA_API ledger {
   /// `stays`: other nodes don't count.
   std::optional<std::string> infeasible(const spec::demand& asked, const placement& where,
                                         bool stays = false) const;
-  std::optional<std::string> infeasible(const std::vector<spec::demand>& bundles,
-                                        strategy how) const;
+  std::optional<std::string> infeasible(const std::vector<spec::demand>& bundles, strategy how,
+                                        bool stays = false) const;
 
   /// Whether `asked` can be given at `where`, by the amounts of `when`.
   bool fits(const need& asked, const placement& where, horizon when) const noexcept;
@@ -138,11 +153,31 @@ class MANTA_API ledger {
   void take_back(const need& asked, grant& held) noexcept;
 
   /// A group that waits for its place. Requires 1 to most_bundles bundles, !infeasible.
-  group& make_group(std::vector<spec::demand> bundles, strategy how);
+  /// `stays`: other nodes don't count.
+  group& make_group(std::vector<spec::demand> bundles, strategy how, bool stays = false);
   /// Null when there is none of that id (any more).
   group* find_group(group_id id) const noexcept;
-  /// Sets the bundles aside when all of them fit: all or none.
+  /// Sets all bundles that have no place aside when all of them fit: all or none. When some of
+  /// them are other nodes' to give, all are asked (see group::seat), else given.
   bool place(group& g) noexcept;
+  /// Whether it has places that are asked.
+  static bool is_asking(const group& g) noexcept;
+  /// The asked ones are given.
+  void confirm(group& g) noexcept;
+  /// The asked ones are nowhere again.
+  void take_apart(group& g) noexcept;
+  /// Its bundles in that node have none any more. False: there was none.
+  bool lose(group& g, node_id with) noexcept;
+  /// The node of a bundle says that its holders have lent so much of its cpus.
+  static void note_lent(group& g, std::size_t bundle, std::int64_t cpus) noexcept;
+  /// Looks which groups can never have all their places, as the nodes are.
+  void judge(bool others_may_join) noexcept;
+  template <class See>
+  void each_group(See&& see) {
+    for (const auto& [id, g] : groups_) {
+      if (g->now != group::state::removed) see(*g);
+    }
+  }
   /// Whether it would have a place by the amounts of `when`. A search that grows too long says yes.
   bool has_place(group& g, horizon when) const noexcept;
   /// The group is gone for everybody; what is held inside stays held. The record goes with the last
@@ -159,7 +194,7 @@ class MANTA_API ledger {
     pool has;
     bool is_other = false;
     standing now = standing::gives;
-    std::uint32_t grants = 0;  // held, but for those in groups
+    std::uint32_t grants = 0;  // held; of this process's, but for those in groups
   };
   enum class found : std::uint8_t { no, yes, unknown };
 
@@ -171,10 +206,18 @@ class MANTA_API ledger {
   pool* choose(const need& asked, const placement& where, horizon when, node_id& chosen) noexcept;
   bool take_in_group(const need& asked, const placement& where, grant& into) noexcept;
   pool& home(const grant& held) noexcept;
-  std::unique_ptr<group> make_record(std::vector<spec::demand> bundles, strategy how) const;
+  bool is_usable(const group::place& p, const need& asked) const noexcept;
+  bool fits_ever(const group& g, const group::place& p, const need& asked) const noexcept;
+  void dissolve(group::place& p) noexcept;
+  std::unique_ptr<group> make_record(std::vector<spec::demand> bundles, strategy how,
+                                     bool stays) const;
+  struct trial;
   found search(group& g, horizon when) const noexcept;
-  found search_from(group& g, std::size_t done, int& steps) const noexcept;
-  found search_at(group& g, std::size_t done, std::size_t already, int& steps) const noexcept;
+  found search_as(strategy how, group& g, horizon when) const noexcept;
+  bool may_host(const trial& of, std::size_t node, std::size_t bundle) const noexcept;
+  void sort_by_room(const trial& of) const noexcept;
+  found search_from(trial& of, std::size_t done) const noexcept;
+  found search_at(trial& of, std::size_t done, std::size_t already) const noexcept;
   std::string describe_nodes() const;
 
   std::vector<std::string> keys_;  // custom kinds, from first_custom_kind
@@ -184,6 +227,8 @@ class MANTA_API ledger {
   // For trials: as many pools as nodes, with room for the same accounts.
   mutable std::vector<pool> trial_;
   mutable std::vector<std::size_t> on_node_;  // bundles of the group tried, by node
+  mutable std::vector<std::size_t> room_;     // how many of them it has room for
+  mutable std::vector<node_id> in_turn_;      // the nodes as they are tried
 };
 
 }  // namespace manta::inline v0::sched

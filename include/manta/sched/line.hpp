@@ -99,8 +99,8 @@ class MANTA_API line {
   void take_back(request& r) noexcept { ledger_.take_back(r.what, r.got); }
   /// There is more than before, or more of it may be given.
   request_list look_again() noexcept;
-  /// Those that wait for what no node can ever give (any more) leave, but for groups; they are
-  /// idle, and in the answer.
+  /// Those that wait for what no node can ever give (any more) leave; they are idle, and in the
+  /// answer. Groups: as they were last judged (ledger::judge).
   request_list refuse_infeasible() noexcept;
   /// The group is gone. `refused` gets the requests that waited in it, or for its place; they are
   /// idle. A waiting group's own request is among them.

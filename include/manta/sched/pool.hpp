@@ -81,6 +81,11 @@ class MANTA_API pool {
   /// The bundle `child`, which was taken from this pool, is dissolved: its free amounts become free
   /// here, and what is held of it is from now on held of this pool.
   void absorb(const pool& child) noexcept;
+  /// All of it is free again, as it was made.
+  void reset() noexcept;
+  /// So much of the cpus that are held is lent, by what another process says; at most all of that.
+  /// `was`: the same by what it said before.
+  void note_lent(std::int64_t& was, std::int64_t now) noexcept;
   /// Gives the gpus of a bundle their indices.
   void name_gpus(const std::vector<int>& indices) noexcept;
   /// Makes free what the horizon counts as free: for trials on a copy.
