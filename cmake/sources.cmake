@@ -74,6 +74,7 @@ set(manta_sources
   src/node/array_home.cpp
   src/node/array_names.cpp
   src/node/asked.cpp
+  src/node/bookings.cpp
   src/node/check_copy.cpp
   src/node/child_nodes.cpp
   src/node/cluster.cpp
@@ -84,6 +85,9 @@ set(manta_sources
   src/node/cluster_process.cpp
   src/node/crash_note.cpp
   src/node/desk.cpp
+  src/node/desk_groups.cpp
+  src/node/desk_guests.cpp
+  src/node/desk_others.cpp
   src/node/early_main.cpp
   src/node/end_signals.cpp
   src/node/errand.cpp

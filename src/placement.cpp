@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 
 #include <manta/exec/executor.hpp>
+#include <manta/exec/outside.hpp>
 #include <manta/exec/resource_gate.hpp>
 #include <manta/sched/ledger.hpp>
 
 #include "node/desk.hpp"
+#include "node/trade.hpp"
 
 namespace manta::inline v0 {
 
@@ -126,13 +128,15 @@ placement_group make_placement_group(const std::vector<bundle>& bundles, strateg
                       static_cast<int>(how)));
   }
   std::vector<spec::demand> asked = demands_of(bundles);
+  const bool stays = exec::sends_all();  // isolated workers have tasks of their own node only
+  if (!stays) node::trade::global().await_nodes();
   placement_group out;
   out.size_ = bundles.size();
   auto* const ready = detail::make_job<group_ready>(2U);  // the handle, and who lets it through
   exec::name_child(ready);
   out.ready_ = detail::access::make<void>(ready);
   try {
-    ready->claim = node::desk::global().make_group(std::move(asked), how, out.id_);
+    ready->claim = node::desk::global().make_group(std::move(asked), how, stays, out.id_);
   } catch (...) {
     ready->drop();
     throw;

@@ -12,7 +12,7 @@
 #include <manta/handles.hpp>
 #include <manta/spec/resources.hpp>
 
-// Placement groups: resources set aside for several tasks and actors at once.
+// Placement groups: resources set aside for several tasks and actors at once, in any nodes.
 //
 //   auto g = manta::make_placement_group({{.cpus = 1, .gpus = 1}, {.cpus = 1, .gpus = 1}},
 //                                        manta::strategy::strict_pack);
@@ -68,6 +68,13 @@ class MANTA_API placement_group {
 /// Sets `bundles` aside as soon as all of them fit at once, and gives the handle to the group at
 /// once. Until then the group stands in line like a task that asked for the same.
 ///
+/// They lie in any nodes of the cluster that share their work, as `how` says; with isolation =
+/// processes, or share-resources = no, in this one. What runs in a bundle runs in its node; what
+/// can't leave this node is infeasible in a bundle elsewhere, and an actor's spawn waits until the
+/// group has its place. A node that is lost takes its bundles along: they get other places as soon
+/// as some fit, and tasks that wait in them wait on. While nodes are still joining it waits for
+/// them, for up to 2 s.
+///
 /// 1 to 1000 bundles, each asking for something. Throws invalid_argument for a bundle that can't
 /// be, infeasible for a group that can never fit, no_runtime, std::bad_alloc. Any thread. Cost:
 /// about twenty allocations; a search for places when there are several nodes.
@@ -76,9 +83,9 @@ MANTA_API placement_group make_placement_group(const std::vector<bundle>& bundle
 
 /// Ends the group: tasks that wait for a part of it, or for its place, fail with group_removed, and
 /// so do later calls that name it. Tasks that run in it go on and give back to the node when they
-/// end. Actors in it are killed: what waits in their mailboxes fails with actor_lost. False when it
-/// was removed before, or its runtime ended. Throws invalid_argument for an empty handle. Any
-/// thread.
+/// end. Actors in it are killed, also in other nodes: what waits in their mailboxes fails with
+/// actor_lost. False when it was removed before, or its runtime ended. Throws invalid_argument for
+/// an empty handle. Any thread.
 MANTA_API bool remove_placement_group(const placement_group& group);
 
 /// The wish to run in the group: in its bundle `index`, or in any with -1. Throws invalid_argument

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <manta/exec/resource_gate.hpp>
@@ -13,6 +12,7 @@
 #include <manta/sched/line.hpp>
 #include <manta/spec/config.hpp>
 
+#include "node/bookings.hpp"
 #include "spec/cluster.hpp"
 
 // Where the gate of exec/ meets the ledger of sched/. A claim is a request of the line: the desk
@@ -60,7 +60,8 @@ class desk final : public exec::resource_desk {
   enum class departure : std::uint8_t { no, if_it_must, yes };
   using leaver = departure (*)(const exec::job& j) noexcept;
   /// Tasks may go. `may_grow`: others may join, so that what no node can give waits for them.
-  void open_to_others(leaver may_leave, bool may_grow) noexcept;
+  /// `wake`: letters() is to be called soon, on the loop's thread.
+  void open_to_others(leaver may_leave, bool may_grow, void (*wake)()) noexcept;
   /// The runtime ends: none does from here on. What waits for what only others have is told
   /// so.
   void close_to_others() noexcept;
@@ -83,17 +84,39 @@ class desk final : public exec::resource_desk {
   /// What an actor of this node has of another one, as far as that is free by what is known here,
   /// until it is dropped, which takes the gate's lock and lets others through. Null: it waits
   /// there. Throws std::bad_alloc.
-  std::shared_ptr<void> lease(std::uint64_t node, const spec::demand& asked);
+  /// `where`, in a group, becomes what that node knows it by.
+  std::shared_ptr<void> lease(std::uint64_t node, const spec::demand& asked, placement& where);
   /// Throws infeasible when this node can never give that; std::bad_alloc.
   void check_here(const spec::demand& asked) const;
+
+  // Placement groups over nodes: bookings.hpp. They take the gate's lock; the loop's thread.
+
+  /// What is to be said, and when to ask again at the latest.
+  std::vector<booking_letter> letters(base::time_point now, base::deadline& due);
+  /// A node's answer to one of them, and what it says of cpus that are lent there.
+  void booked(std::uint64_t node, const booking_note& said);
+  void hear_lent(std::uint64_t node, const booking_note& said);
+  /// Another node's group wants bundles here. False: not now, or nonsense. Throws std::bad_alloc.
+  bool book(std::uint64_t maker, const booking_note& asked);
+  /// It wants them no more: as remove_group. And that node is gone, with all its groups.
+  void drop_guest(std::uint64_t maker, std::uint64_t number) noexcept;
+  void lose_maker(std::uint64_t maker) noexcept;
+
+  // The same for any thread.
+
+  /// What that node's task or actor means by a place in one of its groups. Throws group_removed.
+  placement place_of_guest(std::uint64_t maker, std::uint64_t number, int bundle) const;
+  /// The node with the bundle that an actor asks for, 0: this one; nothing: the group has no place
+  /// yet. Throws group_removed, infeasible.
+  std::optional<std::uint64_t> node_in_group(const spec::demand& asked, const placement& where);
 
   // For the front; they take the gate's lock.
 
   /// A group and its claim, not made yet: request(job) does that, and the job goes on when the
   /// group has its place. The claim has to live until the job went on or was cancelled. Throws
-  /// infeasible, std::bad_alloc.
+  /// infeasible, std::bad_alloc. `stays`: other nodes have no part in it.
   std::unique_ptr<exec::resource_claim> make_group(std::vector<spec::demand> bundles, strategy how,
-                                                   sched::group_id& id);
+                                                   bool stays, sched::group_id& id);
   /// False when it is not there (any more). Those who wait for it fail with group_removed, actors
   /// in it are killed. Throws std::bad_alloc: the group is gone, and some actor may live on.
   bool remove_group(sched::group_id id);
@@ -109,36 +132,50 @@ class desk final : public exec::resource_desk {
   desk() = default;
   struct claim;
   struct loan;
-  // All that belongs to one runtime.
-  struct books {
-    explicit books(std::uint64_t generation);
-    ~books();
-    sched::ledger has;
-    sched::line waits;
-    std::vector<std::uint64_t> others;  // by index in the ledger; 0: this one, or gone
-    std::unordered_map<std::uint64_t, sched::node_id> index;  // of those that are not gone
-    std::set<std::string> warned;
-  };
+  struct forming;
+  struct guest;
+  struct books;
 
   bool is_current(const claim& c) const noexcept;
   exec::claim_list claims_of(const sched::request_list& granted) noexcept;
   template <class Why>
   static exec::claim_list refused_of(const sched::request_list& refused, Why&& why) noexcept;
-  exec::claim_list refuse_infeasible() noexcept;
+  exec::claim_list refuse_infeasible(sched::group_id within = 0) noexcept;
   sched::node_id index_of(std::uint64_t other) const noexcept;
   bool stays(const claim& c) const noexcept;
   bool can_never_be_given(claim& c);
   void send_where_granted(claim& c) const noexcept;
   void warn_of(const std::string& reason);
+  std::string why_never(const claim& c) const;
+  // desk_groups.cpp
+  void wake() const noexcept;
+  bool ask_nodes(sched::group& g, claim* by) noexcept;
+  void rest(forming& f) noexcept;
+  void say_drop(std::uint64_t node, std::uint64_t number) noexcept;
+  void drop_places(const sched::group& g) noexcept;
+  exec::claim_list opened(sched::group& g, forming& f) noexcept;
+  exec::claim_list refused_by(sched::group& g, forming& f, sched::node_id node) noexcept;
+  exec::claim_list try_again(sched::group& g, forming& f);
+  exec::claim_list lose_bundles(std::uint64_t node, sched::node_id at) noexcept;
+  exec::claim_list end_formings(const error& why) noexcept;
+  exec::claim_list take_group(sched::group& g, std::vector<exec::actor_core*>& actors);
+  bool lease_in_group(sched::node_id node, const sched::need& what, placement& where,
+                      sched::grant& into) noexcept;
+  // desk_guests.cpp
+  void note_lent(const claim& c, int sign) noexcept;
+  void say_lent(std::vector<booking_letter>& out);
   void list(claim& c) noexcept;
   void unlist(claim& c) noexcept;
   std::vector<exec::actor_core*> actors_in(const sched::group& g) const;
 
   std::uint64_t generation_ = 0;
   leaver may_leave_ = nullptr;
+  void (*wake_)() = nullptr;
   bool may_grow_ = false;
   bool is_closed_ = false;  // to others: the runtime ends
   std::unique_ptr<books> books_;
+  std::uint64_t last_booking_ = 0;
+  std::uint64_t dice_ = 1;
   claim* living_ = nullptr;  // what actors hold now
 };
 

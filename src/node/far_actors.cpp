@@ -117,6 +117,8 @@ std::uint64_t far_actors::place(const actor_options* asked) {
     to = node_named(open_peers(peers_), is_open_, asked->where);
   } else if (by == placement::rule::anywhere && takes_all_) {
     to = open_peers(peers_).any(turn_++);
+  } else if (by == placement::rule::group && trade::global().takes_offers()) {
+    to = node_in_group(what, asked->where);
   } else if (asks && trade::global().takes_offers()) {
     to = node_that_gives(what, asked->where);
   } else if (by == placement::rule::spread) {
@@ -126,11 +128,26 @@ std::uint64_t far_actors::place(const actor_options* asked) {
                                ? *asked->isolation == isolation_mode::processes
                                : exec::sends_all();
   if (to == 0 || !is_isolated) return to;
+  if (by == placement::rule::group) {
+    raise(errc::unsupported,
+          "where: asked for an actor in an isolated worker in a bundle that another node has; "
+          "isolated workers have actors of their own node only; use isolation = threads for it");
+  }
   if (by != placement::rule::node || asked->where.is_soft) return 0;
   raise(errc::unsupported,
         fmt::format("where: asked for an actor in an isolated worker of {}; isolated workers have "
                     "actors of their own node only; use isolation = threads for it",
                     *asked->where.node));
+}
+
+// Waits until the group has its place.
+std::uint64_t far_actors::node_in_group(const spec::demand& what, const placement& where) const {
+  for (;;) {
+    if (!is_open_.load()) exec::ended_error().raise();
+    if (const auto found = desk::global().node_in_group(what, where)) return *found;
+    exec::parker nap;
+    exec::executor::sleep(nap, base::after(std::chrono::milliseconds(1)));
+  }
 }
 
 // This one, when it has it now, unless they are to lie spread; else one that has it, by what is
@@ -178,7 +195,8 @@ void far_actors::send_there(exec::actor_core* made, std::uint64_t node,
   auto fresh = std::make_unique<note>();
   fresh->node = node;
   if (asked != nullptr) fresh->asked = spec::to_demand(*asked);
-  fresh->lease = desk::global().lease(node, fresh->asked);
+  if (asked != nullptr && asked->where.by == placement::rule::group) fresh->where = asked->where;
+  fresh->lease = desk::global().lease(node, fresh->asked, fresh->where);
   fresh->core = made;
   const std::lock_guard lock(mutex_);
   fresh->id = far_actor_id(open_peers(peers_).epoch(), next_number());
@@ -227,6 +245,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
   std::uint64_t node = 0;
   bool is_reserved = false;
   spec::demand asked;
+  placement where;
   {
     const std::lock_guard lock(mutex_);
     const auto* const seat = static_cast<const note*>(of->seat);
@@ -235,10 +254,11 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
     node = seat->node;
     is_reserved = seat->is_reserved;
     asked = seat->asked;
+    where = seat->where;
   }
   const base::id request{line_about(is_reserved ? peers::construct : peers::spawn, id), ++last_};
   on->write_for(node);
-  write_spawn(*on, *of, construction, id, request, &asked);
+  write_spawn(*on, *of, construction, id, request, &asked, where);
   const outgoing::scope reading(node, on->writer.size_bytes());
   {
     // Before it goes: its answer may come at once.

@@ -85,6 +85,8 @@ class far_actors final : public exec::actor_host {
   far_name name_of(exec::actor_core* core, std::uint64_t to, const char* function);
   /// What all nodes call one that is to be made, and where that will be. Throws actor_lost.
   far_name whereabouts(const exec::actor_core* of) const;
+  /// In a group: what the node of one that is to be made knows its place by.
+  std::optional<placement> place_there(const exec::actor_core* of) const;
   /// Its core was made there, and stays so if it `is` what was asked for.
   void reserved(const exec::actor_core* of, const far_name& at, bool is);
   /// The core here of an actor that lives in `owner`, with a handle; see borrow_far_actor.
@@ -124,6 +126,7 @@ class far_actors final : public exec::actor_host {
     base::id id;
     std::uint64_t node = 0;
     spec::demand asked;
+    placement where;                    // in a group: what its node knows that by
     std::shared_ptr<void> lease;        // of its node's amounts, in this one's line
     exec::actor_core* core = nullptr;   // with a pin
     exec::job* construction = nullptr;  // while it has no answer
@@ -150,6 +153,7 @@ class far_actors final : public exec::actor_host {
   using calls = std::unordered_map<std::uint64_t, call>;  // by number
   using note_ptr = std::unique_ptr<note>;
 
+  std::uint64_t node_in_group(const spec::demand& what, const placement& where) const;
   std::uint64_t node_that_gives(const spec::demand& what, const placement& where);
   std::uint64_t least_full_node(const std::vector<std::uint64_t>& among);
   void send_spawn(exec::actor_core* of, exec::job* construction);

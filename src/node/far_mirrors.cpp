@@ -78,6 +78,13 @@ far_name far_actors::whereabouts(const exec::actor_core* of) const {
   return {seat->id, seat->node};
 }
 
+std::optional<placement> far_actors::place_there(const exec::actor_core* of) const {
+  const std::lock_guard lock(mutex_);
+  const auto* const seat = static_cast<const note*>(of->seat);
+  const bool is = seat != nullptr && seat->where.by == placement::rule::group;
+  return is ? std::optional<placement>(seat->where) : std::nullopt;
+}
+
 // Its node counts this one as who has it, whatever becomes of it: it may have ended by now.
 void far_actors::reserved(const exec::actor_core* of, const far_name& at, bool is) {
   far_handles::global().has_made(at.id, at.owner);

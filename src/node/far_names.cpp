@@ -488,10 +488,12 @@ exec::actor_core* far_names::take_by(const Claim& claims, const key& name, bool 
 // One that is to live in another node: its core is made there, if it may have the name.
 far_names::holder far_names::reserve(exec::actor_core* made, const spawn_asked& asked) {
   const far_name at = far_actors::global().whereabouts(made);
+  const spawn_asked there{asked.options, asked.construction,
+                          far_actors::global().place_there(made)};
   const result<name_answer> got = ask_now(
       at.owner,
       [&](workbench& on, const base::id& request) {
-        write_reservation(on, *made, asked, at.id, request);
+        write_reservation(on, *made, there, at.id, request);
       },
       answer_in);
   if (!got) got.error().raise();

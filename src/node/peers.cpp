@@ -424,6 +424,11 @@ void peers::tell_news() {
   job_->ask();
 }
 
+void peers::turn_soon() {
+  const user here(*this);
+  if (!is_over_.load()) job_->ask();
+}
+
 bool peers::has(std::uint64_t member) const {
   const std::lock_guard lock(mutex_);
   return all_.contains(member);

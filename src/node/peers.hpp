@@ -107,7 +107,8 @@ class peers {
     item,     ///< far_streams.hpp
     flow,
     pull,  ///< far_pulls.hpp
-    pulled
+    pulled,
+    booking  ///< bookings.hpp
   };
   /// What becomes of a message when too many wait already.
   enum class when_full : std::uint8_t { refuse, wait, send };
@@ -192,6 +193,8 @@ class peers {
   }
   /// The visitor is told of news, soon. Any thread. Throws std::bad_alloc.
   void tell_news();
+  /// The visitor's on_turn is called soon. Any thread. Throws std::bad_alloc.
+  void turn_soon();
   /// The last one to join of those that this process has heard of; who joins later has a larger
   /// number.
   std::uint64_t newest() const noexcept { return newest_.load(); }

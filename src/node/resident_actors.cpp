@@ -209,8 +209,13 @@ resident_actors::resident_ptr resident_actors::settle_in(peers& by, std::uint64_
 resident_actors::resident_ptr resident_actors::make(peers& by, std::uint64_t from,
                                                     const wire::spawn_view& asked) {
   const actor_options with = options_of(asked);
+  placement where;
+  if (asked.options != nullptr && asked.options->where.by == placement::rule::group) {
+    const wire::placement_view& said = asked.options->where;
+    where = desk::global().place_of_guest(from, said.group, said.bundle);
+  }
   std::unique_ptr<exec::resource_claim> claim =
-      exec::resource_gate::claim(spec::to_demand(with), {}, true);
+      exec::resource_gate::claim(spec::to_demand(with), where, true);
   exec::resource_claim* const held = claim.get();
   exec::actor_core* const core = node::make_resident(asked, std::move(claim));
   if (held != nullptr) held->holder = core;

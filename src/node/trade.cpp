@@ -44,9 +44,20 @@ bool was_cancelled(const base::id& caller) noexcept {
 
 constinit thread_local bool looks_here = false;
 
+void wake_loop() { trade::global().turn_soon(); }
+
 }  // namespace
 
 bool trade::is_looker() noexcept { return looks_here; }
+
+void trade::turn_soon() noexcept {
+  peers* const of = peers_.load();
+  try {
+    if (of != nullptr) of->turn_soon();
+  } catch (const std::bad_alloc&) {
+    return;  // at its next turn
+  }
+}
 
 trade& trade::global() {
   static auto* const made = new trade;
@@ -84,7 +95,7 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   with.tell_news();
   exec::thief_from_afar.store(this, std::memory_order_release);
   if (of_others.are_taken) {
-    desk::global().open_to_others(may_be_elsewhere, of_others.expected == 0);
+    desk::global().open_to_others(may_be_elsewhere, of_others.expected == 0, wake_loop);
   }
   if (!for_tests.gives_all) return;
   const base::time_point limit = base::now() + links_within;

@@ -108,6 +108,10 @@ class trade final : public exec::far_thief, public peers::visitor {
   bool takes_offers() const noexcept { return takes_offers_.load(); }
   /// Of a job whose nodes are still joining: waits for one that can give that, for a while.
   void await_offers(const spec::demand& what, const placement& where) const;
+  /// The same for all of them.
+  void await_nodes() const;
+  /// The loop's thread looks what is due, soon.
+  void turn_soon() noexcept;
   /// See goes_to_its_data.
   bool follows_data(exec::job* j) noexcept;
   /// Whether the calling thread is the one that handles what comes back.

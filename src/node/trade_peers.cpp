@@ -8,6 +8,7 @@
 
 #include <manta/codec/errors.hpp>
 
+#include "node/bookings.hpp"
 #include "node/far_actors.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
@@ -20,6 +21,14 @@
 #include "node/workbench.hpp"
 
 namespace manta::inline v0::node {
+
+namespace {
+
+base::deadline earlier_turn(base::deadline one, base::time_point other) {
+  return one.has_value() && *one < other ? *one : other;
+}
+
+}  // namespace
 
 void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
                        const peers::kept_message& message) {
@@ -60,6 +69,8 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return far_pulls::global().on_question(by, from, request.low, message.bytes);
       case peers::pulled:
         return far_pulls::global().on_part(from, request.low, message.bytes);
+      case peers::booking:
+        return bookings::hear(by, from, message.bytes);
       case peers::flow:
         return hear_flow(from, request.low, message.bytes);
       case peers::future:
@@ -141,6 +152,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
   try {
     // One that can't be reached from here lives, and so does what it has.
     if (!by.has(node)) {
+      desk::global().lose_maker(node);
       far_arrays::global().gone(node);
       far_handles::global().gone(node);
     }
@@ -167,14 +179,20 @@ void trade::on_joined(peers& /*by*/, const spec::node_member& one) {
 base::deadline trade::on_turn(peers& by, base::time_point now) {
   constexpr auto between_sweeps = std::chrono::milliseconds(100);
   constexpr auto until_room = std::chrono::milliseconds(1);
-  const bool is_waited_for = far_pulls::global().answer_waiting(by);
+  base::deadline due;
+  try {
+    due = bookings::turn(by, now);
+  } catch (const std::bad_alloc&) {
+    due = now + between_sweeps;
+  }
+  if (far_pulls::global().answer_waiting(by)) due = earlier_turn(due, now + until_room);
   far_arrays& arrays = far_arrays::global();
-  if (!arrays.keeps()) return is_waited_for ? base::deadline(now + until_room) : std::nullopt;
+  if (!arrays.keeps()) return due;
   if (now >= next_sweep_) {
     arrays.sweep();
     next_sweep_ = now + between_sweeps;
   }
-  return is_waited_for ? std::min<base::time_point>(next_sweep_, now + until_room) : next_sweep_;
+  return earlier_turn(due, next_sweep_);
 }
 
 }  // namespace manta::inline v0::node

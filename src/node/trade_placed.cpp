@@ -87,6 +87,12 @@ void trade::await_offers(const spec::demand& what, const placement& where) const
   });
 }
 
+// A group lies better the more of them are there.
+void trade::await_nodes() const {
+  if (!takes_offers() || joined_.load() >= expected_.load()) return;
+  wait_for_node([&] { return !is_open_.load() || joined_.load() >= expected_.load(); });
+}
+
 desk::departure trade::may_be_elsewhere(const exec::job& j) noexcept {
   using leave = desk::departure;
   constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
@@ -206,7 +212,9 @@ bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
 void trade::goes_nowhere(exec::job* j, const error& why) noexcept {
   exec::resource_claim& claim = *j->extra()->claim;
   // It may have been sent all the same, and have given items.
-  const bool may_run_here = claim.elsewhere.is_soft && is_open_.load() && !has_yielded(*j);
+  const bool is_bundle = desk::place_of(claim).by == placement::rule::group;
+  const bool may_run_here = claim.elsewhere.is_soft && is_open_.load() && !has_yielded(*j) &&
+                            (!is_bundle || why.code() == errc::node_lost);
   if (!may_run_here) return j->fail(why, 1);
   try {
     asks_again(j, why);

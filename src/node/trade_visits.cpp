@@ -116,9 +116,14 @@ exec::job* trade::visitor(std::uint64_t from, std::uint64_t number) const noexce
 namespace {
 
 // What it asks this node for, because it is to run here and nowhere else; nothing, of all others.
-std::optional<options> asked_of_here(const wire::task_view& task) {
+std::optional<options> asked_of_here(const wire::task_view& task, std::uint64_t from) {
   if (task.options == nullptr) return std::nullopt;
   options out = to_options(*task.options);
+  const wire::placement_view& where = task.options->where;
+  if (where.by == placement::rule::group) {
+    out.where = desk::global().place_of_guest(from, where.group, where.bundle);
+    return out;
+  }
   const spec::demand asked = spec::to_demand(out);
   if (asked.is_empty()) return std::nullopt;
   // What can never be is said as that, and not as a message that can't be read.
@@ -148,7 +153,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     if (task == nullptr) raise(errc::decode_failed, "a task that is none");
     of.task = task->id;
     of.attempt = task->attempt;
-    const std::optional<options> asked = asked_of_here(*task);
+    const std::optional<options> asked = asked_of_here(*task, who.first);
     asks = asked.has_value();
     of.job = make_task(*task, asks ? &*asked : nullptr);
     far_streams::global().open(by, stream_of_visit(who), of.job);

@@ -281,7 +281,8 @@ std::vector<wire::group_view> groups_of(const exec::actor_core& of) {
 }  // namespace
 
 void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
-                 const base::id& actor, const base::id& request, const spec::demand* asked) {
+                 const base::id& actor, const base::id& request, const spec::demand* asked,
+                 const placement& where) {
   const carrier& by = *carrier_of(construction);
   on.out.clear();
   write_parameters(on, construction, by);
@@ -300,7 +301,7 @@ void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construct
       of.kind().claim != nullptr ? of.kind().claim(&core) : nullptr;
   const std::string_view shown = std::string_view(name).substr(0, wire::limits::name_bytes);
   asked_options options =
-      asked != nullptr ? asked_options(*asked, {}, shown) : asked_options(claim, shown);
+      asked != nullptr ? asked_options(*asked, where, shown) : asked_options(claim, shown);
   options.add_isolation(of.isolation(), of.memory_limit() > 0);
   if (claim != nullptr) sent.gpus = claim->gpus();
   sent.options = options.view();
@@ -321,10 +322,9 @@ void write_reservation(workbench& on, const exec::actor_core& of, const spawn_as
   sent.reserves = true;
   sent.may_exist = asked.get_if_exists;
   sent.actor = actor;
-  const std::string_view type = of.kind().type;
-  sent.type_name = type.substr(0, wire::limits::name_bytes);
+  sent.type_name = std::string_view(of.kind().type).substr(0, wire::limits::name_bytes);
   const spec::demand demand = spec::to_demand(asked);
-  asked_options options(demand, asked.where, *asked.name);
+  asked_options options(demand, what.there ? *what.there : asked.where, *asked.name);
   options.add_isolation(asked.isolation, asked.enforce_memory);
   sent.options = options.view();
   sent.name_space = asked.name_space;

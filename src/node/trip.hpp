@@ -37,11 +37,12 @@ exec::job* make_task(const wire::task_view& arrived, const options* here = nullp
 /// `asked`: what it asks for there; null: what its claim here was given.
 void write_spawn(workbench& on, const exec::actor_core& of, exec::job* construction,
                  const base::id& actor, const base::id& request,
-                 const spec::demand* asked = nullptr);
+                 const spec::demand* asked = nullptr, const placement& where = {});
 /// The name and the options of a new actor, before it can be made; see worker_pool_asks.cpp.
 struct spawn_asked {
   const actor_options& options;
   const exec::job_ops& construction;
+  std::optional<placement> there = {};  ///< of one in a group: what its node knows that by
 };
 void write_reservation(workbench& on, const exec::actor_core& of, const spawn_asked& what,
                        const base::id& actor, const base::id& request);

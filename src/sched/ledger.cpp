@@ -324,7 +324,9 @@ std::optional<std::string> ledger::infeasible(const spec::demand& asked, const p
       return fmt::format("asked bundle {} of a placement group of {}; indices start at 0",
                          where.bundle, g->bundles.size());
     }
-    if (is_known && fits(translate(asked), where, horizon::ever)) return std::nullopt;
+    need what = translate(asked);
+    what.stays = stays;
+    if (is_known && fits(what, where, horizon::ever)) return std::nullopt;
     std::string has;
     for (std::size_t i = 0; i < g->shown.size(); ++i) {
       if (where.bundle >= 0 && static_cast<std::size_t>(where.bundle) != i) continue;

@@ -319,10 +319,11 @@ request_list line::look_again() noexcept {
   return granted;
 }
 
-request_list line::refuse_infeasible() noexcept {
+request_list line::refuse_infeasible(group_id within) noexcept {
   request_list refused;
   refuse(
-      [this](const request& r) {
+      [this, within](const request& r) {
+        if (within != 0 && scope_of(r) != within) return false;
         if (r.forming != nullptr) return r.forming->is_hopeless;
         return !ledger_.fits(r.what, r.where, horizon::ever);
       },

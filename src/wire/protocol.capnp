@@ -336,6 +336,8 @@ struct Ask {
     takeArrays @19;
     # Between nodes, by one that is about to leave: what has stayed there is to be fetched now. No
     # values, no answer.
+    bookings @20;
+    # Between nodes: bundles of placement groups, src/node/bookings.hpp. Answered by one of its own.
   }
 }
 

@@ -224,7 +224,8 @@ enum class question : std::uint8_t {
   delegation,
   references,
   array_bytes,
-  take_arrays
+  take_arrays,
+  bookings
 };
 
 /// A small fact is asked for, or changed.

@@ -93,7 +93,7 @@ TEST_CASE("tasks run in the bundle that they name, with its gpu",
 }
 
 TEST_CASE("a group waits until all of it fits, and those in it wait with it",
-          "[placement][anywhere]") {
+          "[placement][anywhere][amounts_home]") {
   const manta::runtime rt(machine());
   gate->shut();
   const test::opens_at_end opens(*gate);

@@ -221,6 +221,27 @@ TEST_CASE("nodes of one machine share its gpus, and no two have the same", "[clu
   check_right(here.run({settler, "cards"}, some), "cards");
 }
 
+TEST_CASE("bundles of placement groups lie in several nodes", "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=4", "MANTA_WORKERS=2", "MANTA_GPUS=0"};
+  for (const char* const what : {"groups", "rivals", "unplaced"}) {
+    check_right(here.run({settler, what, "20"}, with), what);
+  }
+}
+
+TEST_CASE("only the bundles of a lost node move", "[cluster][settle]") {
+  const site here;
+  child first({settler, "evicted"}, unlike(here, 1));
+  child second({settler, "evicted"}, unlike(here, 2));
+  child third({settler, "evicted"}, unlike(here, 3));
+  child driver({settler, "evicted"}, unlike(here, 0));
+  const bool is_ready = driver.says("pid rank-3");
+  if (is_ready) kill(pids_in(driver.so_far().out).at("rank-3"), SIGKILL);
+  check_right(driver.finish(), "evicted");
+  CHECK(first.finish().status == 0);
+  CHECK(second.finish().status == 0);
+}
+
 TEST_CASE("what only a lost node had is asked for in vain, and all else elsewhere",
           "[cluster][settle]") {
   const site here;

@@ -430,6 +430,10 @@ int main(int argc, char** argv) {
   if (what == "bereft") return bereft(rt);
   if (what == "latecomers") return latecomers(rt);
   if (what == "cards") return cards(rt);
+  if (what == "groups") return groups(rt);
+  if (what == "rivals") return rivals(rt, count);
+  if (what == "unplaced") return unplaced();
+  if (what == "evicted") return evicted(rt);
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);

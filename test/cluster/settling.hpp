@@ -242,6 +242,11 @@ int offers(const manta::runtime& rt);
 int bereft(const manta::runtime& rt);
 int latecomers(const manta::runtime& rt);
 int cards(const manta::runtime& rt);
+// settler_groups.cpp
+int groups(const manta::runtime& rt);
+int rivals(const manta::runtime& rt, int rounds);
+int unplaced();
+int evicted(const manta::runtime& rt);
 // settler_futures.cpp
 int futures(const manta::runtime& rt, int rounds);
 int partings(const manta::runtime& rt);

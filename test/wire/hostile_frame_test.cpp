@@ -148,7 +148,7 @@ constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed:
                                                    "type's name is 0 bytes long",
                                                    "group's name is 1031 bytes long",
                                                    "reason of an end is number 255",
-                                                   "question is number 255, allowed: 0 to 19",
+                                                   "question is number 255, allowed: 0 to 20",
                                                    "index of a gpu is -",
                                                    "stream credits is 0, allowed: 1",
                                                    "reserved name is empty",
@@ -330,6 +330,7 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   collect(wire::ask_view{wire::question::references, {}});
   collect(wire::ask_view{wire::question::array_bytes, {}});
   collect(wire::ask_view{wire::question::take_arrays, {}});
+  collect(wire::ask_view{wire::question::bookings, {}});
   collect(wire::item_view{});
   collect(wire::flow_view{1, 2});
   const std::string name(64, 'n');

@@ -101,7 +101,8 @@ class MANTA_API line {
   request_list look_again() noexcept;
   /// Those that wait for what no node can ever give (any more) leave; they are idle, and in the
   /// answer. Groups: as they were last judged (ledger::judge).
-  request_list refuse_infeasible() noexcept;
+  /// `within`: only those that wait in that group.
+  request_list refuse_infeasible(group_id within = 0) noexcept;
   /// The group is gone. `refused` gets the requests that waited in it, or for its place; they are
   /// idle. A waiting group's own request is among them.
   request_list remove(group& g, request_list& refused) noexcept;

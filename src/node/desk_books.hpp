@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+
+#include "node/desk.hpp"
+
+// What the desk's files share: its claims, and its books.
+
+namespace manta::inline v0::node {
+
+struct desk::claim final : exec::resource_claim, sched::request {
+  claim() = default;
+  struct of_others {};
+  explicit claim(of_others /*mark*/) noexcept : resource_claim(given{}) {}
+
+  std::uint64_t generation = 0;
+  spec::demand asked;
+  bool is_only_here = false;
+  placement there;  // what another node is told: by group, or nothing
+  // Among what actors hold.
+  claim* next_living = nullptr;
+  claim* previous_living = nullptr;
+  bool is_listed = false;
+
+  const std::vector<int>& gpus() const noexcept override { return got.gpus; }
+
+  static claim& of(exec::resource_claim& c) noexcept { return static_cast<claim&>(c); }
+  static const claim& of(const exec::resource_claim& c) noexcept {
+    return static_cast<const claim&>(c);
+  }
+  static claim& of(sched::request& r) noexcept { return static_cast<claim&>(r); }
+  static const claim& of(const sched::request& r) noexcept { return static_cast<const claim&>(r); }
+};
+
+/// A group of this node that may have, or want, bundles elsewhere.
+struct desk::forming {
+  claim* by = nullptr;       // the group's, while it is in no line: nodes are asked, or it rests
+  std::uint64_t number = 0;  // of the try for which nodes are asked; 0: for none
+  bool is_said = false;
+  std::map<std::uint64_t, bool> asked;  // the nodes, and whether they have said yes
+  bool rests = false;                   // until then
+  base::time_point next{};
+  duration pause = {};
+};
+
+/// Bundles of another node's group that are set aside here.
+struct desk::guest {
+  sched::group_id here = 0;
+  std::uint64_t group = 0;             // its maker's
+  std::vector<std::uint32_t> bundles;  // which of those they are
+  std::vector<std::int64_t> lent;      // of their cpus, by who sleeps in them
+  std::vector<bool> is_news;
+};
+
+// All that belongs to one runtime.
+struct desk::books {
+  explicit books(std::uint64_t generation);
+  ~books();
+  sched::ledger has;
+  sched::line waits;
+  std::vector<std::uint64_t> others;  // by index in the ledger; 0: this one, or gone
+  std::unordered_map<std::uint64_t, sched::node_id> index;  // of those that are not gone
+  std::set<std::string> warned;
+  std::unordered_map<sched::group_id, forming> formings;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> drops;       // node, number; to be said
+  std::map<std::pair<std::uint64_t, std::uint64_t>, guest> guests;  // by maker and number
+};
+
+template <class Why>
+exec::claim_list desk::refused_of(const sched::request_list& refused, Why&& why) noexcept {
+  exec::claim_list out;
+  for (sched::request* r = refused.first; r != nullptr;) {
+    sched::request* const following = r->next;
+    claim& one = claim::of(*r);
+    one.refusal = why(one);
+    out.append(one);
+    r = following;
+  }
+  return out;
+}
+
+error removed_error(sched::group_id id);
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of settler.cpp whose placement groups have bundles in several nodes.
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cluster/settling.hpp"
+
+namespace settling {
+
+namespace {
+
+headcount in_bundle;
+
+std::string runs_in() { return manta::this_task::node(); }
+int busy_in_bundle(int ms) { return in_bundle.most_while(ms); }
+// Has its bundle until that key is there, or it is stopped; it sleeps meanwhile.
+std::string stays_until(const std::string& began, const std::string& end) {
+  manta::kv::put(began, 1).get();
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < limit &&
+         !manta::kv::get<int>(end).get().has_value()) {
+    std::this_thread::sleep_for(1ms);
+  }
+  return manta::this_task::node();
+}
+// Keeps its cpus, since it waits for nobody, nor for that.
+std::string works_in(const std::string& began, int ms) {
+  static_cast<void>(manta::kv::put(began, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
+  return manta::this_task::node();
+}
+// Sleeps in a wait, so that its cpus are others'.
+long sleeps_on(const std::string& began, const std::string& key) {
+  manta::kv::put(began, 1).get();
+  return manta::remote<value_of>(key).get(long_enough);
+}
+long capacity_of(const manta::channel<int>& of) { return static_cast<long>(of.capacity()); }
+int puts_key(const std::string& key) {
+  manta::kv::put(key, 7).get();
+  return 7;
+}
+
+manta::options within(const manta::placement& where, double cpus = 1) {
+  manta::options out;
+  out.cpus = cpus;
+  out.where = where;
+  return out;
+}
+std::vector<manta::bundle> cpus_of(std::size_t count, double each) {
+  manta::bundle one;
+  one.cpus = each;
+  return std::vector<manta::bundle>(count, one);
+}
+
+std::vector<std::string> nodes_of_bundles(const manta::placement_group& g) {
+  std::vector<manta::future<std::string>> all;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    all.push_back(manta::remote<runs_in>.with(within(g.bundle(i)))());
+  }
+  std::vector<std::string> out;
+  for (auto& one : all) out.push_back(one.get(long_enough));
+  return out;
+}
+std::size_t count_nodes(const manta::placement_group& g) {
+  const auto all = nodes_of_bundles(g);
+  return std::set<std::string>(all.begin(), all.end()).size();
+}
+
+void check_strategies() {
+  struct expected {
+    manta::strategy how;
+    std::size_t bundles;
+    std::size_t nodes;
+  };
+  for (const expected& one : {expected{manta::strategy::spread, 4, 4},
+                              {manta::strategy::strict_spread, 4, 4},
+                              {manta::strategy::strict_pack, 2, 1},
+                              {manta::strategy::pack, 2, 1},
+                              {manta::strategy::pack, 4, 2},
+                              {manta::strategy::spread, 8, 4}}) {
+    const auto g = manta::make_placement_group(cpus_of(one.bundles, 1), one.how);
+    expect(g.wait(long_enough), "it has its place");
+    const std::size_t nodes = count_nodes(g);
+    expect(nodes == one.nodes, std::to_string(one.bundles) + " bundles of strategy " +
+                                   std::to_string(static_cast<int>(one.how)) + " in " +
+                                   std::to_string(nodes) + " nodes");
+    expect(manta::remove_placement_group(g), "it was there");
+  }
+}
+
+// Within the bundle's amounts, and any bundle.
+void check_amounts() {
+  const auto g = manta::make_placement_group(cpus_of(4, 1), manta::strategy::strict_spread);
+  std::vector<manta::future<int>> all;
+  for (int i = 0; i < 12; ++i) {
+    all.push_back(manta::remote<busy_in_bundle>.with(within(g.bundle(3)))(5));
+  }
+  for (auto& one : all) expect(one.get(long_enough) == 1, "one at a time in a bundle of one cpu");
+  std::vector<manta::future<std::string>> held;
+  for (int i = 0; i < 4; ++i) {
+    const std::string key = "held" + std::to_string(i);
+    held.push_back(manta::remote<works_in>.with(within(g.any_bundle()))(key, 1500));
+    expect(comes(key), key);
+  }
+  auto waits = manta::remote<runs_in>.with(within(g.any_bundle()))();
+  expect(!ends_within(waits, 20ms), "all bundles are in use");
+  std::set<std::string> nodes;
+  for (auto& one : held) nodes.insert(one.get(long_enough));
+  expect(nodes.size() == 4, "each bundle had one");
+  expect(!waits.get(long_enough).empty(), "and then the next");
+  // Who sleeps in a bundle elsewhere lends its cpus to others there.
+  auto sleeper =
+      manta::remote<sleeps_on>.with(within(g.bundle(3)))(std::string("asleep"), std::string("k"));
+  expect(comes("asleep"), "it sleeps");
+  auto waker = manta::remote<puts_key>.with(within(g.bundle(3)))(std::string("k"));
+  expect(waker.get(long_enough) == 7 && sleeper.get(long_enough) == 7, "the other one runs");
+  try {
+    static_cast<void>(manta::remote<runs_in>.with(within(g.bundle(1), 2))());
+    expect(false, "more than the bundle has");
+  } catch (const manta::infeasible& e) {
+    expect(has(e.what(), "bundle 1 has"), e.what());
+  }
+  // Nothing but a place.
+  expect(manta::remote<runs_in>.with(within(g.bundle(2), 0))().get(long_enough) ==
+             nodes_of_bundles(g)[2],
+         "one that asks for nothing");
+  manta::remove_placement_group(g);
+}
+
+// Those in bundles elsewhere end with the group, and what waits for one does.
+void check_ends() {
+  const auto g = manta::make_placement_group(cpus_of(4, 1), manta::strategy::strict_spread);
+  std::vector<manta::actor<counter>> actors;
+  const auto nodes = nodes_of_bundles(g);
+  for (std::size_t i = 0; i < 4; ++i) {
+    actors.push_back(
+        manta::spawn<counter>.with({.cpus = 1, .where = g.bundle(i)})(static_cast<long>(i)));
+    expect(manta::remote<&counter::node>(actors.back()).get(long_enough) == nodes[i],
+           "an actor in its bundle");
+    expect(manta::remote<&counter::add>(actors.back(), 1L).get(long_enough) ==
+               static_cast<long>(i) + 1,
+           "it answers");
+  }
+  auto waits = manta::remote<runs_in>.with(within(g.bundle(2)))();
+  expect(!ends_within(waits, 20ms), "the actor has it");
+  expect(manta::remove_placement_group(g), "it was there");
+  expect(!manta::remove_placement_group(g), "and is no more");
+  expect(has(thrown_by<manta::group_removed>(waits), "removed"), "what waits in it ends");
+  for (const auto& one : actors) {
+    const auto end = manta::monitor(one).get(long_enough);
+    expect(end.reason == manta::end_reason::killed, "killed: " + end.message);
+  }
+  // All of it is there again.
+  const auto all = manta::make_placement_group(cpus_of(4, 2), manta::strategy::strict_spread);
+  expect(all.wait(long_enough), "all has come back");
+  const auto later = manta::make_placement_group(cpus_of(2, 1), manta::strategy::strict_pack);
+  expect(!later.wait(20ms), "there is no more");
+  manta::remove_placement_group(all);
+  expect(later.wait(long_enough), "until it has come back");
+  manta::remove_placement_group(later);
+}
+
+}  // namespace
+
+int groups(const manta::runtime& /*rt*/) {
+  check_strategies();
+  check_amounts();
+  return say("groups");
+}
+
+namespace {
+
+// Makes groups that need all of each node, and gives them back.
+int makes_groups(int rounds) {
+  int made = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const auto g = manta::make_placement_group(cpus_of(4, 2), manta::strategy::strict_spread);
+    if (!g.wait(long_enough)) return made;
+    if (manta::remove_placement_group(g)) ++made;
+  }
+  return made;
+}
+
+}  // namespace
+
+// Three nodes want the same, which only one can have at a time.
+int rivals(const manta::runtime& /*rt*/, int rounds) {
+  std::vector<manta::future<int>> all;
+  for (const char* const node : {"rank-1", "rank-2", "rank-3"}) {
+    all.push_back(manta::remote<makes_groups>.with(at(node))(rounds));
+  }
+  for (auto& one : all) {
+    const int made = one.get(60s);
+    expect(made == rounds, std::to_string(made) + " groups");
+  }
+  // Removed before they have a place, while nodes are asked.
+  for (int i = 0; i < 200; ++i) {
+    const auto g = manta::make_placement_group(cpus_of(4, 2), manta::strategy::strict_spread);
+    if (i % 3 == 0) std::this_thread::yield();
+    expect(manta::remove_placement_group(g), "it was there");
+  }
+  const auto all_again = manta::make_placement_group(cpus_of(4, 2), manta::strategy::strict_spread);
+  expect(all_again.wait(long_enough), "all has come back");
+  expect(count_nodes(all_again) == 4, "in all nodes");
+  manta::remove_placement_group(all_again);
+  check_ends();
+  return say("rivals");
+}
+
+int unplaced() {
+  const auto refusal = [](std::size_t count, double each, manta::strategy how) {
+    try {
+      static_cast<void>(manta::make_placement_group(cpus_of(count, each), how));
+      return std::string("nothing");
+    } catch (const manta::infeasible& e) {
+      return std::string(e.what());
+    }
+  };
+  for (const std::string& why :
+       {refusal(5, 1, manta::strategy::strict_spread), refusal(3, 1, manta::strategy::strict_pack),
+        refusal(1, 3, manta::strategy::pack), refusal(9, 1, manta::strategy::spread)}) {
+    expect(has(why, "can never fit") && has(why, "rank-3 has 2 cpus"), why);
+  }
+  const auto g = manta::make_placement_group(cpus_of(8, 1), manta::strategy::pack);
+  expect(g.wait(long_enough), "all that there is");
+  // What can't leave has no place in another node's bundle.
+  const manta::channel<int> some(1);
+  bool was_refused = false;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    auto one = manta::remote<capacity_of>.with(within(g.bundle(i)))(some);
+    const std::string why = thrown_by<manta::exception>(one);
+    was_refused = was_refused || has(why, "can't go");
+    expect(why == "nothing" || has(why, "can't go"), why);
+  }
+  expect(was_refused, "a channel");
+  return say("unplaced");
+}
+
+// rank-3 is lost. The others have 2 cpus each.
+int evicted(const manta::runtime& rt) {
+  const auto g = manta::make_placement_group(cpus_of(4, 1), manta::strategy::spread);
+  expect(g.wait(long_enough), "it has its place");
+  const auto before = nodes_of_bundles(g);
+  std::size_t lost = 0;
+  while (lost < 3 && before[lost] != "rank-3") ++lost;
+  auto runs = manta::remote<works_in>.with(within(g.bundle(lost)))(std::string("in it"), 2000);
+  expect(comes("in it"), "one runs in it");
+  auto waits = manta::remote<runs_in>.with(within(g.bundle(lost)))();
+  const auto strict = manta::make_placement_group(cpus_of(4, 1), manta::strategy::strict_spread);
+  expect(strict.wait(long_enough), "one in each");
+  const auto was = nodes_of_bundles(strict);
+  auto waits_for_ever = manta::remote<stays_until>.with(within(
+      strict.bundle(static_cast<std::size_t>(std::ranges::find(was, "rank-3") - was.begin()))))(
+      std::string("there"), std::string("never"));
+  expect(comes("there"), "another one");
+  say_pids(rt);
+  expect(has(thrown_by<manta::node_lost>(waits_for_ever), "is lost"), "no fourth node");
+  manta::remove_placement_group(strict);
+  const std::string then = runs.get(long_enough);
+  expect(then != "rank-3", "it runs again elsewhere: " + then);
+  expect(waits.get(long_enough) == then, "and what waited, in the same bundle");
+  const auto after = nodes_of_bundles(g);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    expect(i == lost ? after[i] == then : after[i] == before[i], "only that one has moved");
+  }
+  return say("evicted");
+}
+
+}  // namespace settling
