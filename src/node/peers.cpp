@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <new>
 #include <thread>
 #include <utility>
@@ -75,14 +74,14 @@ struct peers::one final : wire::courier::visitor {
   bool flush();
   bool is_quiet();
   void on_request(const wire::arrival& came) override {
-    hand_out(came.message);
+    hand_out(came.message, *came.memory);
     // They are here: what comes of them are requests of their own.
     mail->answer(came, {});
   }
   void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
 
  private:
-  void hand_out(std::span<const std::byte> messages);
+  void hand_out(std::span<const std::byte> messages, wire::frame_buffer& memory);
   void take_part(const base::id& request, std::span<const std::byte> part);
   result<void> flush_now(bool ignores_limits);
   result<void> send_long(const base::id& about, wire::bundle::pieces_view pieces, std::size_t size,
@@ -102,7 +101,7 @@ bool are_parts(std::span<const std::byte> messages) {
 
 }  // namespace
 
-void peers::one::hand_out(std::span<const std::byte> messages) {
+void peers::one::hand_out(std::span<const std::byte> messages, wire::frame_buffer& memory) {
   if (messages.empty()) return;
   if (are_parts(messages)) {
     wire::bundle::each(messages, [this](const base::id& about, std::span<const std::byte> one) {
@@ -112,8 +111,7 @@ void peers::one::hand_out(std::span<const std::byte> messages) {
   }
   std::shared_ptr<wire::frame_buffer> kept;
   try {
-    kept = std::make_shared<wire::frame_buffer>();
-    std::memcpy(kept->reset(messages.size()).data(), messages.data(), messages.size());
+    kept = std::make_shared<wire::frame_buffer>(std::move(memory));
   } catch (const std::bad_alloc&) {
     return of->tell_.on_gone(*of, is.epoch, "there was no memory for what it said");
   }
@@ -122,7 +120,7 @@ void peers::one::hand_out(std::span<const std::byte> messages) {
     of->tell_.on_message(*of, is.epoch, about, {kept, one});
   };
   // What was in the rest is not known: all that it has of this node counts as lost.
-  if (!wire::bundle::each(kept->bytes(), hand)) {
+  if (!wire::bundle::each(messages, hand)) {
     of->tell_.on_gone(*of, is.epoch, "it says what is no message");
   }
 }

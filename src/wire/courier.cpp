@@ -19,6 +19,8 @@ enum class kind : std::uint32_t { request = 1, answer = 2, fenced = 3 };
 
 constexpr std::chrono::nanoseconds first_dial_wait = std::chrono::milliseconds(10);
 constexpr std::chrono::nanoseconds longest_dial_wait = std::chrono::seconds(1);
+// From here on a request is copied once only, into what leaves.
+constexpr std::size_t long_request = std::size_t{16} << 10U;
 constexpr std::size_t most_put_off = 64;
 constexpr std::size_t most_put_off_bytes = std::size_t{64} << 10U;
 
@@ -55,11 +57,20 @@ result<void> courier::request(const base::id& id,
                               bool ignores_limits) {
   MANTA_CHECK(id != base::id{});
   std::vector<std::byte> bytes;
-  bytes.reserve(size);
-  for (const auto piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  std::shared_ptr<frame_buffer> kept;
+  if (size >= long_request) {
+    kept = std::make_shared<frame_buffer>();
+    std::byte* to = kept->reset(outbox::head_room + size).data() + outbox::head_room;
+    for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
+  } else {
+    bytes.reserve(size);
+    for (const auto piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  }
   const std::lock_guard lock(mutex_);
   if (fenced_.has_value()) return *fenced_;
-  const result<std::uint64_t> number = out_.add(id, std::move(bytes), ignores_limits);
+  const result<std::uint64_t> number = kept != nullptr
+                                           ? out_.add(id, std::move(kept), ignores_limits)
+                                           : out_.add(id, std::move(bytes), ignores_limits);
   if (!number) return number.error();
   try {
     if (link_ != nullptr) send_due(*link_, how_.clock());
@@ -161,7 +172,7 @@ void courier::work(base::time_point now) {
   if (at == nullptr) return;
   frame_buffer message;
   while (at->take(message) == link::got::message) {
-    if (handle(*at, message.bytes(), now)) continue;
+    if (handle(*at, message, now)) continue;
     at->close();
     const std::lock_guard lock(mutex_);
     ++nonsense_;
@@ -175,14 +186,15 @@ void courier::work(base::time_point now) {
 }
 
 // False: no courier sends that.
-bool courier::handle(link& from, std::span<const std::byte> message, base::time_point now) {
+bool courier::handle(link& from, frame_buffer& memory, base::time_point now) {
+  std::span<const std::byte> message = memory.bytes();
   head of;
   if (message.size() < sizeof of) return false;
   std::memcpy(&of, message.data(), sizeof of);
   message = message.subspan(sizeof of);
   switch (of.is) {
     case kind::request:
-      return take_request(from, of, message);
+      return take_request(from, of, memory);
     case kind::answer:
       return take_answer(of, message, now);
     case kind::fenced: {
@@ -198,7 +210,7 @@ bool courier::handle(link& from, std::span<const std::byte> message, base::time_
   return false;
 }
 
-bool courier::take_request(link& from, const head& of, std::span<const std::byte> message) {
+bool courier::take_request(link& from, const head& of, frame_buffer& memory) {
   if (of.sender != how_.peer || of.request == base::id{}) return false;
   {
     const std::lock_guard lock(mutex_);
@@ -220,7 +232,8 @@ bool courier::take_request(link& from, const head& of, std::span<const std::byte
         return true;
     }
   }
-  visitor_.on_request({{of.request, of.epoch, of.sending}, of.number, message});
+  const std::span<const std::byte> message = memory.bytes().subspan(sizeof of);
+  visitor_.on_request({{of.request, of.epoch, of.sending}, of.number, message, &memory});
   return true;
 }
 
@@ -240,11 +253,20 @@ bool courier::take_answer(const head& of, std::span<const std::byte> message,
 void courier::send_due(link& to, base::time_point now) {
   while (const outbox::letter* const letter = out_.next()) {
     send_answers(to);
-    const head of{kind::request,   letter->sending, how_.epoch,         how_.self,
-                  letter->request, letter->number,  out_.acknowledged()};
-    if (!send(to, of, letter->bytes)) return;  // full: when something is answered, or in time
+    if (!send(to, *letter)) return;  // full: when something is answered, or in time
     out_.sent(now);
   }
+}
+
+// A long one leaves as it lies there the first time. Any other time what has it may be at it still,
+// and its head must not change.
+bool courier::send(link& to, const outbox::letter& letter) const {
+  const head of{kind::request,  letter.sending, how_.epoch,         how_.self,
+                letter.request, letter.number,  out_.acknowledged()};
+  if (letter.kept == nullptr || letter.sending > 0) return send(to, of, letter.bytes);
+  static_assert(sizeof of == outbox::head_room);
+  std::memcpy(letter.kept->room().data(), &of, sizeof of);
+  return static_cast<bool>(to.send_kept(letter.kept));
 }
 
 bool courier::send(link& to, const head& of, std::span<const std::byte> message) const {

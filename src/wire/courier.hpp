@@ -48,6 +48,9 @@ struct arrival {
   std::uint64_t number = 0;  ///< for courier::answer
   /// Begins at a multiple of segment_alignment; valid during the call.
   std::span<const std::byte> message = {};
+  /// Where it lies, during the call. Who wants to keep the message moves this away: its bytes stay
+  /// where they are.
+  frame_buffer* memory = nullptr;
 };
 
 class courier {
@@ -114,13 +117,14 @@ class courier {
 
   void work(base::time_point now);
   link_ptr usable_link(base::time_point now);
-  bool handle(link& from, std::span<const std::byte> message, base::time_point now);
-  bool take_request(link& from, const head& of, std::span<const std::byte> message);
+  bool handle(link& from, frame_buffer& memory, base::time_point now);
+  bool take_request(link& from, const head& of, frame_buffer& memory);
   bool take_answer(const head& of, std::span<const std::byte> message, base::time_point now);
   void use(link_ptr next);
   bool puts_off(const arrival& to, const head& of);
   void send_answers(link& to);
   void send_due(link& to, base::time_point now);
+  bool send(link& to, const outbox::letter& of) const;
   bool send(link& to, const head& of, std::span<const std::byte> message) const;
 
   const settings how_;

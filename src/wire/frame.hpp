@@ -43,12 +43,20 @@ inline constexpr std::size_t segment_alignment = 64;
 class frame_buffer {
  public:
   frame_buffer() = default;
+  /// Bytes of another one that are nobody else's to change, and begin at a multiple of
+  /// segment_alignment.
+  frame_buffer(std::shared_ptr<frame_buffer> of, std::span<std::byte> bytes) noexcept
+      : of_(std::move(of)), at_(bytes.data()), size_(bytes.size()) {}
   frame_buffer(frame_buffer&& other) noexcept
       : memory_(std::move(other.memory_)),
+        of_(std::move(other.of_)),
+        at_(std::exchange(other.at_, nullptr)),
         room_(std::exchange(other.room_, 0)),
         size_(std::exchange(other.size_, 0)) {}
   frame_buffer& operator=(frame_buffer&& other) noexcept {
     memory_ = std::move(other.memory_);
+    of_ = std::move(other.of_);
+    at_ = std::exchange(other.at_, nullptr);
     room_ = std::exchange(other.room_, 0);
     size_ = std::exchange(other.size_, 0);
     return *this;
@@ -58,18 +66,21 @@ class frame_buffer {
   std::span<std::byte> reset(std::size_t bytes) {
     if (bytes > room_) {
       memory_.reset(static_cast<std::byte*>(::operator new(bytes, align)));
+      of_ = nullptr;
+      at_ = memory_.get();
       room_ = bytes;
     }
     size_ = bytes;
-    return {memory_.get(), bytes};
+    return {at_, bytes};
   }
-  std::span<const std::byte> bytes() const noexcept { return {memory_.get(), size_}; }
+  std::span<const std::byte> bytes() const noexcept { return {at_, size_}; }
   /// The same, to fill.
-  std::span<std::byte> room() noexcept { return {memory_.get(), size_}; }
+  std::span<std::byte> room() noexcept { return {at_, size_}; }
   /// Gives memory back that only a large frame needed.
   void trim() noexcept {
     if (room_ <= kept) return;
     memory_.reset();
+    at_ = nullptr;
     room_ = size_ = 0;
   }
 
@@ -80,7 +91,9 @@ class frame_buffer {
     void operator()(std::byte* p) const noexcept { ::operator delete(p, align); }
   };
   std::unique_ptr<std::byte, free_aligned> memory_;
-  std::size_t room_ = 0;
+  std::shared_ptr<frame_buffer> of_;  // or of somebody's
+  std::byte* at_ = nullptr;
+  std::size_t room_ = 0;  // of memory_
   std::size_t size_ = 0;
 };
 

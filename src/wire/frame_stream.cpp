@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,12 +29,31 @@ std::byte* bytes_of(kj::Array<word>& of) noexcept {
   return reinterpret_cast<std::byte*>(of.begin());
 }
 
+// Bytes of the last segment of a frame whose table is there and right.
+std::size_t last_segment(bytes_view table) noexcept {
+  std::uint32_t last = 0;
+  std::memcpy(&last, table.data(), sizeof last);
+  std::uint32_t words = 0;
+  std::memcpy(&words, table.data() + 4 + std::size_t{4} * last, sizeof words);
+  return std::size_t{words} * sizeof(word);
+}
+
+// That a call is done with is told with the next message: alone it would wake a peer for nothing.
+bool may_wait(kj::ArrayPtr<const kj::ArrayPtr<const word>> segments) {
+  capnp::SegmentArrayMessageReader message(segments);
+  return message.getRoot<capnp::rpc::Message>().isFinish();
+}
+
+kj::Exception lost() { return KJ_EXCEPTION(DISCONNECTED, "the connection is lost"); }
+
+}  // namespace
+
 // A frame whose table was checked: the words, and where its segments lie in them.
-class checked_frame final : public capnp::MessageReader {
+class frame_stream::checked_frame final : public capnp::MessageReader {
  public:
-  checked_frame(kj::Array<word> frame, std::span<const bytes_view> segments,
+  checked_frame(frame_memory memory, std::span<const bytes_view> segments,
                 const capnp::ReaderOptions& how)
-      : MessageReader(how), frame_(kj::mv(frame)) {
+      : MessageReader(how), memory_(std::move(memory)) {
     segments_.reserve(segments.size());
     for (const bytes_view one : segments) {
       segments_.push_back(
@@ -46,19 +66,9 @@ class checked_frame final : public capnp::MessageReader {
   }
 
  private:
-  kj::Array<word> frame_;
+  frame_memory memory_;
   std::vector<kj::ArrayPtr<const word>> segments_;
 };
-
-// That a call is done with is told with the next message: alone it would wake a peer for nothing.
-bool may_wait(kj::ArrayPtr<const kj::ArrayPtr<const word>> segments) {
-  capnp::SegmentArrayMessageReader message(segments);
-  return message.getRoot<capnp::rpc::Message>().isFinish();
-}
-
-kj::Exception lost() { return KJ_EXCEPTION(DISCONNECTED, "the connection is lost"); }
-
-}  // namespace
 
 frame_stream::frame_stream(loop_core& at, kj::Own<watched_socket> socket, std::size_t frame_limit)
     : at_(at),
@@ -78,8 +88,8 @@ frame_stream::filled frame_stream::fill() {
   std::byte* to = nullptr;
   std::size_t room = 0;
   if (long_ != nullptr) {
-    to = bytes_of(long_) + long_done_;
-    room = long_.size() * sizeof(word) - long_done_;
+    to = long_bytes_.data() + long_done_;
+    room = long_bytes_.size() - long_done_;
   } else {
     if (in_begin_ > 0) {
       std::memmove(bytes_of(in_), bytes_of(in_) + in_begin_, in_end_ - in_begin_);
@@ -103,14 +113,14 @@ frame_stream::filled frame_stream::fill() {
   return filled::some;
 }
 
-frame_stream::found frame_stream::message_of(kj::Array<word> frame, capnp::ReaderOptions options) {
-  const bytes_view bytes(bytes_of(frame), frame.size() * sizeof(word));
-  const result<void> is_split = split_frame(bytes, frame_limit_, segments_);
+frame_stream::found frame_stream::message_of(bytes_view frame, frame_memory memory,
+                                             capnp::ReaderOptions options) {
+  const result<void> is_split = split_frame(frame, frame_limit_, segments_);
   if (!is_split) {
     fail(is_split.error());
     return nullptr;
   }
-  auto message = kj::heap<checked_frame>(kj::mv(frame), segments_, options);
+  auto message = kj::heap<checked_frame>(std::move(memory), segments_, options);
   const result<void> may_pass = gate_.pass(message->getRoot<capnp::rpc::Message>());
   if (!may_pass) {
     fail(may_pass.error());
@@ -122,8 +132,10 @@ frame_stream::found frame_stream::message_of(kj::Array<word> frame, capnp::Reade
 // True: `to` is a message, or nothing when the stream has ended. False: more bytes are needed.
 bool frame_stream::next_frame(capnp::ReaderOptions options, found& to) {
   if (long_ != nullptr) {
-    if (long_done_ < long_.size() * sizeof(word)) return false;
-    to = message_of(kj::mv(long_), options);
+    if (long_done_ < long_bytes_.size()) return false;
+    std::erase_if(long_ones_, [](const auto& one) { return one.expired(); });
+    long_ones_.push_back(long_);
+    to = message_of(long_bytes_, {nullptr, std::exchange(long_, nullptr)}, options);
     return true;
   }
   const bytes_view there(bytes_of(in_) + in_begin_, in_end_ - in_begin_);
@@ -136,16 +148,42 @@ bool frame_stream::next_frame(capnp::ReaderOptions options, found& to) {
   if (*length == 0) return false;
   const std::size_t here = std::min(*length, there.size());
   if (*length > there.size() && *length <= read_bytes / 2) return false;
-  auto frame = kj::heapArray<word>(*length / sizeof(word));
-  std::memcpy(bytes_of(frame), there.data(), here);
   in_begin_ += here;
   if (here < *length) {
-    long_ = kj::mv(frame);
-    long_done_ = here;
+    begin_long(there, *length);
     return false;
   }
-  to = message_of(kj::mv(frame), options);
+  auto frame = kj::heapArray<word>(*length / sizeof(word));
+  std::memcpy(bytes_of(frame), there.data(), here);
+  const bytes_view bytes(bytes_of(frame), here);
+  to = message_of(bytes, {kj::mv(frame), nullptr}, options);
   return true;
+}
+
+void frame_stream::begin_long(bytes_view there, std::size_t length) {
+  const std::size_t behind = (length - last_segment(there)) % segment_alignment;
+  const std::size_t before = (segment_alignment - behind) % segment_alignment;
+  auto made = std::make_shared<frame_buffer>();
+  long_bytes_ = made->reset(before + length).subspan(before);
+  std::memcpy(long_bytes_.data(), there.data(), there.size());
+  long_ = std::move(made);
+  long_done_ = there.size();
+}
+
+// Only what is most of its frame, or little would keep much.
+frame_buffer frame_stream::keep(bytes_view message) {
+  if (reinterpret_cast<std::uintptr_t>(message.data()) % segment_alignment != 0) return {};
+  for (const std::weak_ptr<frame_buffer>& one : long_ones_) {
+    const std::shared_ptr<frame_buffer> frame = one.lock();
+    if (frame == nullptr) continue;
+    const std::span<std::byte> all = frame->room();
+    const bool is_in = std::less_equal<>()(all.data(), message.data()) &&
+                       std::less<>()(message.data(), all.data() + all.size());
+    if (!is_in || message.size() < all.size() / 2) continue;
+    const auto at = static_cast<std::size_t>(message.data() - all.data());
+    return {frame, all.subspan(at, message.size())};
+  }
+  return {};
 }
 
 kj::Promise<frame_stream::found> frame_stream::tryReadMessage(kj::ArrayPtr<kj::AutoCloseFd> files,

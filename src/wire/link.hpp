@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -74,6 +75,12 @@ class link {
   /// invalid_argument: it is larger than the link carries. Else the reason of the link's end.
   virtual result<void> send(std::span<const std::span<const std::byte>> pieces,
                             std::size_t size) = 0;
+  /// The same of a message that is as it has to be, and stays so: whoever can keeps it instead of a
+  /// copy.
+  virtual result<void> send_kept(std::shared_ptr<const frame_buffer> message) {
+    const std::span<const std::byte> all = message->bytes();
+    return send({&all, 1}, all.size());
+  }
   /// Moves the next message into `to`, which begins at a multiple of segment_alignment. After the
   /// end first what had come before.
   virtual got take(frame_buffer& to) = 0;

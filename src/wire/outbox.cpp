@@ -12,16 +12,25 @@ namespace manta::inline v0::wire {
 
 result<std::uint64_t> outbox::add(const base::id& request, std::vector<std::byte> bytes,
                                   bool ignores_limits) {
+  return add(entry{request, std::move(bytes), nullptr, 0, false}, ignores_limits);
+}
+
+result<std::uint64_t> outbox::add(const base::id& request, std::shared_ptr<frame_buffer> kept,
+                                  bool ignores_limits) {
+  return add(entry{request, {}, std::move(kept), 0, false}, ignores_limits);
+}
+
+result<std::uint64_t> outbox::add(entry&& one, bool ignores_limits) {
+  const std::size_t size = one.bytes().size();
   const bool is_full =
-      entries_.size() >= most_.requests || (unanswered_ > 0 && bytes_ + bytes.size() > most_.bytes);
+      entries_.size() >= most_.requests || (unanswered_ > 0 && bytes_ + size > most_.bytes);
   if (is_full && !ignores_limits) {
     return error(errc::store_full,
                  fmt::format("wire: a request of {} bytes was to be sent, {} requests of {} bytes "
                              "have no answer, allowed are {} of {}; send it when some of them have",
-                             bytes.size(), unanswered_, bytes_, most_.requests, most_.bytes));
+                             size, unanswered_, bytes_, most_.requests, most_.bytes));
   }
-  const std::size_t size = bytes.size();
-  entries_.push_back({request, std::move(bytes), 0, false});
+  entries_.push_back(std::move(one));
   ++unanswered_;
   bytes_ += size;
   return first_ + entries_.size() - 1;
@@ -31,7 +40,7 @@ const outbox::letter* outbox::next() {
   while (cursor_ < entries_.size() && entries_[cursor_].is_answered) ++cursor_;
   if (cursor_ == entries_.size()) return nullptr;
   const entry& of = entries_[cursor_];
-  letter_ = {of.request, first_ + cursor_, of.sendings, of.bytes};
+  letter_ = {of.request, first_ + cursor_, of.sendings, of.bytes(), of.kept};
   return &letter_;
 }
 
@@ -65,8 +74,9 @@ bool outbox::on_answer(std::uint64_t number, const base::id& request, base::time
   entry& of = entries_[number - first_];
   if (of.is_answered || of.request != request || of.sendings == 0) return false;
   of.is_answered = true;
-  bytes_ -= of.bytes.size();
-  of.bytes = {};
+  bytes_ -= of.bytes().size();
+  of.own = {};
+  of.kept = nullptr;
   --unanswered_;
   since_ = now;
   wait_ = most_.first_wait;

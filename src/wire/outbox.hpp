@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/id.hpp>
 #include <manta/spec/error.hpp>
+
+#include "wire/frame.hpp"
 
 // The requests of one sender that have no answer yet: the other side of dedup.hpp.
 //
@@ -33,13 +36,19 @@ class outbox {
     std::uint64_t number = 0;
     std::uint32_t sending = 0;  ///< how often it was sent before
     std::span<const std::byte> bytes = {};
+    /// Of a long one: the same bytes, behind room for a head.
+    std::shared_ptr<frame_buffer> kept = {};
   };
+  static constexpr std::size_t head_room = segment_alignment;
 
   outbox() : outbox(limits{}) {}
   explicit outbox(const limits& most) noexcept : most_(most), wait_(most.first_wait) {}
 
   /// Takes a request. store_full: so much has no answer that the limit is reached.
   result<std::uint64_t> add(const base::id& request, std::vector<std::byte> bytes,
+                            bool ignores_limits = false);
+  /// The same of a long one, whose bytes lie behind head_room.
+  result<std::uint64_t> add(const base::id& request, std::shared_ptr<frame_buffer> kept,
                             bool ignores_limits = false);
   /// The next one to send, or null; valid until anything changes. The same until sent().
   const letter* next();
@@ -62,10 +71,16 @@ class outbox {
  private:
   struct entry {
     base::id request;
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> own;
+    std::shared_ptr<frame_buffer> kept;  // instead
     std::uint32_t sendings = 0;
     bool is_answered = false;
+
+    std::span<const std::byte> bytes() const noexcept {
+      return kept == nullptr ? own : kept->bytes().subspan(head_room);
+    }
   };
+  result<std::uint64_t> add(entry&& one, bool ignores_limits);
 
   limits most_;
   std::deque<entry> entries_;  // of the numbers first_ and on

@@ -56,10 +56,10 @@ class socket_connection final : public resident, private kj::TaskSet::ErrorHandl
 
   const std::shared_ptr<socket_state> state_;
   const place place_ = std::make_shared<socket_connection*>(this);
-  std::vector<frame_buffer> batch_;  // under way; outlives the RPC, which refers to it
+  std::vector<sent_message> batch_;  // under way; outlives the RPC, which refers to it
   // Answered before the RPC had sent all it queued: a peer that answers what it has not read must
   // not make memory go that is still to be sent.
-  std::vector<std::vector<frame_buffer>> answered_;
+  std::vector<std::vector<sent_message>> answered_;
   frame_stream stream_;
   capnp::TwoPartyVatNetwork network_;
   capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc_;

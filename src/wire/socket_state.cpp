@@ -28,16 +28,29 @@ class awaiting {
 
 }  // namespace
 
+result<void> socket_state::check_size(std::size_t size) const {
+  if (size != 0 && size <= how_.frame_limit) return {};
+  return error(errc::invalid_argument,
+               fmt::format("wire: a message of {} bytes was to be sent, a link carries 1 to {}; "
+                           "send less at once, or raise the limit of both ends",
+                           size, how_.frame_limit));
+}
+
 result<void> socket_state::send(pieces_view pieces, std::size_t size) {
-  if (size == 0 || size > how_.frame_limit) {
-    return error(errc::invalid_argument,
-                 fmt::format("wire: a message of {} bytes was to be sent, a link carries 1 to {}; "
-                             "send less at once, or raise the limit of both ends",
-                             size, how_.frame_limit));
-  }
-  frame_buffer copy;
-  std::byte* to = copy.reset(size).data();
+  if (const result<void> may = check_size(size); !may) return may;
+  sent_message copy;
+  std::byte* to = copy.own.reset(size).data();
   for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
+  return send(std::move(copy));
+}
+
+result<void> socket_state::send_kept(std::shared_ptr<const frame_buffer> message) {
+  if (const result<void> may = check_size(message->bytes().size()); !may) return may;
+  return send(sent_message{.kept = std::move(message)});
+}
+
+result<void> socket_state::send(sent_message message) {
+  const std::size_t size = message.bytes().size();
   {
     const std::lock_guard lock(mutex_);
     if (ended_.has_value()) return *ended_;
@@ -51,7 +64,7 @@ result<void> socket_state::send(pieces_view pieces, std::size_t size) {
                       size, waiting_messages_, waiting_bytes_, how_.most_messages,
                       how_.most_bytes));
     }
-    outgoing_.push_back(std::move(copy));
+    outgoing_.push_back(std::move(message));
     ++waiting_messages_;
     waiting_bytes_ += size;
     if (std::exchange(is_told_, true)) return {};
@@ -62,7 +75,7 @@ result<void> socket_state::send(pieces_view pieces, std::size_t size) {
   return {};
 }
 
-void socket_state::next_batch(std::vector<frame_buffer>& to, std::size_t messages,
+void socket_state::next_batch(std::vector<sent_message>& to, std::size_t messages,
                               std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   std::size_t taken = 0;

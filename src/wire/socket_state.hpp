@@ -25,6 +25,16 @@ namespace manta::inline v0::wire {
 
 class socket_connection;
 
+/// What is to be sent: its own bytes, or somebody's.
+struct sent_message {
+  frame_buffer own = {};
+  std::shared_ptr<const frame_buffer> kept = {};
+
+  std::span<const std::byte> bytes() const noexcept {
+    return kept == nullptr ? own.bytes() : kept->bytes();
+  }
+};
+
 class socket_state : public std::enable_shared_from_this<socket_state> {
  public:
   using pieces_view = std::span<const std::span<const std::byte>>;
@@ -43,6 +53,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
 
   // For the link.
   result<void> send(pieces_view pieces, std::size_t size);
+  result<void> send_kept(std::shared_ptr<const frame_buffer> message);
   link::got take(frame_buffer& to);
   bool wait(std::chrono::nanoseconds time);
   void on_arrival(std::function<void()> tell);
@@ -53,7 +64,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
   const socket_settings& settings() const noexcept { return how_; }
   loop_core& at() const noexcept { return *at_; }
   /// Moves messages to `to`: at most so many, and no more once they have so many bytes.
-  void next_batch(std::vector<frame_buffer>& to, std::size_t messages, std::size_t bytes);
+  void next_batch(std::vector<sent_message>& to, std::size_t messages, std::size_t bytes);
   /// The batch has arrived.
   void batch_is_there(std::size_t messages, std::size_t bytes);
   bool has_outgoing() const;
@@ -73,6 +84,8 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
 
  private:
   room room_now() const;  // with mutex_
+  result<void> check_size(std::size_t size) const;
+  result<void> send(sent_message message);
   bool set_end(error why, bool was_reset);
 
   const std::shared_ptr<loop_core> at_;
@@ -83,7 +96,7 @@ class socket_state : public std::enable_shared_from_this<socket_state> {
   base::id cluster_;
   base::id process_;
   std::condition_variable arrived_;
-  std::deque<frame_buffer> outgoing_;
+  std::deque<sent_message> outgoing_;
   std::size_t waiting_messages_ = 0;  // of outgoing_ and of the batch under way
   std::size_t waiting_bytes_ = 0;
   bool is_told_ = false;  // the loop knows of outgoing_
@@ -106,6 +119,9 @@ class socket_link final : public link {
 
   result<void> send(std::span<const std::span<const std::byte>> pieces, std::size_t size) override {
     return state_->send(pieces, size);
+  }
+  result<void> send_kept(std::shared_ptr<const frame_buffer> message) override {
+    return state_->send_kept(std::move(message));
   }
   got take(frame_buffer& to) override { return state_->take(to); }
   bool wait(std::chrono::nanoseconds time) override { return state_->wait(time); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/courier.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <thread>
@@ -32,18 +33,27 @@ namespace base = manta::base;
 constexpr base::id name_a{10, 1};
 constexpr base::id name_b{20, 1};
 
+// Some are so long that they are kept where they are until they have left.
+std::size_t length_of(std::uint64_t number, bool some_are_long) {
+  return some_are_long && number % 5 == 0 ? (std::size_t{16} << 10U) + 8 * (number % 3000)
+                                          : 8 + number % 300;
+}
+
 // One side of a conversation: asks for 0, 1, 2 and so on, and answers each number with the next.
 class talker final : private wire_courier::visitor {
  public:
-  talker(const base::id& self, const base::id& peer, std::function<link_ptr()> dial = {})
-      : self_(self), courier_(settings(self, peer, std::move(dial)), *this) {}
+  talker(const base::id& self, const base::id& peer, std::function<link_ptr()> dial = {},
+         bool some_are_long = false)
+      : self_(self),
+        some_are_long_(some_are_long),
+        courier_(settings(self, peer, std::move(dial)), *this) {}
 
   wire_courier& courier() { return courier_; }
 
   /// False: no room for it now.
   bool ask() {
     const std::uint64_t number = asked_;
-    const bytes what = message(number, 8 + number % 300);
+    const bytes what = message(number, length_of(number, some_are_long_));
     const std::span<const std::byte> piece(what);
     if (!courier_.request({self_.high, number + 1}, {&piece, 1}, piece.size())) return false;
     ++asked_;
@@ -82,8 +92,10 @@ class talker final : private wire_courier::visitor {
     {
       const std::lock_guard lock(mutex_);
       const std::uint64_t number = number_of(came.message);
-      if (number != handled_ || came.message.size() != 8 + number % 300) ++wrong_;
+      const bytes expected = message(handled_, length_of(handled_, some_are_long_));
+      if (!std::ranges::equal(came.message, expected)) ++wrong_;
       handled_ = number + 1;
+      if (number % 2 == 0) kept_ = std::move(*came.memory);
       answer = message(number + 1);
     }
     courier_.answer(came, std::move(answer));
@@ -95,7 +107,9 @@ class talker final : private wire_courier::visitor {
   }
 
   const base::id self_;
+  const bool some_are_long_;
   mutable std::mutex mutex_;
+  wire::frame_buffer kept_;
   std::uint64_t asked_ = 0;
   std::uint64_t handled_ = 0;
   std::set<std::uint64_t> answers_;
@@ -230,18 +244,21 @@ TEST_CASE("over sockets that lose, repeat, delay and end all is handled once, in
   const auto spoil = [&](link_ptr one) {
     return std::make_unique<faulty_link>(std::move(one), map, ++links, faults);
   };
-  talker b(name_b, name_a);
+  talker b(name_b, name_a, {}, true);
   auto listener = wire::socket_listener::open(
       *loop, {.path = path}, someone(1),
       [&](link_ptr one, const wire::greeting&) { b.courier().attach(spoil(std::move(one))); });
   REQUIRE(static_cast<bool>(listener));
   std::uint64_t dials = 0;
-  talker a(name_a, name_b, [&]() -> link_ptr {
-    ++dials;
-    auto made = wire::connect(*loop, path, someone(2));
-    if (!made) return nullptr;
-    return std::make_unique<faulty_link>(*std::move(made), map, seed + 1000 * dials, faults);
-  });
+  talker a(
+      name_a, name_b,
+      [&]() -> link_ptr {
+        ++dials;
+        auto made = wire::connect(*loop, path, someone(2));
+        if (!made) return nullptr;
+        return std::make_unique<faulty_link>(*std::move(made), map, seed + 1000 * dials, faults);
+      },
+      true);
   const auto count = static_cast<std::uint64_t>(scaled(1000));
   CHECK(talk(a, b, count));
   (*std::move(listener)).reset();

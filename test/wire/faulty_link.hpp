@@ -50,17 +50,14 @@ class faulty_link final : public wire::link {
   manta::result<void> send(std::span<const std::span<const std::byte>> pieces,
                            std::size_t size) override {
     const std::lock_guard lock(mutex_);
-    release();
-    if (happens_now(faults_.cut, &fault_counts::cuts)) inner_->close();
-    if (happens_now(faults_.lose, &fault_counts::lost)) return {};
-    if (happens_now(faults_.delay, &fault_counts::delayed)) {
-      std::vector<std::byte> copy;
-      for (const auto piece : pieces) copy.insert(copy.end(), piece.begin(), piece.end());
-      delayed_.push_back({1 + roll_.below(20), std::move(copy)});
-      return {};
-    }
-    if (happens_now(faults_.repeat, &fault_counts::repeated)) (void)inner_->send(pieces, size);
+    if (swallows(pieces, size)) return {};
     return inner_->send(pieces, size);
+  }
+  manta::result<void> send_kept(std::shared_ptr<const wire::frame_buffer> message) override {
+    const std::lock_guard lock(mutex_);
+    const std::span<const std::byte> all = message->bytes();
+    if (swallows({&all, 1}, all.size())) return {};
+    return inner_->send_kept(std::move(message));
   }
   got take(wire::frame_buffer& to) override {
     {
@@ -85,6 +82,20 @@ class faulty_link final : public wire::link {
     const std::lock_guard lock(record_->mutex);
     ++(record_->counts.*what);
     return true;
+  }
+  // Whether that is all that becomes of it for now.
+  bool swallows(std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+    release();
+    if (happens_now(faults_.cut, &fault_counts::cuts)) inner_->close();
+    if (happens_now(faults_.lose, &fault_counts::lost)) return true;
+    if (happens_now(faults_.delay, &fault_counts::delayed)) {
+      std::vector<std::byte> copy;
+      for (const auto piece : pieces) copy.insert(copy.end(), piece.begin(), piece.end());
+      delayed_.push_back({1 + roll_.below(20), std::move(copy)});
+      return true;
+    }
+    if (happens_now(faults_.repeat, &fault_counts::repeated)) (void)inner_->send(pieces, size);
+    return false;
   }
   void release() {
     for (std::size_t i = 0; i < delayed_.size();) {
