@@ -326,11 +326,10 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   spawn.options = &named;
   spawn.reserves = true;
   collect(spawn);
-  collect(wire::ask_view{wire::question::delegation, {}});
-  collect(wire::ask_view{wire::question::references, {}});
-  collect(wire::ask_view{wire::question::array_bytes, {}});
-  collect(wire::ask_view{wire::question::take_arrays, {}});
-  collect(wire::ask_view{wire::question::bookings, {}});
+  for (const auto what : {wire::question::delegation, wire::question::references,
+                          wire::question::array_bytes, wire::question::bookings}) {
+    collect(wire::ask_view{what, {}});
+  }
   collect(wire::item_view{});
   collect(wire::flow_view{1, 2});
   const std::string name(64, 'n');
