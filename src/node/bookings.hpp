@@ -42,20 +42,20 @@ struct booked_bundle {
   std::int64_t cpus = 0;
   std::int64_t gpus = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<booked_amount> resources;
+  std::vector<booked_amount> resources = {};
 };
 struct booking_note {
   std::uint8_t act = 0;      // a booking_act
   std::uint64_t group = 0;   // the maker's
   std::uint64_t number = 0;  // of the try; the maker's
-  std::vector<booked_bundle> bundles;
+  std::vector<booked_bundle> bundles = {};
   std::uint32_t bundle = 0;
   std::int64_t cpus = 0;
 };
 /// One of these for another node.
 struct booking_letter {
   std::uint64_t node = 0;
-  booking_note what;
+  booking_note what = {};
 };
 
 namespace bookings {

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t most_guests = 4096;
 
 // Not on the loop's thread: what waits in their mailboxes is the user's.
-void kill_soon(std::vector<exec::actor_core*> all) noexcept {
+void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
   try {
     for (exec::actor_core* const one : all) {
       // The line may be dropped with all that is in it.
@@ -97,7 +97,7 @@ void desk::drop_guest(std::uint64_t maker, std::uint64_t number) noexcept {
   } catch (const std::bad_alloc&) {
     return;  // it stays until its maker is lost
   }
-  kill_soon(std::move(actors));
+  kill_soon(actors);
 }
 
 void desk::lose_maker(std::uint64_t maker) noexcept {

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <manta/exec/executor.hpp>
+
 #include "node/desk.hpp"
 #include "node/desk_books.hpp"
+#include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
 

@@ -17,6 +17,7 @@
 #include <manta/exec/resource_gate.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/desk.hpp"
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
 #include "node/far_ids.hpp"
