@@ -55,9 +55,10 @@ int cluster::serve() {
 
 void cluster::end_in_order(cluster_process& at, base::time_point until) {
   parting arrays(at.others());
+  // In this order: the last guest's result may be an array that stays.
   const auto is_done = [&arrays] {
-    const bool is_over = arrays.is_over();
-    return !trade::global().has_guests() && is_over;
+    const bool has_guests = trade::global().has_guests();
+    return arrays.is_over() && !has_guests;
   };
   while (!is_done() && !at.wait_over_for(between_checks)) {
   }

@@ -345,20 +345,22 @@ void far_arrays::freed(const base::id& id) noexcept {
 
 far_arrays::stayed far_arrays::measure_stayed() const {
   const far_handles& counts = far_handles::global();
+  const std::uint64_t self = counts.self();
   stayed out;
   const std::lock_guard lock(mutex_);
   for (const auto& [id, one] : lent_) {
-    if (!counts.is_lent(id)) continue;  // it is named only, or about to end
-    const std::vector<std::uint64_t> by = counts.borrowers_of(id);
-    // Without any it is in doubt who has it.
-    const bool is_mapped = !by.empty() && std::ranges::all_of(by, [this](std::uint64_t node) {
-      return living_.contains(node);
-    });
-    if (is_mapped) continue;
+    if (one.naming == 0 && !counts.is_lent(id)) continue;  // it is about to end
+    const auto lendings = counts.lendings_of(id);
+    // A neighbour that has it from one which does not map it does not, either.
+    const auto is_mapped = [&](const own::references::lending& of) {
+      return living_.contains(of.borrower) && (of.lender == self || living_.contains(of.lender));
+    };
+    // Without any it is in doubt who has it, or it is just named.
+    if (!lendings.empty() && std::ranges::all_of(lendings, is_mapped)) continue;
     ++out.arrays;
     out.bytes += one.block->bytes().size();
-    for (const std::uint64_t node : by) {
-      if (!living_.contains(node)) out.in.insert(node);
+    for (const own::references::lending& of : lendings) {
+      if (!is_mapped(of)) out.in.insert(of.borrower);
     }
   }
   return out;

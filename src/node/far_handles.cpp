@@ -300,9 +300,10 @@ bool far_handles::is_lent(const base::id& thing) const {
   return refs_ != nullptr && refs_->is_lent(thing);
 }
 
-std::vector<std::uint64_t> far_handles::borrowers_of(const base::id& thing) const {
+std::vector<own::references::lending> far_handles::lendings_of(const base::id& thing) const {
   const std::lock_guard lock(mutex_);
-  return refs_ == nullptr ? std::vector<std::uint64_t>() : refs_->borrowers_of(thing);
+  if (refs_ == nullptr) return {};
+  return refs_->lendings_of(thing);
 }
 
 // ---- other nodes

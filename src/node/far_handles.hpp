@@ -142,7 +142,7 @@ class far_handles {
   /// Whether others may have handles to what is, or was, here.
   bool is_lent(const base::id& thing) const;
   /// Which others may have that one of this node. Throws std::bad_alloc.
-  std::vector<std::uint64_t> borrowers_of(const base::id& thing) const;
+  std::vector<own::references::lending> lendings_of(const base::id& thing) const;
   /// Says what there was no room for.
   void say_again() noexcept;
   /// The runtime's end: nobody counts any more.

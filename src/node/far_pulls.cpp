@@ -69,12 +69,13 @@ void raise_array_away() { let_go_error().raise(); }
 
 void distant_block::arrives(array_block* as) noexcept {
   far_pulls& all = far_pulls::global();
-  const bool lets_go = !as->is_copied();  // what has no name of its own here keeps its maker's
+  bool lets_go = !as->is_copied();  // what has no name of its own here keeps its maker's
   lies_at(as->bytes().data());
   {
     const std::lock_guard lock(all.mutex_);
     here_.store(as, std::memory_order_release);
-    is_let_go_ = lets_go;
+    came_ = base::now();
+    if (std::exchange(is_let_go_, is_let_go_ || lets_go)) lets_go = false;  // it was before
   }
   --all.away_;
   if (lets_go && from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
@@ -408,24 +409,21 @@ void far_pulls::let_go(distant_block& of) noexcept {
 }
 
 // What it counts as being here, each with a hold, but for what is fetched just now; 0: of all.
-std::vector<distant_block*> far_pulls::kept_by(std::uint64_t node) const {
-  std::vector<distant_block*> out;
+std::vector<far_pulls::distant_hold> far_pulls::kept_by(std::uint64_t node) const {
+  std::vector<distant_hold> out;
   const std::lock_guard lock(mutex_);
   out.reserve(views_.size());
   for (const auto& [id, one] : views_) {
     if (one == nullptr || (node != 0 && one->from().owner != node)) continue;
     if (one->is_let_go_ || numbers_.contains(one) || !one->counts()) continue;
-    if (one->try_hold()) out.push_back(one);
+    if (one->try_hold()) out.emplace_back(one);
   }
   return out;
 }
 
 void far_pulls::let_all_go() noexcept {
   try {
-    for (distant_block* const one : kept_by(0)) {
-      let_go(*one);
-      one->drop();
-    }
+    for (const distant_hold& one : kept_by(0)) let_go(*one);
   } catch (const std::bad_alloc&) {
     return;  // it is kept until this node has left
   }
@@ -448,7 +446,7 @@ void far_pulls::ask_to_take(peers& by, std::uint64_t node) {
 void far_pulls::take_soon(std::uint64_t node) {
   {
     const std::lock_guard lock(mutex_);
-    if (by_ == nullptr || !taking_.insert(node).second) return;
+    if (by_ == nullptr || taking_.contains(node)) return;
   }
   const auto done = [this](const std::uint64_t* of) {
     {
@@ -459,25 +457,40 @@ void far_pulls::take_soon(std::uint64_t node) {
   };
   // The line may be dropped with all that is in it.
   const std::shared_ptr<const std::uint64_t> turn(new std::uint64_t(node), done);
+  {
+    const std::lock_guard lock(mutex_);
+    taking_.insert(node);
+  }
   facts_line::global().add([this, turn] { take_from(*turn); });
 }
 
 // What can't be fetched now it asks for once more.
 void far_pulls::take_from(std::uint64_t node) noexcept {
+  std::vector<distant_hold> all;
   try {
-    for (distant_block* const one : kept_by(node)) {
-      const std::unique_ptr<distant_block, void (*)(distant_block*)> held(
-          one, [](distant_block* of) { of->drop(); });
-      // A copy on the heap has come a while ago: no message is about to name it any more.
-      if (one->here() != nullptr) {
-        let_go(*one);
-      } else {
-        ask(*one);
-      }
-    }
-  } catch (...) {
+    all = kept_by(node);
+  } catch (const std::bad_alloc&) {
     return;
   }
+  for (const distant_hold& one : all) {
+    try {
+      if (one->here() == nullptr) {
+        ask(*one);
+      } else if (is_settled(*one)) {
+        let_go(*one);
+      }
+    } catch (...) {
+      continue;
+    }
+  }
+}
+
+// A copy on the heap that has come a while ago, so that no message which was begun before is about to
+// name it any more: one of many GB could be, and would be refused then.
+bool far_pulls::is_settled(const distant_block& of) const noexcept {
+  using namespace std::chrono_literals;
+  const std::lock_guard lock(mutex_);
+  return base::now() - of.came_ >= 1s;
 }
 
 // ---- those of this node

@@ -105,7 +105,8 @@ class distant_block final : public placed_block {
 
   friend class far_pulls;
   const source from_;
-  bool is_let_go_ = false;  // by its maker, as far as this block goes; under far_pulls' mutex
+  base::time_point came_{};  // under far_pulls' mutex
+  bool is_let_go_ = false;   // by its maker, as far as this block goes; under far_pulls' mutex
   // Release: who finds it finds the bytes.
   std::atomic<array_block*> here_{nullptr};
 };
@@ -182,7 +183,12 @@ class far_pulls {
   void fill(std::uint64_t number, pull& of, const spec::parcel_view& part);
   void left(const distant_block& block) noexcept;
   void let_go(distant_block& of) noexcept;
-  std::vector<distant_block*> kept_by(std::uint64_t node) const;
+  struct drop_distant {
+    void operator()(distant_block* of) const noexcept { of->drop(); }
+  };
+  using distant_hold = std::unique_ptr<distant_block, drop_distant>;
+  std::vector<distant_hold> kept_by(std::uint64_t node) const;
+  bool is_settled(const distant_block& of) const noexcept;
   void take_soon(std::uint64_t node);
   /// A part that a node has asked for, under that number.
   struct asked_part {

@@ -27,13 +27,18 @@ bool parting::is_over() noexcept {
   return false;
 }
 
-std::string parting::text_of_left(const std::string& name, duration limit) const {
+std::string parting::text_of_left(const std::string& name, duration limit) const noexcept {
   if (left_.arrays == 0) return {};
-  return fmt::format(
-      "{} was to leave within {} ms, and does with {} arrays ({} bytes) of its results that other "
-      "nodes have not fetched: who reads them finds node_lost; give it more time (drain-ms, "
-      "MANTA_DRAIN_MS)",
-      name, std::chrono::ceil<std::chrono::milliseconds>(limit).count(), left_.arrays, left_.bytes);
+  try {
+    return fmt::format(
+        "{} was to leave within {} ms, and does with {} arrays ({} bytes) of its results that "
+        "other nodes have not fetched: who reads them finds node_lost; give it more time "
+        "(drain-ms, MANTA_DRAIN_MS)",
+        name, std::chrono::ceil<std::chrono::milliseconds>(limit).count(), left_.arrays,
+        left_.bytes);
+  } catch (const std::exception&) {
+    return {};  // no memory for it
+  }
 }
 
 }  // namespace manta::inline v0::node

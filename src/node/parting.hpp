@@ -32,7 +32,7 @@ class parting {
   /// Whether nothing is left. Otherwise those who have it have been asked for it.
   bool is_over() noexcept;
   /// What was left, as one line for people; empty: nothing.
-  std::string text_of_left(const std::string& name, duration limit) const;
+  std::string text_of_left(const std::string& name, duration limit) const noexcept;
 
  private:
   peers* const others_;

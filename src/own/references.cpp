@@ -20,13 +20,12 @@ references::work references::take() {
   return std::exchange(work_, {});
 }
 
-std::vector<node_number> references::borrowers_of(const base::id& thing) const {
-  std::vector<node_number> out;
+std::vector<references::lending> references::lendings_of(const base::id& thing) const {
+  std::vector<lending> out;
   const auto found = mine_.find(thing);
   if (found == mine_.end()) return out;
-  for (const loan& one : found->second) {
-    if (std::ranges::find(out, one.borrower) == out.end()) out.push_back(one.borrower);
-  }
+  out.reserve(found->second.size());
+  for (const loan& one : found->second) out.push_back({one.borrower, one.lender});
   return out;
 }
 

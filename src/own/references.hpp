@@ -104,8 +104,14 @@ class references {
   std::size_t lent() const noexcept { return mine_.size(); }
   std::size_t borrowed() const noexcept { return others_.size(); }
   bool is_lent(const base::id& thing) const { return mine_.contains(thing); }
-  /// Who may have that thing of this node; one that is lent and has none is in doubt.
-  std::vector<node_number> borrowers_of(const base::id& thing) const;
+  /// Who may have that thing of this node, and from whom.
+  struct lending {
+    node_number borrower = 0;
+    node_number lender = 0;
+    bool operator==(const lending&) const = default;
+  };
+  /// One that is lent and has none is in doubt.
+  std::vector<lending> lendings_of(const base::id& thing) const;
   /// Whether it waits to hear what came from somebody who has died.
   bool is_in_doubt() const noexcept { return !doubts_.empty(); }
 

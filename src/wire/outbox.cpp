@@ -49,6 +49,7 @@ void outbox::sent(base::time_point now) {
   if (cursor_ == 0) since_ = now;
   ++entries_[cursor_].sendings;
   ++cursor_;
+  letter_ = {};  // or it would keep a long one's bytes
 }
 
 void outbox::restart() noexcept {

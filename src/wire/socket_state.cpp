@@ -2,6 +2,7 @@
 #include "wire/socket_state.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,9 +70,15 @@ result<void> socket_state::send(sent_message message) {
     waiting_bytes_ += size;
     if (std::exchange(is_told_, true)) return {};
   }
-  at_->post([self = shared_from_this()] {
-    if (self->connection != nullptr) self->connection->send_batch();
-  });
+  try {
+    at_->post([self = shared_from_this()] {
+      if (self->connection != nullptr) self->connection->send_batch();
+    });
+  } catch (const std::bad_alloc&) {
+    // It is taken, and leaves when the loop is told of another one.
+    const std::lock_guard lock(mutex_);
+    is_told_ = false;
+  }
   return {};
 }
 

@@ -341,7 +341,7 @@ TEST_CASE("a node that leaves waits no longer than it may for who has its arrays
   const site here;
   variables more = four;
   for (const char* const one :
-       {"MANTA_MAP_ARRAYS=no", "MANTA_DRAIN_MS=500", "MANTA_DEAD_AFTER_MS=15000"}) {
+       {"MANTA_MAP_ARRAYS=no", "MANTA_DRAIN_MS=2000", "MANTA_DEAD_AFTER_MS=15000"}) {
     more.emplace_back(one);
   }
   child job({settler, "left-in-vain"}, here.with(more));
@@ -353,7 +353,7 @@ TEST_CASE("a node that leaves waits no longer than it may for who has its arrays
   if (is_ready) kill(stopped, SIGCONT);
   const outcome o = job.finish();
   check_right(o, "left-in-vain");
-  CHECK_THAT(o.err, Contains("rank-2 was to leave within 500 ms, and does with 1 arrays"));
+  CHECK_THAT(o.err, Contains("rank-2 was to leave within 2000 ms, and does with 1 arrays"));
 }
 
 TEST_CASE("what a node that was given up may read is kept until it ends", "[cluster][settle]") {

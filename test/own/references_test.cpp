@@ -332,21 +332,21 @@ TEST_CASE("nothing that a node has is freed, and all that nobody has is", "[own]
 }
 
 TEST_CASE("an owner knows who may have what it has lent", "[own]") {
-  using nodes = std::vector<node_number>;
+  using lendings = std::vector<references::lending>;
   const id thing{1, 1};
   references owner(1);
   for (const node_number one : {2U, 3U}) owner.joined(one);
-  CHECK(owner.borrowers_of(thing).empty());
+  CHECK(owner.lendings_of(thing).empty());
   owner.lend(thing, 1, 2);
   owner.lend(thing, 1, 2);
-  CHECK(owner.borrowers_of(thing) == nodes{2});
+  CHECK(owner.lendings_of(thing) == lendings{{2, 1}});
   owner.hear(2, {saying::lent, thing, 3, 1});
-  owner.lend(thing, 1, 3);  // from two, and named once
-  CHECK(owner.borrowers_of(thing) == nodes{2, 3});
+  owner.lend(thing, 1, 3);  // from two
+  CHECK(owner.lendings_of(thing) == lendings{{2, 1}, {3, 2}, {3, 1}});
   owner.hear(2, {saying::released, thing, 1, 2});
-  CHECK(owner.borrowers_of(thing) == nodes{3});
+  CHECK(owner.lendings_of(thing) == lendings{{3, 2}, {3, 1}});
   owner.gone(3);
-  CHECK(owner.borrowers_of(thing).empty());
+  CHECK(owner.lendings_of(thing).empty());
 }
 
 TEST_CASE("references that are broken on purpose are found out", "[own]") {

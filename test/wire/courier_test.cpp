@@ -33,10 +33,12 @@ namespace base = manta::base;
 constexpr base::id name_a{10, 1};
 constexpr base::id name_b{20, 1};
 
-// Some are so long that they are kept where they are until they have left.
+// Some are so long that they are kept where they are until they have left, some of these so long that
+// they stay in the frame in which they come.
 std::size_t length_of(std::uint64_t number, bool some_are_long) {
-  return some_are_long && number % 5 == 0 ? (std::size_t{16} << 10U) + 8 * (number % 3000)
-                                          : 8 + number % 300;
+  if (!some_are_long || number % 5 != 0) return 8 + number % 300;
+  const std::size_t least = number % 20 == 0 ? std::size_t{200} << 10U : std::size_t{16} << 10U;
+  return least + 8 * (number % 3000);
 }
 
 // One side of a conversation: asks for 0, 1, 2 and so on, and answers each number with the next.
@@ -95,7 +97,12 @@ class talker final : private wire_courier::visitor {
       const bytes expected = message(handled_, length_of(handled_, some_are_long_));
       if (!std::ranges::equal(came.message, expected)) ++wrong_;
       handled_ = number + 1;
-      if (number % 2 == 0) kept_ = std::move(*came.memory);
+      if (!std::ranges::equal(kept_bytes_, kept_copy_)) ++wrong_;
+      if (number % 5 == 0) {
+        kept_ = std::move(*came.memory);
+        kept_bytes_ = came.message;
+        kept_copy_ = expected;
+      }
       answer = message(number + 1);
     }
     courier_.answer(came, std::move(answer));
@@ -109,7 +116,9 @@ class talker final : private wire_courier::visitor {
   const base::id self_;
   const bool some_are_long_;
   mutable std::mutex mutex_;
-  wire::frame_buffer kept_;
+  wire::frame_buffer kept_;  // a message that outlives its call, with its bytes, which stay
+  std::span<const std::byte> kept_bytes_;
+  bytes kept_copy_;
   std::uint64_t asked_ = 0;
   std::uint64_t handled_ = 0;
   std::set<std::uint64_t> answers_;
