@@ -137,8 +137,11 @@ void check_ends() {
   std::vector<manta::actor<counter>> actors;
   const auto nodes = nodes_of_bundles(g);
   for (std::size_t i = 0; i < 4; ++i) {
-    actors.push_back(
-        manta::spawn<counter>.with({.cpus = 1, .where = g.bundle(i)})(static_cast<long>(i)));
+    manta::actor_options with;
+    with.cpus = 1;
+    with.where = g.bundle(i);
+    if (i % 2 == 1) with.name = "in bundle " + std::to_string(i);
+    actors.push_back(manta::spawn<counter>.with(with)(static_cast<long>(i)));
     expect(manta::remote<&counter::node>(actors.back()).get(long_enough) == nodes[i],
            "an actor in its bundle");
     expect(manta::remote<&counter::add>(actors.back(), 1L).get(long_enough) ==
