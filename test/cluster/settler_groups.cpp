@@ -243,8 +243,26 @@ int unplaced() {
   return say("unplaced");
 }
 
+namespace {
+
+std::vector<manta::bundle> memory_of(std::size_t count, std::size_t each) {
+  manta::bundle one;
+  one.memory_bytes = each;
+  return std::vector<manta::bundle>(count, one);
+}
+// It lives until its node ends.
+bool makes_and_leaves(std::size_t bytes) {
+  const auto g = manta::make_placement_group(memory_of(4, bytes), manta::strategy::strict_spread);
+  return g.wait(long_enough);
+}
+
+}  // namespace
+
 // rank-3 is lost. The others have 2 cpus each.
 int evicted(const manta::runtime& rt) {
+  // One of the lost node's own, which has more than half of each node.
+  const std::size_t most = rt.resources().total.memory_bytes / 5 * 3;
+  expect(manta::remote<makes_and_leaves>.with(at("rank-3"))(most).get(long_enough), "its own");
   const auto g = manta::make_placement_group(cpus_of(4, 1), manta::strategy::spread);
   expect(g.wait(long_enough), "it has its place");
   const auto before = nodes_of_bundles(g);
@@ -260,6 +278,8 @@ int evicted(const manta::runtime& rt) {
       strict.bundle(static_cast<std::size_t>(std::ranges::find(was, "rank-3") - was.begin()))))(
       std::string("there"), std::string("never"));
   expect(comes("there"), "another one");
+  const auto left = manta::make_placement_group(memory_of(3, most), manta::strategy::strict_spread);
+  expect(!left.wait(50ms), "it has too much of each");
   say_pids(rt);
   expect(has(thrown_by<manta::node_lost>(waits_for_ever), "is lost"), "no fourth node");
   manta::remove_placement_group(strict);
@@ -270,6 +290,7 @@ int evicted(const manta::runtime& rt) {
   for (std::size_t i = 0; i < after.size(); ++i) {
     expect(i == lost ? after[i] == then : after[i] == before[i], "only that one has moved");
   }
+  expect(left.wait(long_enough), "what the lost node's group had is free");
   return say("evicted");
 }
 
