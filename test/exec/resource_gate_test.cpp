@@ -228,7 +228,7 @@ TEST_CASE("those that wait in a removed group are refused", "[resource_gate]") {
   manta::sched::group_id id = 0;
   asker ready(1, 1);  // its job stands for the group's
   const auto group = desk::global().make_group({manta::spec::to_demand(manta::bundle{1, 0, 0, {}})},
-                                               manta::strategy::pack, id);
+                                               manta::strategy::pack, false, id);
   CHECK(group->request(&ready.work));
   manta::placement inside;
   inside.by = manta::placement::rule::group;
