@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <variant>
 
 #include <manta/codec/errors.hpp>
@@ -95,7 +96,12 @@ void hear(peers& by, std::uint64_t from, std::span<const std::byte> message) {
   const auto what = codec::decode<booking_note>(asked->with);
   switch (static_cast<booking_act>(what.act)) {
     case booking_act::book: {
-      const bool is = desk::global().book(from, what);
+      bool is = false;
+      try {
+        is = desk::global().book(from, what);
+      } catch (const std::bad_alloc&) {
+        is = false;  // it waits for an answer
+      }
       const booking_act said = is ? booking_act::yes : booking_act::no;
       const auto act = static_cast<std::uint8_t>(said);
       return say(by, {from, {.act = act, .group = what.group, .number = what.number}});

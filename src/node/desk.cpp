@@ -63,6 +63,7 @@ void desk::open(const config& settings, int first_gpu) {
   resource_gate::global().look([&] {
     ++generation_;
     is_closed_ = false;
+    is_leaving_ = false;
     std::swap(books_, fresh);
   });
   resource_gate::global().open(this);

@@ -100,6 +100,8 @@ class desk final : public exec::resource_desk {
   bool book(std::uint64_t maker, const booking_note& asked);
   /// It wants them no more: as remove_group. And that node is gone, with all its groups.
   void drop_guest(std::uint64_t maker, std::uint64_t number) noexcept;
+  /// This node leaves: it promises nothing more. Any thread.
+  void close_door() noexcept;
   void lose_maker(std::uint64_t maker) noexcept;
 
   // The same for any thread.
@@ -155,7 +157,9 @@ class desk final : public exec::resource_desk {
   void drop_places(const sched::group& g) noexcept;
   exec::claim_list opened(sched::group& g, forming& f) noexcept;
   exec::claim_list refused_by(sched::group& g, forming& f, sched::node_id node) noexcept;
+  exec::claim_list give_up_if_hopeless(sched::group& g, forming& f) noexcept;
   exec::claim_list try_again(sched::group& g, forming& f);
+  void write_letters(std::vector<booking_letter>& out) const;
   exec::claim_list lose_bundles(std::uint64_t node, sched::node_id at) noexcept;
   exec::claim_list end_formings(const error& why) noexcept;
   exec::claim_list take_group(sched::group& g, std::vector<exec::actor_core*>& actors);
@@ -163,7 +167,8 @@ class desk final : public exec::resource_desk {
                       sched::grant& into) noexcept;
   // desk_guests.cpp
   void note_lent(const claim& c, int sign) noexcept;
-  void say_lent(std::vector<booking_letter>& out);
+  void say_lent(std::vector<booking_letter>& out) const;
+  void lent_is_said() noexcept;
   void list(claim& c) noexcept;
   void unlist(claim& c) noexcept;
   std::vector<exec::actor_core*> actors_in(const sched::group& g) const;
@@ -173,6 +178,7 @@ class desk final : public exec::resource_desk {
   void (*wake_)() = nullptr;
   bool may_grow_ = false;
   bool is_closed_ = false;  // to others: the runtime ends
+  bool is_leaving_ = false;
   std::unique_ptr<books> books_;
   std::uint64_t last_booking_ = 0;
   std::uint64_t dice_ = 1;

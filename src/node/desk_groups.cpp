@@ -16,6 +16,7 @@
 
 #include "node/desk.hpp"
 #include "node/desk_books.hpp"
+#include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
 
@@ -31,6 +32,7 @@ constinit std::atomic<bool> is_due{false};
 base::deadline due_at;
 
 constexpr duration first_pause = std::chrono::milliseconds(2);
+constexpr duration until_memory_for_letters = std::chrono::milliseconds(10);
 constexpr duration longest_pause = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -148,6 +150,21 @@ claim_list desk::opened(sched::group& g, forming& f) noexcept {
   out.append(claims_of(books_->waits.look_again()));
   // What can't leave this node has no place in bundles of others.
   out.append(refuse_infeasible(g.id));
+  out.append(give_up_if_hopeless(g, f));
+  return out;
+}
+
+// What can never have a place waits no longer: it, while it is in no line, and what waits in it.
+claim_list desk::give_up_if_hopeless(sched::group& g, forming& f) noexcept {
+  claim_list out;
+  books_->has.judge(g, may_grow_);
+  if (!g.is_hopeless) return out;
+  f.rests = false;
+  if (claim* const by = std::exchange(f.by, nullptr)) {
+    by->refusal = spec::made_error(errc::infeasible, [&] { return why_never(*by); });
+    out.append(*by);
+  }
+  out.append(refuse_infeasible(g.id));
   return out;
 }
 
@@ -157,14 +174,16 @@ claim_list desk::refused_by(sched::group& g, forming& f, sched::node_id node) no
   try {
     g.shuns.push_back(node);
   } catch (const std::bad_alloc&) {
-    rest(f);
-    return claims_of(books_->waits.look_again());
+    g.shuns.clear();
   }
-  if (!books_->has.place(g)) {
-    rest(f);
-    return claims_of(books_->waits.look_again());
+  if (!g.shuns.empty() && books_->has.place(g)) {
+    if (!ask_nodes(g, f.by)) return opened(g, f);
+    return claims_of(books_->waits.look_again());  // what it had asked for and needs no more
   }
-  return ask_nodes(g, f.by) ? claim_list{} : opened(g, f);
+  rest(f);
+  claim_list out = claims_of(books_->waits.look_again());
+  out.append(give_up_if_hopeless(g, f));
+  return out;
 }
 
 // It has rested. Throws std::bad_alloc, with nothing done.
@@ -199,37 +218,52 @@ std::vector<booking_letter> desk::letters(base::time_point now, base::deadline& 
   resource_gate::global().change([&]() -> claim_list {
     claim_list through;
     if (books_ == nullptr || is_closed_) return through;
-    for (auto& [id, f] : books_->formings) {
-      sched::group* const g = books_->has.find_group(id);
-      if (g == nullptr) continue;
-      if (f.rests && f.next <= now) through.append(try_again(*g, f));
-      if (f.rests && (!due.has_value() || f.next < *due)) due = f.next;
-    }
-    for (const auto& [node, number] : std::exchange(books_->drops, {})) {
-      const auto act = static_cast<std::uint8_t>(booking_act::drop);
-      out.push_back({node, {.act = act, .number = number}});
-    }
-    for (auto& [id, f] : books_->formings) {
-      const sched::group* const g = books_->has.find_group(id);
-      if (g == nullptr || f.number == 0 || std::exchange(f.is_said, true)) continue;
-      for (const auto& [node, is] : f.asked) {
-        booking_letter one{node, {.act = static_cast<std::uint8_t>(booking_act::book)}};
-        one.what.group = id;
-        one.what.number = f.number;
-        for (std::size_t b = 0; b < g->places.size(); ++b) {
-          const sched::group::place& p = g->places[b];
-          if (p.booking != f.number || books_->others[p.node] != node) continue;
-          one.what.bundles.push_back(
-              bookings::bundle_of(static_cast<std::uint32_t>(b), g->shown[b]));
-        }
-        out.push_back(std::move(one));
+    try {
+      for (auto& [id, f] : books_->formings) {
+        sched::group* const g = books_->has.find_group(id);
+        if (g == nullptr) continue;
+        if (f.rests && f.next <= now) through.append(try_again(*g, f));
+        if (f.rests && (!due.has_value() || f.next < *due)) due = f.next;
       }
+      write_letters(out);
+    } catch (const std::bad_alloc&) {
+      // What is not said now is later; what goes on does now.
+      out.clear();
+      is_due.store(true);
+      due = now + until_memory_for_letters;
+      return through;
     }
-    say_lent(out);
+    books_->drops.clear();
+    for (auto& [id, f] : books_->formings) f.is_said = f.is_said || f.number != 0;
+    lent_is_said();
     return through;
   });
   due_at = due;
   return out;
+}
+
+// All that is to be said; it counts as said when all of it could be written.
+void desk::write_letters(std::vector<booking_letter>& out) const {
+  for (const auto& [node, number] : books_->drops) {
+    const auto act = static_cast<std::uint8_t>(booking_act::drop);
+    out.push_back({node, {.act = act, .number = number}});
+  }
+  for (const auto& [id, f] : books_->formings) {
+    const sched::group* const g = books_->has.find_group(id);
+    if (g == nullptr || f.number == 0 || f.is_said) continue;
+    for (const auto& [node, is] : f.asked) {
+      booking_letter one{node, {.act = static_cast<std::uint8_t>(booking_act::book)}};
+      one.what.group = id;
+      one.what.number = f.number;
+      for (std::size_t b = 0; b < g->places.size(); ++b) {
+        const sched::group::place& p = g->places[b];
+        if (p.booking != f.number || books_->others[p.node] != node) continue;
+        one.what.bundles.push_back(bookings::bundle_of(static_cast<std::uint32_t>(b), g->shown[b]));
+      }
+      out.push_back(std::move(one));
+    }
+  }
+  say_lent(out);
 }
 
 void desk::booked(std::uint64_t node, const booking_note& said) {

@@ -22,6 +22,13 @@ namespace {
 // Of one maker.
 constexpr std::size_t most_guests = 4096;
 
+error guest_removed_error() {
+  return {
+      errc::group_removed,
+      "asked for a part of another node's placement group, which was removed, or has moved that "
+      "part; make a new one, and remove it when its users have ended"};
+}
+
 // Not on the loop's thread: what waits in their mailboxes is the user's.
 void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
   try {
@@ -39,7 +46,7 @@ void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
 }  // namespace
 
 bool desk::book(std::uint64_t maker, const booking_note& asked) {
-  if (!bookings::are_sound(asked.bundles)) return false;
+  if (asked.number == 0 || !bookings::are_sound(asked.bundles)) return false;
   std::vector<spec::demand> all;
   guest made;
   made.group = asked.group;
@@ -51,7 +58,7 @@ bool desk::book(std::uint64_t maker, const booking_note& asked) {
   made.is_news.resize(all.size());
   bool is = false;
   resource_gate::global().change([&]() -> claim_list {
-    if (books_ == nullptr || is_closed_) return {};
+    if (books_ == nullptr || is_closed_ || is_leaving_) return {};
     sched::ledger& has = books_->has;
     const auto count = std::ranges::count_if(
         books_->guests, [maker](const auto& one) { return one.first.first == maker; });
@@ -101,16 +108,22 @@ void desk::drop_guest(std::uint64_t maker, std::uint64_t number) noexcept {
 }
 
 void desk::lose_maker(std::uint64_t maker) noexcept {
-  for (;;) {
+  for (std::uint64_t last = 0;;) {
     std::uint64_t number = 0;
     resource_gate::global().look([&] {
       if (books_ == nullptr) return;
-      const auto at = books_->guests.lower_bound({maker, 0});
+      // Not again one that there was no memory to drop.
+      const auto at = books_->guests.upper_bound({maker, last});
       if (at != books_->guests.end() && at->first.first == maker) number = at->first.second;
     });
     if (number == 0) return;
     drop_guest(maker, number);
+    last = number;
   }
+}
+
+void desk::close_door() noexcept {
+  resource_gate::global().look([this] { is_leaving_ = true; });
 }
 
 placement desk::place_of_guest(std::uint64_t maker, std::uint64_t number, int bundle) const {
@@ -118,10 +131,10 @@ placement desk::place_of_guest(std::uint64_t maker, std::uint64_t number, int bu
     placement out;
     const auto at = books_ == nullptr ? decltype(books_->guests.begin()){}
                                       : books_->guests.find({maker, number});
-    if (books_ == nullptr || at == books_->guests.end()) removed_error(number).raise();
+    if (books_ == nullptr || at == books_->guests.end()) guest_removed_error().raise();
     const std::vector<std::uint32_t>& all = at->second.bundles;
     const auto found = std::ranges::find(all, static_cast<std::uint32_t>(bundle));
-    if (found == all.end()) removed_error(number).raise();
+    if (found == all.end()) guest_removed_error().raise();
     out.by = placement::rule::group;
     out.group = at->second.here;
     out.bundle = static_cast<int>(found - all.begin());
@@ -140,8 +153,8 @@ void desk::note_lent(const claim& c, int sign) noexcept {
   }
 }
 
-void desk::say_lent(std::vector<booking_letter>& out) {
-  for (auto& [who, one] : books_->guests) {
+void desk::say_lent(std::vector<booking_letter>& out) const {
+  for (const auto& [who, one] : books_->guests) {
     for (std::size_t b = 0; b < one.lent.size(); ++b) {
       if (!one.is_news[b]) continue;
       booking_note note{.act = static_cast<std::uint8_t>(booking_act::lent), .group = one.group};
@@ -149,9 +162,12 @@ void desk::say_lent(std::vector<booking_letter>& out) {
       note.bundle = one.bundles[b];
       note.cpus = one.lent[b];
       out.push_back({who.first, std::move(note)});
-      one.is_news[b] = false;
     }
   }
+}
+
+void desk::lent_is_said() noexcept {
+  for (auto& [who, one] : books_->guests) std::fill(one.is_news.begin(), one.is_news.end(), false);
 }
 
 }  // namespace manta::inline v0::node

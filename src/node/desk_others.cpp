@@ -153,6 +153,10 @@ void desk::lose_other(std::uint64_t node) noexcept {
     books_->index.erase(node);
     books_->has.judge(may_grow_);
     if (!may_grow_) out.append(refuse_infeasible());
+    for (auto& [id, f] : books_->formings) {
+      sched::group* const g = books_->has.find_group(id);
+      if (g != nullptr) out.append(give_up_if_hopeless(*g, f));
+    }
     // A wish that it could fulfil binds no more.
     out.append(claims_of(books_->waits.look_again()));
     return out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/trade.hpp"
+#include "node/desk.hpp"
 
 #include <algorithm>
 #include <new>
@@ -14,6 +15,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/desk.hpp"
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
 #include "node/far_arrays.hpp"
@@ -192,6 +194,7 @@ void trade::end_flights() noexcept {
 
 void trade::close_door() noexcept {
   is_door_open_.store(false);
+  desk::global().close_door();
   resident_actors::global().close_door();
 }
 

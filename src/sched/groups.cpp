@@ -38,6 +38,7 @@ std::unique_ptr<group> ledger::make_record(std::vector<spec::demand> bundles, st
     need& n = made->bundles.emplace_back(translate(bundles[i]));
     n.stays = stays;
     made->gpus[i].reserve(gpu_count(n.gpus));
+    own_gpus_.reserve(gpu_count(n.gpus));
     for (const part& p : n.parts) made->places[i].add(p.of, p.amount);
     for (std::size_t k = 0; k < gpu_count(n.gpus); ++k) {
       made->places[i].add_gpu(-1, std::min<std::int64_t>(n.gpus, 1000));
@@ -85,11 +86,22 @@ ledger::found ledger::search(group& g, horizon when) const noexcept {
   return alone == found::yes ? alone : search_as(strategy::pack, g, when);
 }
 
-ledger::found ledger::search_as(strategy how, group& g, horizon when) const noexcept {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    trial_[i] = nodes_[i].has;  // as many accounts as before: allocates nothing
-    trial_[i].look_ahead(when);
+// What the group has already it has for ever.
+void ledger::begin_trial(std::size_t node, group& g, horizon when) const noexcept {
+  pool& trial = trial_[node];
+  trial = nodes_[node].has;  // as many accounts as before: allocates nothing
+  trial.look_ahead(when);
+  if (when != horizon::ever) return;
+  for (std::size_t b = 0; b < g.bundles.size(); ++b) {
+    const bool is_there = g.places[b].at != group::seat::nowhere && g.places[b].node == node;
+    if (!is_there || !trial.fits(g.bundles[b], horizon::now)) continue;
+    trial.take(g.bundles[b], own_gpus_);
+    own_gpus_.clear();
   }
+}
+
+ledger::found ledger::search_as(strategy how, group& g, horizon when) const noexcept {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) begin_trial(i, g, when);
   std::fill(on_node_.begin(), on_node_.end(), 0);
   for (const group::place& p : g.places) on_node_[p.node] += p.at == group::seat::nowhere ? 0 : 1;
   std::iota(in_turn_.begin(), in_turn_.end(), node_id{0});
@@ -125,8 +137,7 @@ void ledger::sort_by_room(const trial& of) const noexcept {
       g.gpus[b].clear();
       ++room_[i];
     }
-    trial_[i] = nodes_[i].has;
-    trial_[i].look_ahead(of.when);
+    begin_trial(i, g, of.when);
   }
   std::sort(in_turn_.begin(), in_turn_.end(), [this](node_id a, node_id b) {
     return room_[a] != room_[b] ? room_[a] > room_[b] : a < b;
@@ -262,10 +273,12 @@ void ledger::note_lent(group& g, std::size_t bundle, std::int64_t cpus) noexcept
 }
 
 void ledger::judge(bool others_may_join) noexcept {
-  for (const auto& [id, g] : groups_) {
-    g->is_hopeless = !others_may_join && g->now != group::state::removed && !is_asking(*g) &&
-                     !has_place(*g, horizon::ever);
-  }
+  for (const auto& [id, g] : groups_) judge(*g, others_may_join);
+}
+
+void ledger::judge(group& g, bool others_may_join) noexcept {
+  g.is_hopeless = !others_may_join && g.now != group::state::removed && !is_asking(g) &&
+                  !has_place(g, horizon::ever);
 }
 
 void ledger::remove(group& g) noexcept {

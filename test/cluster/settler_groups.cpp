@@ -27,10 +27,15 @@ std::string stays_until(const std::string& began, const std::string& end) {
   }
   return manta::this_task::node();
 }
-// Keeps its cpus, since it waits for nobody, nor for that.
-std::string works_in(const std::string& began, int ms) {
+// The same, and keeps its cpus, since it looks and does not wait.
+std::string works_until(const std::string& began, const std::string& end) {
   static_cast<void>(manta::kv::put(began, 1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (std::chrono::steady_clock::now() < limit) {
+    auto seen = manta::kv::get<int>(end);
+    while (!seen.is_ready()) std::this_thread::sleep_for(1ms);  // the task's work
+    if (seen.get().has_value()) break;
+  }
   return manta::this_task::node();
 }
 // Sleeps in a wait, so that its cpus are others'.
@@ -103,11 +108,13 @@ void check_amounts() {
   std::vector<manta::future<std::string>> held;
   for (int i = 0; i < 4; ++i) {
     const std::string key = "held" + std::to_string(i);
-    held.push_back(manta::remote<works_in>.with(within(g.any_bundle()))(key, 1500));
+    held.push_back(
+        manta::remote<works_until>.with(within(g.any_bundle()))(key, std::string("held enough")));
     expect(comes(key), key);
   }
   auto waits = manta::remote<runs_in>.with(within(g.any_bundle()))();
   expect(!ends_within(waits, 20ms), "all bundles are in use");
+  manta::kv::put("held enough", 1).get();
   std::set<std::string> nodes;
   for (auto& one : held) nodes.insert(one.get(long_enough));
   expect(nodes.size() == 4, "each bundle had one");
@@ -268,7 +275,9 @@ int evicted(const manta::runtime& rt) {
   const auto before = nodes_of_bundles(g);
   std::size_t lost = 0;
   while (lost < 3 && before[lost] != "rank-3") ++lost;
-  auto runs = manta::remote<works_in>.with(within(g.bundle(lost)))(std::string("in it"), 2000);
+  expect(before[lost] == "rank-3", "one of it");
+  auto runs = manta::remote<works_until>.with(within(g.bundle(lost)))(std::string("in it"),
+                                                                      std::string("out of it"));
   expect(comes("in it"), "one runs in it");
   auto waits = manta::remote<runs_in>.with(within(g.bundle(lost)))();
   const auto strict = manta::make_placement_group(cpus_of(4, 1), manta::strategy::strict_spread);
@@ -280,9 +289,15 @@ int evicted(const manta::runtime& rt) {
   expect(comes("there"), "another one");
   const auto left = manta::make_placement_group(memory_of(3, most), manta::strategy::strict_spread);
   expect(!left.wait(50ms), "it has too much of each");
+  const auto all = manta::make_placement_group(memory_of(4, most), manta::strategy::strict_spread);
+  expect(!all.wait(50ms), "the same");
   say_pids(rt);
   expect(has(thrown_by<manta::node_lost>(waits_for_ever), "is lost"), "no fourth node");
   manta::remove_placement_group(strict);
+  auto ready = all.ready();
+  expect(has(thrown_by<manta::infeasible>(ready), "can never fit"),
+         "no fourth node for that either");
+  manta::kv::put("out of it", 1).get();
   const std::string then = runs.get(long_enough);
   expect(then != "rank-3", "it runs again elsewhere: " + then);
   expect(waits.get(long_enough) == then, "and what waited, in the same bundle");

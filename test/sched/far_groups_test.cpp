@@ -148,6 +148,28 @@ TEST_CASE("only bundles of a node that is lost move", "[ledger]") {
   CHECK(l.report().free == l.report().total);
 }
 
+TEST_CASE("what a group has itself is no place for what it has lost", "[ledger]") {
+  for (const strategy how : {strategy::spread, strategy::pack}) {
+    ledger l = with_others();
+    group& g = placed(l, std::vector<bundle>(2, {8, 0, 0, {}}), how);
+    l.confirm(g);
+    const manta::sched::node_id other = g.places[1].node;
+    l.set(other, standing::gone);
+    REQUIRE(l.lose(g, other));
+    const need asked = l.translate(of(one_cpu()));
+    l.judge(true);
+    CHECK(l.fits(asked, in(g, 1), horizon::ever));
+    l.judge(g, false);
+    CHECK(g.is_hopeless);
+    CHECK_FALSE(l.fits(asked, in(g, 1), horizon::ever));
+    CHECK(l.fits(asked, in(g, 0), horizon::ever));
+    CHECK(l.add_other("new", {}, of({8, 0, 0, {}})) == 4);
+    l.judge(false);
+    CHECK_FALSE(g.is_hopeless);
+    l.remove(g);
+  }
+}
+
 TEST_CASE("cpus that sleepers in another node's bundle lend are free in it", "[ledger]") {
   ledger l = with_others();
   group& g = placed(l, {{8, 0, 0, {}}}, strategy::pack);

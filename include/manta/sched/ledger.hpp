@@ -172,6 +172,7 @@ class MANTA_API ledger {
   static void note_lent(group& g, std::size_t bundle, std::int64_t cpus) noexcept;
   /// Looks which groups can never have all their places, as the nodes are.
   void judge(bool others_may_join) noexcept;
+  void judge(group& g, bool others_may_join) noexcept;
   template <class See>
   void each_group(See&& see) {
     for (const auto& [id, g] : groups_) {
@@ -215,6 +216,7 @@ class MANTA_API ledger {
   found search(group& g, horizon when) const noexcept;
   found search_as(strategy how, group& g, horizon when) const noexcept;
   bool may_host(const trial& of, std::size_t node, std::size_t bundle) const noexcept;
+  void begin_trial(std::size_t node, group& g, horizon when) const noexcept;
   void sort_by_room(const trial& of) const noexcept;
   found search_from(trial& of, std::size_t done) const noexcept;
   found search_at(trial& of, std::size_t done, std::size_t already) const noexcept;
@@ -229,6 +231,7 @@ class MANTA_API ledger {
   mutable std::vector<std::size_t> on_node_;  // bundles of the group tried, by node
   mutable std::vector<std::size_t> room_;     // how many of them it has room for
   mutable std::vector<node_id> in_turn_;      // the nodes as they are tried
+  mutable std::vector<int> own_gpus_;         // of a bundle that has its place, in a trial
 };
 
 }  // namespace manta::inline v0::sched
