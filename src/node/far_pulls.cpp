@@ -485,8 +485,8 @@ void far_pulls::take_from(std::uint64_t node) noexcept {
   }
 }
 
-// A copy on the heap that has come a while ago, so that no message which was begun before is about to
-// name it any more: one of many GB could be, and would be refused then.
+// A copy on the heap that has come a while ago, so that no message begun before is about to name it
+// any more: one of many GB could be, and would be refused then.
 bool far_pulls::is_settled(const distant_block& of) const noexcept {
   using namespace std::chrono_literals;
   const std::lock_guard lock(mutex_);
