@@ -38,7 +38,7 @@ result<void> socket_state::check_size(std::size_t size) const {
 }
 
 result<void> socket_state::send(pieces_view pieces, std::size_t size) {
-  if (const result<void> may = check_size(size); !may) return may;
+  if (result<void> may = check_size(size); !may) return may;
   sent_message copy;
   std::byte* to = copy.own.reset(size).data();
   for (const auto piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
@@ -46,7 +46,7 @@ result<void> socket_state::send(pieces_view pieces, std::size_t size) {
 }
 
 result<void> socket_state::send_kept(std::shared_ptr<const frame_buffer> message) {
-  if (const result<void> may = check_size(message->bytes().size()); !may) return may;
+  if (result<void> may = check_size(message->bytes().size()); !may) return may;
   return send(sent_message{.kept = std::move(message)});
 }
 

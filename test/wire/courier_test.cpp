@@ -33,7 +33,7 @@ namespace base = manta::base;
 constexpr base::id name_a{10, 1};
 constexpr base::id name_b{20, 1};
 
-// Some are so long that they are kept where they are until they have left, and some of these so long
+// Some are so long that they are kept where they are until they have left, some of them so long
 // that they stay in the frame in which they come.
 std::size_t length_of(std::uint64_t number, bool some_are_long) {
   if (!some_are_long || number % 5 != 0) return 8 + number % 300;
