@@ -199,7 +199,7 @@ std::string desk::why_never(const claim& c) const {
     return has.infeasible(c.forming->shown, c.forming->how).value_or("asked for too much");
   }
   std::string out = has.infeasible(c.asked, c.where, c.what.stays).value_or("asked for too much");
-  const bool may_leave = !c.what.stays || has.node_count() == 1;
+  const bool may_leave = !c.what.stays || (has.node_count() == 1 && !may_grow_);
   return may_leave ? out : out + "; this call, or one of its values, can't go to another node";
 }
 
