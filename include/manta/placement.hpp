@@ -37,7 +37,8 @@ class MANTA_API placement_group {
   /// Whether this is a handle to a group (which may have been removed).
   bool valid() const noexcept { return ready_.valid(); }
   /// Ready when all bundles have their place. Fails with group_removed when the group is removed
-  /// before, with cancelled when the runtime ends before. Cost: a copy of a future.
+  /// before, with infeasible when nodes are lost without which it can have none, with cancelled
+  /// when the runtime ends before. Cost: a copy of a future.
   future<void> ready() const;
   /// Waits until the group has its place: false at the timeout. Throws what ready fails with.
   bool wait(duration timeout) const;
