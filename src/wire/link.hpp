@@ -77,7 +77,7 @@ class link {
                             std::size_t size) = 0;
   /// The same of a message that is as it has to be, and stays so: whoever can keeps it instead of a
   /// copy.
-  virtual result<void> send_kept(std::shared_ptr<const frame_buffer> message) {
+  virtual result<void> send_kept(const std::shared_ptr<const frame_buffer>& message) {
     const std::span<const std::byte> all = message->bytes();
     return send({&all, 1}, all.size());
   }

@@ -120,8 +120,8 @@ class socket_link final : public link {
   result<void> send(std::span<const std::span<const std::byte>> pieces, std::size_t size) override {
     return state_->send(pieces, size);
   }
-  result<void> send_kept(std::shared_ptr<const frame_buffer> message) override {
-    return state_->send_kept(std::move(message));
+  result<void> send_kept(const std::shared_ptr<const frame_buffer>& message) override {
+    return state_->send_kept(message);
   }
   got take(frame_buffer& to) override { return state_->take(to); }
   bool wait(std::chrono::nanoseconds time) override { return state_->wait(time); }

@@ -53,11 +53,11 @@ class faulty_link final : public wire::link {
     if (swallows(pieces, size)) return {};
     return inner_->send(pieces, size);
   }
-  manta::result<void> send_kept(std::shared_ptr<const wire::frame_buffer> message) override {
+  manta::result<void> send_kept(const std::shared_ptr<const wire::frame_buffer>& message) override {
     const std::lock_guard lock(mutex_);
     const std::span<const std::byte> all = message->bytes();
     if (swallows({&all, 1}, all.size())) return {};
-    return inner_->send_kept(std::move(message));
+    return inner_->send_kept(message);
   }
   got take(wire::frame_buffer& to) override {
     {
