@@ -27,10 +27,10 @@ bool is_sound(const booked_bundle& one) noexcept {
       one.gpus >= 0 && one.gpus <= most_gpus && (one.gpus < 1000 || one.gpus % 1000 == 0);
   if (!is_amount(one.cpus) || !is_amount(one.memory_bytes) || !has_gpus) return false;
   if (one.resources.size() > most_keys) return false;
-  for (const booked_amount& each : one.resources) {
-    const auto is_same = [&each](const booked_amount& other) { return other.key == each.key; };
+  for (std::size_t i = 0; i < one.resources.size(); ++i) {
+    const booked_amount& each = one.resources[i];
     if (each.amount < 1 || each.amount > most_amount) return false;
-    if (std::ranges::count_if(one.resources, is_same) != 1) return false;
+    if (i > 0 && each.key <= one.resources[i - 1].key) return false;
   }
   return one.cpus + one.gpus + one.memory_bytes > 0 || !one.resources.empty();
 }

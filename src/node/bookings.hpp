@@ -42,7 +42,7 @@ struct booked_bundle {
   std::int64_t cpus = 0;
   std::int64_t gpus = 0;
   std::int64_t memory_bytes = 0;
-  std::vector<booked_amount> resources = {};
+  std::vector<booked_amount> resources = {};  // in the order of their keys, each once
 };
 struct booking_note {
   std::uint8_t act = 0;      // a booking_act

@@ -271,14 +271,22 @@ resource_claim* desk::take_waiting() noexcept {
 
 // ---- reports
 
+// In line, or in none: a group for which nodes are asked, or that rests.
+template <class Each>
+void desk::each_waiting(Each&& each) const {
+  books_->waits.each_waiting([&](const sched::request& r) { each(claim::of(r)); });
+  for (const auto& [id, f] : books_->formings) {
+    if (f.by != nullptr) each(*f.by);
+  }
+}
+
 std::vector<demand_report> desk::unmet() const {
   std::vector<demand_report> out;
   const base::time_point now = base::now();
   resource_gate::global().look([&] {
     if (books_ == nullptr) return;
     std::vector<const claim*> shapes;  // one claim for each report
-    books_->waits.each_waiting([&](const sched::request& r) {
-      const claim& one = claim::of(r);
+    each_waiting([&](const claim& one) {
       const auto same = [&one](const claim* c) {
         return c->forming == one.forming && c->asked == one.asked && c->where == one.where;
       };
@@ -286,20 +294,25 @@ std::vector<demand_report> desk::unmet() const {
       const auto index = static_cast<std::size_t>(at - shapes.begin());
       if (at == shapes.end()) {
         shapes.push_back(&one);
-        demand_report& made = out.emplace_back();
-        made.where = one.where;
-        made.is_group = one.forming != nullptr;
-        if (!made.is_group) {
-          made.bundles.push_back(spec::to_bundle(one.asked));
-        } else {
-          made.how = one.forming->how;
-          for (const auto& b : one.forming->shown) made.bundles.push_back(spec::to_bundle(b));
-        }
+        out.push_back(report_of(one));
       }
       ++out[index].count;
       out[index].longest_wait = std::max(out[index].longest_wait, duration(now - one.since));
     });
   });
+  return out;
+}
+
+demand_report desk::report_of(const claim& one) {
+  demand_report out;
+  out.where = one.where;
+  out.is_group = one.forming != nullptr;
+  if (!out.is_group) {
+    out.bundles.push_back(spec::to_bundle(one.asked));
+  } else {
+    out.how = one.forming->how;
+    for (const auto& b : one.forming->shown) out.bundles.push_back(spec::to_bundle(b));
+  }
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include <manta/sched/line.hpp>
 #include <manta/spec/config.hpp>
 
+#include "base/chance.hpp"
 #include "node/bookings.hpp"
 #include "spec/cluster.hpp"
 
@@ -139,6 +140,9 @@ class desk final : public exec::resource_desk {
   struct books;
 
   bool is_current(const claim& c) const noexcept;
+  template <class Each>
+  void each_waiting(Each&& each) const;
+  static demand_report report_of(const claim& one);
   exec::claim_list claims_of(const sched::request_list& granted) noexcept;
   template <class Why>
   static exec::claim_list refused_of(const sched::request_list& refused, Why&& why) noexcept;
@@ -153,19 +157,24 @@ class desk final : public exec::resource_desk {
   void wake() const noexcept;
   bool ask_nodes(sched::group& g, claim* by) noexcept;
   void rest(forming& f) noexcept;
+  template <class Step>
+  static void change_soon(Step&& step);
   void say_drop(std::uint64_t node, std::uint64_t number) noexcept;
   void drop_places(const sched::group& g) noexcept;
   exec::claim_list opened(sched::group& g, forming& f) noexcept;
   exec::claim_list refused_by(sched::group& g, forming& f, sched::node_id node) noexcept;
   exec::claim_list give_up_if_hopeless(sched::group& g, forming& f) noexcept;
+  exec::claim_list give_up(sched::group& g, forming& f) noexcept;
   exec::claim_list try_again(sched::group& g, forming& f);
   void write_letters(std::vector<booking_letter>& out) const;
+  exec::claim_list stop_asking(std::uint64_t node, sched::node_id at) noexcept;
   exec::claim_list lose_bundles(std::uint64_t node, sched::node_id at) noexcept;
   exec::claim_list end_formings(const error& why) noexcept;
   exec::claim_list take_group(sched::group& g, std::vector<exec::actor_core*>& actors);
   bool lease_in_group(sched::node_id node, const sched::need& what, placement& where,
                       sched::grant& into) noexcept;
   // desk_guests.cpp
+  bool has_room_for(std::uint64_t maker, std::size_t bundles) const noexcept;
   void note_lent(const claim& c, int sign) noexcept;
   void say_lent(std::vector<booking_letter>& out) const;
   void lent_is_said() noexcept;
@@ -181,7 +190,7 @@ class desk final : public exec::resource_desk {
   bool is_leaving_ = false;
   std::unique_ptr<books> books_;
   std::uint64_t last_booking_ = 0;
-  std::uint64_t dice_ = 1;
+  base::chance chance_{1};
   claim* living_ = nullptr;  // what actors hold now
 };
 

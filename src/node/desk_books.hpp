@@ -12,6 +12,7 @@
 #include <manta/base/clock.hpp>
 
 #include "node/desk.hpp"
+#include "sched/backoff.hpp"
 
 // What the desk's files share: its claims, and its books.
 
@@ -49,7 +50,7 @@ struct desk::forming {
   std::map<std::uint64_t, bool> asked;  // the nodes, and whether they have said yes
   bool rests = false;                   // until then
   base::time_point next{};
-  duration pause = {};
+  sched::backoff pause;
 };
 
 /// Bundles of another node's group that are set aside here.
@@ -74,6 +75,16 @@ struct desk::books {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> drops;       // node, number; to be said
   std::map<std::pair<std::uint64_t, std::uint64_t>, guest> guests;  // by maker and number
 };
+
+// Has them go on by another thread than the loop's: what ends drops its arguments, whose
+// destructors are the user's and may wait for what the loop brings.
+void start_soon(exec::claim_list through) noexcept;
+
+/// resource_gate::change for what is heard of other nodes.
+template <class Step>
+void desk::change_soon(Step&& step) {
+  start_soon(exec::resource_gate::global().look(std::forward<Step>(step)));
+}
 
 template <class Why>
 exec::claim_list desk::refused_of(const sched::request_list& refused, Why&& why) noexcept {

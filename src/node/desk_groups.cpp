@@ -31,9 +31,7 @@ namespace {
 constinit std::atomic<bool> is_due{false};
 base::deadline due_at;
 
-constexpr duration first_pause = std::chrono::milliseconds(2);
 constexpr duration until_memory_for_letters = std::chrono::milliseconds(10);
-constexpr duration longest_pause = std::chrono::milliseconds(250);
 
 }  // namespace
 
@@ -103,16 +101,11 @@ bool desk::ask_nodes(sched::group& g, claim* by) noexcept {
   return true;
 }
 
-// Longer each time, and by chance.
 void desk::rest(forming& f) noexcept {
   f.number = 0;
   f.asked.clear();
   f.rests = true;
-  f.pause = std::clamp<duration>(f.pause * 2, first_pause, longest_pause);
-  const auto now = base::now();
-  dice_ =
-      (dice_ ^ static_cast<std::uint64_t>(now.time_since_epoch().count())) * 0x9e3779b97f4a7c15U;
-  f.next = now + f.pause / 2 + f.pause * static_cast<std::int64_t>(dice_ >> 56U) / 256;
+  f.next = base::after(f.pause.next(chance_));
   wake();
 }
 
@@ -142,7 +135,7 @@ claim_list desk::opened(sched::group& g, forming& f) noexcept {
   f.number = 0;
   f.asked.clear();
   f.rests = false;
-  f.pause = {};
+  f.pause.reset();
   // Meanwhile others may have been lost.
   const auto is_lost = [](const auto& p) { return p.at == sched::group::seat::nowhere; };
   if (std::ranges::any_of(g.places, is_lost)) rest(f);
@@ -156,9 +149,12 @@ claim_list desk::opened(sched::group& g, forming& f) noexcept {
 
 // What can never have a place waits no longer: it, while it is in no line, and what waits in it.
 claim_list desk::give_up_if_hopeless(sched::group& g, forming& f) noexcept {
-  claim_list out;
   books_->has.judge(g, may_grow_);
-  if (!g.is_hopeless) return out;
+  return g.is_hopeless ? give_up(g, f) : claim_list{};
+}
+
+claim_list desk::give_up(sched::group& g, forming& f) noexcept {
+  claim_list out;
   f.rests = false;
   if (claim* const by = std::exchange(f.by, nullptr)) {
     by->refusal = spec::made_error(errc::infeasible, [&] { return why_never(*by); });
@@ -215,7 +211,7 @@ std::vector<booking_letter> desk::letters(base::time_point now, base::deadline& 
     due = due_at;
     return out;
   }
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     claim_list through;
     if (books_ == nullptr || is_closed_) return through;
     try {
@@ -267,7 +263,7 @@ void desk::write_letters(std::vector<booking_letter>& out) const {
 }
 
 void desk::booked(std::uint64_t node, const booking_note& said) {
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_) return {};
     sched::group* const g = books_->has.find_group(said.group);
     const auto at = books_->formings.find(said.group);
@@ -286,7 +282,7 @@ void desk::booked(std::uint64_t node, const booking_note& said) {
 }
 
 void desk::hear_lent(std::uint64_t node, const booking_note& said) {
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_) return {};
     sched::group* const g = books_->has.find_group(said.group);
     if (g == nullptr || said.bundle >= g->places.size() || said.number == 0) return {};
@@ -311,7 +307,7 @@ claim_list desk::lose_bundles(std::uint64_t node, sched::node_id at) noexcept {
     const bool had = books_->has.lose(*g, at);
     // Its other tries go on: what is lost here looks for its place after them.
     if (!was_asked && (!had || f.number != 0)) continue;
-    f.pause = {};
+    f.pause.reset();
     rest(f);
   }
   return out;

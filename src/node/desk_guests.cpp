@@ -19,8 +19,9 @@ using exec::resource_gate;
 
 namespace {
 
-// Of one maker.
+// Of one maker, in all its groups.
 constexpr std::size_t most_guests = 4096;
+constexpr std::size_t most_guest_bundles = 65'536;
 
 error guest_removed_error() {
   return {
@@ -34,9 +35,8 @@ void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
   try {
     for (exec::actor_core* const one : all) {
       // The line may be dropped with all that is in it.
-      const std::shared_ptr<exec::actor_core> held(one,
-                                                   [](exec::actor_core* of) { of->drop_handle(); });
-      facts_line::global().add([held] { held->kill(); });
+      std::shared_ptr<exec::actor_core> held(one, [](exec::actor_core* of) { of->drop_handle(); });
+      facts_line::global().add([held = std::move(held)] { held->kill(); });
     }
   } catch (...) {
     return;  // no memory: they live on
@@ -44,6 +44,32 @@ void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
 }
 
 }  // namespace
+
+void start_soon(claim_list through) noexcept {
+  if (through.first == nullptr) return;
+  auto* const kept = new (std::nothrow) claim_list(through);
+  if (kept == nullptr) return resource_gate::start(through);
+  try {
+    // The line may be dropped with all that is in it. Who is last starts them: not this thread.
+    std::shared_ptr<claim_list> held(kept, [](claim_list* of) {
+      resource_gate::start(*of);
+      delete of;
+    });
+    facts_line::global().add([held = std::move(held)] {});
+  } catch (...) {
+    return;  // no memory, nor thread: they went on here
+  }
+}
+
+bool desk::has_room_for(std::uint64_t maker, std::size_t bundles) const noexcept {
+  std::size_t groups = 1;
+  for (auto at = books_->guests.lower_bound({maker, 0});
+       at != books_->guests.end() && at->first.first == maker; ++at) {
+    ++groups;
+    bundles += at->second.bundles.size();
+  }
+  return groups <= most_guests && bundles <= most_guest_bundles;
+}
 
 bool desk::book(std::uint64_t maker, const booking_note& asked) {
   if (asked.number == 0 || !bookings::are_sound(asked.bundles)) return false;
@@ -57,12 +83,10 @@ bool desk::book(std::uint64_t maker, const booking_note& asked) {
   made.lent.resize(all.size());
   made.is_news.resize(all.size());
   bool is = false;
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_ || is_leaving_) return {};
     sched::ledger& has = books_->has;
-    const auto count = std::ranges::count_if(
-        books_->guests, [maker](const auto& one) { return one.first.first == maker; });
-    if (static_cast<std::size_t>(count) >= most_guests) return {};
+    if (!has_room_for(maker, all.size())) return {};
     if (!std::ranges::all_of(all, [&](const auto& b) { return has.knows(b); })) return {};
     const auto [at, is_new] = books_->guests.try_emplace({maker, asked.number}, std::move(made));
     if (!is_new) return {};  // no honest node asks twice
@@ -91,7 +115,7 @@ bool desk::book(std::uint64_t maker, const booking_note& asked) {
 void desk::drop_guest(std::uint64_t maker, std::uint64_t number) noexcept {
   std::vector<exec::actor_core*> actors;
   try {
-    resource_gate::global().change([&]() -> claim_list {
+    change_soon([&]() -> claim_list {
       if (books_ == nullptr) return {};
       const auto at = books_->guests.find({maker, number});
       if (at == books_->guests.end()) return {};

@@ -57,9 +57,10 @@ sched::node_id desk::index_of(std::uint64_t other) const noexcept {
 std::vector<std::uint64_t> desk::see_others(const std::vector<other_node>& all) {
   using standing = sched::ledger::standing;
   std::vector<std::uint64_t> unknown;
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_) return {};
     bool is_news = false;
+    claim_list out;
     for (const other_node& one : all) {
       const sched::node_id at = index_of(one.node);
       if (at == 0) {
@@ -67,10 +68,13 @@ std::vector<std::uint64_t> desk::see_others(const std::vector<other_node>& all) 
         continue;
       }
       const standing now = one.takes_work ? standing::gives : standing::rests;
-      is_news = is_news || books_->has.of(at) != now;
+      if (books_->has.of(at) == now) continue;
+      is_news = true;
       books_->has.set(at, now);
+      if (now == standing::rests) out.append(stop_asking(one.node, at));
     }
-    return is_news ? claims_of(books_->waits.look_again()) : claim_list{};
+    if (is_news) out.append(claims_of(books_->waits.look_again()));
+    return out;
   });
   return unknown;
 }
@@ -108,7 +112,7 @@ void desk::add_other(const other_node& one, const spec::node_introduction& who) 
   using standing = sched::ledger::standing;
   const spec::demand offer = offer_of(who);
   label_list labels = labels_of(who);
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_ || index_of(one.node) != 0) return {};
     const auto noted = books_->index.emplace(one.node, 0).first;
     try {
@@ -128,23 +132,29 @@ void desk::add_other(const other_node& one, const spec::node_introduction& who) 
 }
 
 void desk::rest_other(std::uint64_t node) noexcept {
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     claim_list out;
     const sched::node_id at = index_of(node);
     if (at == 0) return out;
     books_->has.set(at, sched::ledger::standing::rests);
-    // What it was asked may never be answered.
-    for (auto& [id, f] : books_->formings) {
-      sched::group* const g = books_->has.find_group(id);
-      const bool is_asked = g != nullptr && f.number != 0 && f.asked.contains(node);
-      if (is_asked && !is_closed_) out.append(refused_by(*g, f, at));
-    }
+    if (!is_closed_) out.append(stop_asking(node, at));
     return out;
   });
 }
 
+// What it was asked may never be answered.
+claim_list desk::stop_asking(std::uint64_t node, sched::node_id at) noexcept {
+  claim_list out;
+  for (auto& [id, f] : books_->formings) {
+    sched::group* const g = books_->has.find_group(id);
+    const bool is_asked = g != nullptr && f.number != 0 && f.asked.contains(node);
+    if (is_asked) out.append(refused_by(*g, f, at));
+  }
+  return out;
+}
+
 void desk::lose_other(std::uint64_t node) noexcept {
-  resource_gate::global().change([&]() -> claim_list {
+  change_soon([&]() -> claim_list {
     const sched::node_id at = index_of(node);
     if (at == 0) return {};
     books_->has.set(at, sched::ledger::standing::gone);
@@ -155,7 +165,7 @@ void desk::lose_other(std::uint64_t node) noexcept {
     if (!may_grow_) out.append(refuse_infeasible());
     for (auto& [id, f] : books_->formings) {
       sched::group* const g = books_->has.find_group(id);
-      if (g != nullptr) out.append(give_up_if_hopeless(*g, f));
+      if (g != nullptr && g->is_hopeless) out.append(give_up(*g, f));
     }
     // A wish that it could fulfil binds no more.
     out.append(claims_of(books_->waits.look_again()));

@@ -296,7 +296,7 @@ exec::actor_core* resident_actors::handle_of(const base::id& actor) noexcept {
 void resident_actors::freed(const base::id& actor) noexcept {
   const resident_ptr one = find(actor);
   try {
-    const std::shared_ptr<void> last(this, [this, one, actor](void*) {
+    std::shared_ptr<void> last(this, [this, one, actor](void*) {
       if (one != nullptr) one->give_back(false);
       forget_end(actor);
     });
@@ -307,7 +307,7 @@ void resident_actors::freed(const base::id& actor) noexcept {
       }
     }
     // Who has killed it and let go of it then has killed it.
-    facts_line::global().add([last] {});
+    facts_line::global().add([last = std::move(last)] {});  // not here: it may end the actor
   } catch (...) {
     return;  // no memory: it lives until this node ends
   }

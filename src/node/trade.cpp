@@ -75,7 +75,7 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   pace_ = {};
   window_ = sched::overflow_window(workers_);
   offered_ = refused_ = 0;
-  dice_ = static_cast<std::uint64_t>(base::now().time_since_epoch().count()) | 1U;
+  chance_ = base::chance::of_now();
   full_.clear();
   in_line_ = came_ = 0;
   task_ns_ = 0;

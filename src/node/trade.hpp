@@ -21,6 +21,7 @@
 #include <manta/exec/theft.hpp>
 #include <manta/spec/error.hpp>
 
+#include "base/chance.hpp"
 #include "base/id_hash.hpp"
 #include "life/membership.hpp"
 #include "node/desk.hpp"
@@ -270,7 +271,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::uint64_t offered_ = 0;                                 // tasks that went of themselves
   std::uint64_t refused_ = 0;                                 // of these, came back at once
   std::unordered_map<std::uint64_t, base::time_point> full_;  // those that did, until when
-  std::uint64_t dice_ = 0;
+  base::chance chance_{1};
   // What it saw last, and what has come since.
   std::atomic<std::uint64_t> in_line_{0};
   std::atomic<std::int64_t> task_ns_{0};

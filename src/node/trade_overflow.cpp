@@ -14,20 +14,14 @@ namespace {
 // Tasks that are looked at for one that goes: those that stay are put back.
 constexpr int looks_for_one = 4;
 
-// Each look begins with another node, or all would give to the same ones.
-std::uint64_t roll(std::uint64_t& dice) noexcept {
-  dice ^= dice << 13U;
-  dice ^= dice >> 7U;
-  dice ^= dice << 17U;
-  return dice;
-}
-
 }  // namespace
 
 std::vector<sched::overflow_peer> trade::others(base::time_point at, std::size_t most) {
   std::vector<sched::overflow_peer> out;
   std::erase_if(full_, [at](const auto& one) { return one.second <= at; });
-  const std::vector<peers::member> some = open_peers(peers_).some(most + full_.size(), roll(dice_));
+  // Each look begins with another node, or all would give to the same ones.
+  const std::vector<peers::member> some =
+      open_peers(peers_).some(most + full_.size(), chance_.next());
   out.reserve(some.size());
   const std::lock_guard lock(mutex_);
   for (const peers::member& one : some) {

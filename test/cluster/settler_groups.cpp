@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cluster/settling.hpp"
@@ -15,19 +16,49 @@ namespace {
 
 headcount in_bundle;
 
+// Where it was brought to, its end waits for an answer of another node.
+class last_words {
+ public:
+  last_words() = default;
+  explicit last_words(std::string key) : key_(std::move(key)) {}
+  last_words(last_words&& from) noexcept { *this = std::move(from); }
+  last_words& operator=(last_words&& from) noexcept {
+    key_ = std::exchange(from.key_, {});
+    came_ = from.came_;
+    return *this;
+  }
+  last_words(const last_words&) = default;
+  last_words& operator=(const last_words&) = default;
+  ~last_words() {
+    if (!came_ || key_.empty()) return;
+    try {
+      static_cast<void>(manta::kv::put(key_, 1).get(long_enough));
+    } catch (const manta::exception&) {
+      return;  // it is not seen
+    }
+  }
+  template <class Archive>
+  void save(Archive& to) const {
+    to(key_);
+  }
+  template <class Archive>
+  void load(Archive& from) {
+    from(key_);
+    came_ = true;
+    static_cast<void>(manta::kv::put(key_ + " came", 1));
+  }
+
+ private:
+  std::string key_;
+  bool came_ = false;
+};
+struct heir {
+  explicit heir(last_words /*of*/) {}
+};
+
 std::string runs_in() { return manta::this_task::node(); }
 int busy_in_bundle(int ms) { return in_bundle.most_while(ms); }
-// Has its bundle until that key is there, or it is stopped; it sleeps meanwhile.
-std::string stays_until(const std::string& began, const std::string& end) {
-  manta::kv::put(began, 1).get();
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < limit &&
-         !manta::kv::get<int>(end).get().has_value()) {
-    std::this_thread::sleep_for(1ms);
-  }
-  return manta::this_task::node();
-}
-// The same, and keeps its cpus, since it looks and does not wait.
+// As holds_until, and keeps its cpus, since it looks and does not wait.
 std::string works_until(const std::string& began, const std::string& end) {
   static_cast<void>(manta::kv::put(began, 1));
   const auto limit = std::chrono::steady_clock::now() + long_enough;
@@ -157,7 +188,14 @@ void check_ends() {
   }
   auto waits = manta::remote<runs_in>.with(within(g.bundle(2)))();
   expect(!ends_within(waits, 20ms), "the actor has it");
+  // One of the other nodes, where it waits for the other actor's cpu.
+  manta::actor_options there;
+  there.cpus = 1;
+  there.where = g.bundle(nodes[3] == manta::this_task::node() ? 2 : 3);
+  const auto heirs = manta::spawn<heir>.with(there)(last_words("last words"));
+  expect(comes("last words came"), "it is there");
   expect(manta::remove_placement_group(g), "it was there");
+  expect(comes("last words"), "what waits in another node ends, and may wait for others then");
   expect(!manta::remove_placement_group(g), "and is no more");
   expect(has(thrown_by<manta::group_removed>(waits), "removed"), "what waits in it ends");
   for (const auto& one : actors) {
@@ -283,7 +321,7 @@ int evicted(const manta::runtime& rt) {
   const auto strict = manta::make_placement_group(cpus_of(4, 1), manta::strategy::strict_spread);
   expect(strict.wait(long_enough), "one in each");
   const auto was = nodes_of_bundles(strict);
-  auto waits_for_ever = manta::remote<stays_until>.with(within(
+  auto waits_for_ever = manta::remote<holds_until>.with(within(
       strict.bundle(static_cast<std::size_t>(std::ranges::find(was, "rank-3") - was.begin()))))(
       std::string("there"), std::string("never"));
   expect(comes("there"), "another one");

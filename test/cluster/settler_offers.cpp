@@ -35,16 +35,6 @@ std::string works_for(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));  // the task's work
   return manta::this_task::node();
 }
-// Has what it asked for until that key is there, or it is stopped.
-std::string holds_until(const std::string& began, const std::string& end) {
-  manta::kv::put(began, 1).get();
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < limit &&
-         !manta::kv::get<int>(end).get().has_value()) {
-    std::this_thread::sleep_for(1ms);
-  }
-  return manta::this_task::node();
-}
 std::string child_with_gpu() {
   return manta::remote<uses_gpu>.with({.gpus = 1})(1).get(long_enough).node;
 }

@@ -80,6 +80,17 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+/// Has what it asked for until that key is there, or it is stopped; it sleeps meanwhile.
+inline std::string holds_until(const std::string& began, const std::string& end) {
+  manta::kv::put(began, 1).get();
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!manta::this_task::is_cancelled() && std::chrono::steady_clock::now() < limit &&
+         !manta::kv::get<int>(end).get().has_value()) {
+    std::this_thread::sleep_for(1ms);
+  }
+  return manta::this_task::node();
+}
+
 // What is put under a key, whenever that is; no worker waits meanwhile.
 inline manta::coroutine<long> value_of(std::string key) {
   auto puts = manta::kv::watch<int>(key);
