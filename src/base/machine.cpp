@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -215,6 +216,17 @@ const char* stack_floor() noexcept {
   const int status = pthread_attr_getstack(&attributes, &low, &size);
   pthread_attr_destroy(&attributes);
   return status == 0 ? static_cast<const char*>(low) : nullptr;
+}
+
+void welcome_large_pages(void* at, std::size_t bytes) noexcept {
+  constexpr std::size_t least = std::size_t{32} << 20U;
+  constexpr std::uintptr_t page = std::uintptr_t{2} << 20U;
+  if (bytes < least) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(at);
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t last = (begin + bytes) / page * page;
+  // Where there are none it is memory as any.
+  static_cast<void>(madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
 }
 
 }  // namespace manta::inline v0::base

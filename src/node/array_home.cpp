@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <manta/base/clock.hpp>
+#include <manta/base/machine.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
@@ -240,8 +241,9 @@ std::uint64_t array_home::limit_bytes() const {
 
 std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes) {
   const auto n = static_cast<std::size_t>(bytes);
-  return std::make_unique<heap_making>(
-      heap_bytes(static_cast<std::byte*>(::operator new(n, alignment))), n);
+  heap_bytes made(static_cast<std::byte*>(::operator new(n, alignment)));
+  base::welcome_large_pages(made.get(), n);
+  return std::make_unique<heap_making>(std::move(made), n);
 }
 
 void fill_array(std::span<std::byte> to, const std::byte* from) noexcept {

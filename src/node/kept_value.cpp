@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <manta/base/machine.hpp>
+
 namespace manta::inline v0::node {
 
 namespace {
@@ -91,6 +93,7 @@ kept_value::kept_value(std::string_view bytes, const char* spelled_type, std::st
   }
   memory_.reset(
       static_cast<std::byte*>(::operator new (bytes.size(), std::align_val_t{range_alignment})));
+  base::welcome_large_pages(memory_.get(), bytes.size());
   std::memcpy(memory_.get(), bytes.data(), bytes.size());
   std::size_t at = bytes.size() - from.left();
   const auto take = [&](std::uint64_t n) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <manta/base/machine.hpp>
 #include <manta/spec/error.hpp>
 
 #include "wire/views.hpp"
@@ -66,6 +67,7 @@ class frame_buffer {
   std::span<std::byte> reset(std::size_t bytes) {
     if (bytes > room_) {
       memory_.reset(static_cast<std::byte*>(::operator new(bytes, align)));
+      base::welcome_large_pages(memory_.get(), bytes);
       of_ = nullptr;
       at_ = memory_.get();
       room_ = bytes;

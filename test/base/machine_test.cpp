@@ -2,12 +2,14 @@
 #include <manta/base/machine.hpp>
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -202,4 +204,44 @@ TEST_CASE("gpus are what the variable lists, or else the device files", "[machin
   CHECK(tree.gpus("0,,1") == 1);
   CHECK(tree.gpus("NoDevFiles") == 0);
   CHECK(count_gpus(nullptr, "/no/such/folder") == 0);
+}
+
+namespace {
+
+// Whether the mapping that an address is in is marked for large pages.
+bool welcomes_large_pages(const void* at) {
+  const auto looked_for = reinterpret_cast<std::uintptr_t>(at);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_in = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t first = 0;
+    std::uintptr_t last = 0;
+    char dash = 0;
+    std::istringstream head(line);
+    if (head >> std::hex >> first >> dash >> last && dash == '-') {
+      is_in = first <= looked_for && looked_for < last;
+    } else if (is_in && line.rfind("VmFlags:", 0) == 0) {
+      return (line + ' ').find(" hg ") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("large memory welcomes large pages, and small does not", "[machine]") {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage/enabled")) {
+    WARN("this kernel has no large pages");
+    return;
+  }
+  for (const std::size_t mib : {1U, 31U, 32U, 64U}) {
+    const std::size_t bytes = std::size_t{mib} << 20U;
+    void* const made =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(made != MAP_FAILED);
+    manta::base::welcome_large_pages(made, bytes);
+    CAPTURE(mib);
+    CHECK(welcomes_large_pages(static_cast<char*>(made) + bytes / 2) == (mib >= 32));
+    munmap(made, bytes);
+  }
 }

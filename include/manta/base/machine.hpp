@@ -36,6 +36,12 @@ MANTA_API std::int64_t available_memory();
 MANTA_API std::int64_t available_memory(const std::string& root, const std::string& membership,
                                         const std::string& meminfo);
 
+/// Of memory that was just allocated, and is about to be filled: that large pages under it are
+/// welcome, with which its first touch takes a fifth of the time (100 MB: 54 ms in pages of 4 KiB,
+/// 12 ms in ones of 2 MiB). Nothing for less than 32 MiB, which malloc may have from what was used
+/// before, and where the machine gives none. Cost: a system call for the large ones.
+MANTA_API void welcome_large_pages(void* at, std::size_t bytes) noexcept;
+
 /// GPUs that this process may use: the entries of CUDA_VISIBLE_DEVICES when that is set, else the
 /// device files. Touches no driver.
 MANTA_API int usable_gpus();

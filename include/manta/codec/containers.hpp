@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <manta/base/machine.hpp>
 #include <manta/codec/value.hpp>
 
 // Containers into archives and out of them, by what they can do: std's own and those built alike.
@@ -222,6 +223,11 @@ struct coder<shape::range, T> {
   static T copied(const in_buffer::plain_range& found) requires(is_bitwise<element>) {
     T values;
     if (found.count == 0) return values;
+    if constexpr (requires { values.reserve(1U), values.data(); }) {
+      values.reserve(found.count);
+      const element* const at = values.data();
+      base::welcome_large_pages(const_cast<element*>(at), found.count * sizeof(element));
+    }
     if constexpr (requires(const element* p) { values.assign(p, p); }) {
       const auto lying = view_in_place<element>(found);
       if (!lying.empty()) {
