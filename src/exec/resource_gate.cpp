@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
@@ -22,6 +23,18 @@ void claim_list::append(claim_list&& others) noexcept {
   (last == nullptr ? first : last->next_) = others.first;
   last = others.last;
   others = {};
+}
+
+claim_list claim_list::take_refused() noexcept {
+  claim_list all = std::exchange(*this, {});
+  claim_list refused;
+  while (resource_claim* const c = all.first) {
+    all.first = std::exchange(c->next_, nullptr);
+    claim_list& to = c->refusal ? refused : *this;
+    (to.last == nullptr ? to.first : to.last->next_) = c;
+    to.last = c;
+  }
+  return refused;
 }
 
 resource_gate& resource_gate::global() {

@@ -62,6 +62,7 @@ void desk::open(const config& settings, int first_gpu) {
                       first_gpu);
   resource_gate::global().look([&] {
     ++generation_;
+    chance_ = base::chance::of_now();
     is_closed_ = false;
     is_leaving_ = false;
     std::swap(books_, fresh);

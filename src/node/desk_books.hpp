@@ -76,8 +76,9 @@ struct desk::books {
   std::map<std::pair<std::uint64_t, std::uint64_t>, guest> guests;  // by maker and number
 };
 
-// Has them go on by another thread than the loop's: what ends drops its arguments, whose
-// destructors are the user's and may wait for what the loop brings.
+// Those that were granted go on here, and those that were refused by another thread than the
+// loop's: what ends drops its arguments, whose destructors are the user's and may wait for what the
+// loop brings.
 void start_soon(exec::claim_list through) noexcept;
 
 /// resource_gate::change for what is heard of other nodes.

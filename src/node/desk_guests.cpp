@@ -36,7 +36,7 @@ void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
     for (exec::actor_core* const one : all) {
       // The line may be dropped with all that is in it.
       std::shared_ptr<exec::actor_core> held(one, [](exec::actor_core* of) { of->drop_handle(); });
-      facts_line::global().add([held = std::move(held)] { held->kill(); });
+      facts_line::of_ends().add([held = std::move(held)] { held->kill(); });
     }
   } catch (...) {
     return;  // no memory: they live on
@@ -46,16 +46,18 @@ void kill_soon(const std::vector<exec::actor_core*>& all) noexcept {
 }  // namespace
 
 void start_soon(claim_list through) noexcept {
-  if (through.first == nullptr) return;
-  auto* const kept = new (std::nothrow) claim_list(through);
-  if (kept == nullptr) return resource_gate::start(through);
+  const claim_list refused = through.take_refused();
+  resource_gate::start(through);
+  if (refused.first == nullptr) return;
+  auto* const kept = new (std::nothrow) claim_list(refused);
+  if (kept == nullptr) return resource_gate::start(refused);
   try {
     // The line may be dropped with all that is in it. Who is last starts them: not this thread.
     std::shared_ptr<claim_list> held(kept, [](claim_list* of) {
       resource_gate::start(*of);
       delete of;
     });
-    facts_line::global().add([held = std::move(held)] {});
+    facts_line::of_ends().add([held = std::move(held)] {});
   } catch (...) {
     return;  // no memory, nor thread: they went on here
   }

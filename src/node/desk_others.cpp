@@ -57,6 +57,7 @@ sched::node_id desk::index_of(std::uint64_t other) const noexcept {
 std::vector<std::uint64_t> desk::see_others(const std::vector<other_node>& all) {
   using standing = sched::ledger::standing;
   std::vector<std::uint64_t> unknown;
+  unknown.reserve(all.size());  // what goes on below must not be lost for want of memory
   change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_) return {};
     bool is_news = false;

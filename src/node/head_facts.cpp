@@ -76,7 +76,7 @@ void head_facts::stop_answering() noexcept {
     back->by = nullptr;
   }
   for (const auto& [node, one] : gone) one->end();
-  facts_line::global().close();
+  facts_line::close();
 }
 
 void head_facts::send(void* self, workbench& on) noexcept {

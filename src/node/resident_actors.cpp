@@ -307,7 +307,7 @@ void resident_actors::freed(const base::id& actor) noexcept {
       }
     }
     // Who has killed it and let go of it then has killed it.
-    facts_line::global().add([last = std::move(last)] {});  // not here: it may end the actor
+    facts_line::of_ends().add([last = std::move(last)] {});  // not here: it may end the actor
   } catch (...) {
     return;  // no memory: it lives until this node ends
   }
@@ -420,7 +420,7 @@ void resident_actors::obey(peers& by, std::uint64_t from, const peers::kept_mess
 void resident_actors::kill_soon(const base::id& actor) {
   const resident_ptr one = find(actor);
   if (one == nullptr) return;  // it has ended
-  facts_line::global().add([this, one] { kill(*one); });
+  facts_line::of_ends().add([this, one] { kill(*one); });
 }
 
 // Its calls that are still in line fail with those in its mailbox: workers may all be at methods
@@ -473,9 +473,10 @@ void resident_actors::stop_soon(peers& by, const key& who, bool with_children) {
   }
   if (job == nullptr) return;
   // The line may be dropped with all that is in it.
-  const std::shared_ptr<exec::job> held(job, [](exec::job* of) { of->drop(); });
-  facts_line::global().add(
-      [who, held, with_children] { cancel_call(who, held.get(), with_children); });
+  std::shared_ptr<exec::job> held(job, [](exec::job* of) { of->drop(); });
+  facts_line::of_ends().add([who, held = std::move(held), with_children] {
+    cancel_call(who, held.get(), with_children);
+  });
 }
 
 // Under the mutex. For who has handles, and asks or calls it later.

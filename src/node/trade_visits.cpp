@@ -46,9 +46,10 @@ error leaves_error() noexcept {
 void cancel_soon(const base::id& stream, exec::job* j, bool with_children) noexcept {
   try {
     // The line may be dropped with all that is in it.
-    const std::shared_ptr<exec::job> held(j, [](exec::job* of) { of->drop(); });
-    facts_line::global().add(
-        [stream, held, with_children] { cancel_visit(stream, held.get(), with_children); });
+    std::shared_ptr<exec::job> held(j, [](exec::job* of) { of->drop(); });
+    facts_line::of_ends().add([stream, held = std::move(held), with_children] {
+      cancel_visit(stream, held.get(), with_children);
+    });
   } catch (...) {
     return;  // it goes on to its end
   }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/worker_facts.hpp"
 
-#include <condition_variable>
-#include <deque>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -50,63 +47,66 @@ std::size_t bytes_of(const spec::parcel_view& what) noexcept {
   return sum;
 }
 
-struct waiting_facts {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> line;
-  bool is_ending = false;
-  std::thread runner;
-
-  static waiting_facts& global() {
-    static auto* const made = new waiting_facts;
-    return *made;
-  }
-  void run() noexcept {
-    pthread_setname_np(pthread_self(), "manta-facts");
-    for (;;) {
-      std::function<void()> next;
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return is_ending || !line.empty(); });
-        if (is_ending) return;
-        next = std::move(line.front());
-        line.pop_front();
-      }
-      next();
-    }
-  }
-};
-
 }  // namespace
 
+// Never destroyed: late threads find them.
 facts_line& facts_line::global() {
-  static facts_line made;
-  return made;
+  static auto* const made = new facts_line("manta-facts");
+  return *made;
+}
+
+facts_line& facts_line::of_ends() {
+  static auto* const made = new facts_line("manta-ends");
+  return *made;
 }
 
 void facts_line::add(std::function<void()> what) {
-  waiting_facts& w = waiting_facts::global();
   {
-    const std::lock_guard lock(w.mutex);
-    if (w.is_ending) return;  // and `what` is dropped with the rest
-    if (!w.runner.joinable()) w.runner = std::thread([&w] { w.run(); });
-    w.line.push_back(std::move(what));
+    const std::lock_guard lock(mutex_);
+    if (!is_ending_ && !runner_.joinable()) runner_ = std::thread([this] { run(); });
+    line_.push_back(std::move(what));
   }
-  w.changed.notify_one();
+  changed_.notify_one();
 }
 
-void facts_line::close() noexcept {
-  waiting_facts& w = waiting_facts::global();
-  std::deque<std::function<void()>> left;
-  {
-    const std::lock_guard lock(w.mutex);
-    w.is_ending = true;
-    left.swap(w.line);
+void facts_line::run() noexcept {
+  pthread_setname_np(pthread_self(), thread_);
+  for (;;) {
+    std::function<void()> next;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return is_ending_ || !line_.empty(); });
+      if (is_ending_) return;
+      next = std::move(line_.front());
+      line_.pop_front();
+    }
+    next();
   }
-  w.changed.notify_one();
-  if (w.runner.joinable()) w.runner.join();
-  const std::lock_guard lock(w.mutex);
-  w.is_ending = false;
+}
+
+// What the first one ends may ask the second.
+void facts_line::close() noexcept {
+  of_ends().end();
+  global().end();
+}
+
+// What waits is dropped before the thread has ended, since that may wait for it; and what comes
+// meanwhile after that, by who closes: the loop's thread, which may have added it, must not.
+void facts_line::end() noexcept {
+  std::deque<std::function<void()>> left;
+  std::thread runner;
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+    left.swap(line_);
+    runner.swap(runner_);
+  }
+  changed_.notify_one();
+  left.clear();
+  if (runner.joinable()) runner.join();
+  const std::lock_guard lock(mutex_);
+  left.swap(line_);
+  is_ending_ = false;
 }
 
 // ---- one worker

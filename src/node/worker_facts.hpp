@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 
 #include <manta/codec/codec.hpp>
@@ -114,14 +117,30 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
   std::uint64_t last_watch_ = 0;
 };
 
-/// The line in which questions wait for the thread that asks them, which begins with the first.
+/// A line in which something waits for a thread of its own, which begins with the first.
 class facts_line {
  public:
+  /// Of questions, which may wait for a store.
   static facts_line& global();
+  /// Of what ends what is the user's: a destructor may wait for what the other line, or the loop's
+  /// thread, brings.
+  static facts_line& of_ends();
   /// Throws std::bad_alloc, std::system_error: no thread can be made.
   void add(std::function<void()> what);
-  /// Drops what waits and ends the thread. While no worker is there.
-  void close() noexcept;
+  /// Drops what waits and ends the threads, of both. While no worker is there.
+  static void close() noexcept;
+
+ private:
+  explicit facts_line(const char* thread) noexcept : thread_(thread) {}
+  void run() noexcept;
+  void end() noexcept;
+
+  const char* const thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> line_;
+  bool is_ending_ = false;
+  std::thread runner_;
 };
 
 }  // namespace manta::inline v0::node

@@ -168,7 +168,7 @@ void worker_pool::close(bool asks_to_stop) noexcept {
       --remaining;
     }
   }
-  facts_line::global().close();
+  facts_line::close();
   output_.close();
   my_view() = {};
   is_open_.store(false, std::memory_order_release);

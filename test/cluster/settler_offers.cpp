@@ -254,11 +254,23 @@ int latecomers(const manta::runtime& rt) {
   soon.timeout = 50ms;
   expect(has(thrown_by<manta::timed_out>(manta::remote<where_it_runs>.with(soon)()), "resources"),
          "not for ever");
+  manta::bundle one;
+  one.cpus = 1;
+  const auto group = manta::make_placement_group({one, one}, manta::strategy::strict_spread);
+  expect(!group.wait(20ms), "one node is not two");
   std::puts("asks for it");
   std::fflush(stdout);
   expect(waits.get(long_enough).node == "late", "it runs there");
   expect(manta::remote<where_it_runs>.with(labelled("zone", "late"))().get(long_enough) == "late",
          "by its label");
+  expect(group.wait(long_enough), "a group, too");
+  std::set<std::string> nodes;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    manta::options in;
+    in.where = group.bundle(i);
+    nodes.insert(manta::remote<where_it_runs>.with(in)().get(long_enough));
+  }
+  expect(nodes.size() == 2 && nodes.contains("late"), "has a bundle in each");
   return say("latecomers");
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <manta/exec/context.hpp>
+
 #include <catch2/catch.hpp>
 
 #include "exec/support.hpp"
@@ -69,7 +71,7 @@ struct open_desk {
   open_desk& operator=(const open_desk&) = delete;
 
   /// What was let through goes on by a thread of its own: until it has.
-  static void settle() { manta::node::facts_line::global().close(); }
+  static void settle() { manta::node::facts_line::close(); }
   static bool is_all_free() {
     const auto report = desk::global().report();
     return report.free == report.total;

@@ -50,6 +50,8 @@ struct claim_list {
   MANTA_API void append(resource_claim& c) noexcept;
   /// Adds those of another list, which has none then.
   MANTA_API void append(claim_list&& others) noexcept;
+  /// Takes those out that were refused, in their order.
+  MANTA_API claim_list take_refused() noexcept;
 };
 
 /// Who keeps the accounts; node/ implements it. All calls come under the gate's lock.
