@@ -11,11 +11,11 @@
 #include "sim/world.hpp"
 
 // The work between nodes in simulated time: handles that are passed on, tasks that ask for
-// resources and go to other nodes, and calls in their order, while nodes crash, stop and join. Each
-// node has the deciders that it has in a process (own::references, sched::ledger and sched::line),
-// and what one says to another is a message of the schema, in a request of a real courier. What
-// node/ does between those it does with threads and jobs; here that is work_node.hpp's, as short as
-// it can be.
+// resources and go to other nodes, groups that lie in several, and calls in their order, while
+// nodes crash, stop and join. Each node has the deciders that it has in a process (own::references,
+// sched::ledger and sched::line), and what one says to another is a message of the schema, in a
+// request of a real courier. What node/ does between those it does with threads and jobs; here that
+// is work_node.hpp's, as short as it can be.
 //
 // Who is a member is known by a list that each node hears in its order, some time later; how
 // members come to agree on it is the other simulation's (cluster.hpp).
@@ -41,6 +41,11 @@ enum class plant {
   guests_unasked,  ///< a task of another node runs without asking for room
   guests_kept,     ///< what a task holds is not given back when its node dies
   grants_kept,     ///< what was given of a lost node's stays given
+  // Groups.
+  drops_not_said,    ///< what was set aside for a try that has failed stays so
+  old_yes_taken,     ///< the answer to an earlier try counts for a later one
+  opened_early,      ///< a group has its place when the first node has said yes
+  makers_lost_kept,  ///< what was set aside for a node that is lost stays so
   // Ends.
   runs_again,          ///< a task that was lost runs again, whether it may or not
   ends_twice,          ///< a task that is cancelled ends here, and with its answer
@@ -77,13 +82,18 @@ struct entry {
     freed,       // the thing is gone
     asked,       // task `number`, which may run `amount` times more
     stop_asked,
-    began,     // it runs at `node`, with `amount` cpus there
-    over,      // it does so no longer
-    ended,     // at who has asked: `how`
-    called,    // call `number` by `caller` of the actor at `other`
-    handled,   // at that one; by the caller at `other`
-    answered,  // at the caller: `how`
-    probed,    // `node` asks for all that it has: `number` is the task
+    began,         // it runs at `node`, with `amount` cpus there
+    over,          // it does so no longer
+    ended,         // at who has asked: `how`
+    grouped,       // group `number` is asked for, of `amount` cpus
+    set_aside,     // `amount` cpus for it at `node`
+    given_back,    // likewise
+    group_placed,  // it has all of them
+    group_ended,   // `how`
+    called,        // call `number` by `caller` of the actor at `other`
+    handled,       // at that one; by the caller at `other`
+    answered,      // at the caller: `how`
+    probed,        // `node` asks for all that it has: `number` is the task
   };
   what is;
   node_number node = 0;
@@ -113,8 +123,8 @@ struct run_settings {
   std::uint64_t seed = 1;
   std::size_t nodes = 4;
   std::size_t most_nodes = 8;
-  duration storm = std::chrono::seconds(4);
-  duration calm = std::chrono::seconds(8);  ///< after it, when all comes to its end
+  duration storm = std::chrono::seconds(3);
+  duration calm = std::chrono::seconds(6);  ///< after it, when all comes to its end
   std::size_t faults = 8;
   bool has_bad_network = true;  ///< messages are lost, repeated, late
   plant broken = plant::none;

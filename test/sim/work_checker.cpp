@@ -50,6 +50,13 @@ struct call_story {
   int ends = 0;
 };
 
+struct group_story {
+  node_number maker = 0;
+  std::uint64_t amount = 0;
+  std::map<node_number, std::uint64_t> has;  // by node
+  int ends = 0;
+};
+
 struct node_story {
   time_point joined{};
   std::uint64_t cpus = 0;
@@ -69,11 +76,13 @@ class work_check {
       look_at_thing(one);
       look_at_task(one);
       look_at_call(one);
+      look_at_group(one);
     }
     at_ = run.end;
     for (const auto& [name, one] : things_) end_of_thing(name, one);
     for (const auto& [name, one] : tasks_) end_of_task(name, one);
     for (const auto& [name, one] : calls_) end_of_call(name, one);
+    for (const auto& [name, one] : groups_) end_of_group(name, one);
     for (const auto& [number, what] : run.left) {
       if (nodes_[number].lives && !what.empty()) breach("node {} has left: {}", number, what);
     }
@@ -203,12 +212,16 @@ class work_check {
         break;
     }
   }
+  void use(node_number who, std::uint64_t amount) {
+    node_story& at = nodes_[who];
+    at.used += amount;
+    if (at.used == at.cpus) ++asked_.full;
+    if (at.used > at.cpus) breach("{} has {} cpus and uses {}", who, at.cpus, at.used);
+  }
   void begin(const entry& one, task_story& of) {
     node_story& at = nodes_[one.node];
-    at.used += one.amount;
     at.runs[one.number] = one.amount;
-    if (at.used == at.cpus) ++asked_.full;
-    if (at.used > at.cpus) breach("{} has {} cpus and runs {}", one.node, at.cpus, at.used);
+    use(one.node, one.amount);
     if (++of.runs > 1) ++asked_.ran_again;
     if (of.runs > of.retries + 1) {
       breach("{:x} runs for the {}th time, of {}", one.number, of.runs, of.retries + 1);
@@ -247,6 +260,49 @@ class work_check {
     if (!lives(of.owner)) return;
     if (of.ends == 0) breach("{:x} has not ended", name);
     if (of.is_probe && of.runs == 0) breach("{} has not got back all that it had", of.owner);
+  }
+
+  void look_at_group(const entry& one) {
+    switch (one.is) {
+      case told::grouped:
+        groups_[one.number].maker = one.node;
+        groups_[one.number].amount = one.amount;
+        break;
+      case told::set_aside:
+        groups_[one.number].has[one.node] += one.amount;
+        use(one.node, one.amount);
+        break;
+      case told::given_back:
+        groups_[one.number].has[one.node] -= one.amount;
+        nodes_[one.node].used -= one.amount;
+        break;
+      case told::group_placed:
+        if (lives(one.node)) place(one.number, groups_[one.number]);
+        break;
+      case told::group_ended:
+        if (++groups_[one.number].ends > 1) breach("group {:x} ends twice", one.number);
+        break;
+      default:
+        break;
+    }
+  }
+  void place(std::uint64_t name, const group_story& of) {
+    std::uint64_t has = 0;
+    bool is_hit = false;
+    for (const auto& [who, amount] : of.has) {
+      has += amount;
+      is_hit = is_hit || (amount > 0 && !lives(who));
+      if (amount > 0 && who != of.maker) ++asked_.placed;
+    }
+    // What was set aside for an earlier try may not be given back yet.
+    if (has >= of.amount || is_hit) return;
+    breach("group {:x} has its place, and {} of {} cpus are set aside", name, has, of.amount);
+  }
+  void end_of_group(std::uint64_t name, const group_story& of) {
+    if (lives(of.maker) && of.ends == 0) breach("group {:x} has not ended", name);
+    for (const auto& [who, amount] : of.has) {
+      if (amount > 0 && lives(who)) breach("{} keeps {} cpus for group {:x}", who, amount, name);
+    }
   }
 
   // ---- 6. and 7.
@@ -293,6 +349,7 @@ class work_check {
   std::map<std::uint64_t, thing_story> things_;
   std::map<std::uint64_t, task_story> tasks_;
   std::map<call_name, call_story> calls_;
+  std::map<std::uint64_t, group_story> groups_;
   std::map<std::pair<std::uint64_t, node_number>, std::uint64_t> handled_;
 };
 

@@ -17,18 +17,21 @@ struct asked_times {
   int cancelled = 0;       // tasks
   int handled = 0;         // calls
   int full = 0;            // times that a node had nothing left
+  int placed = 0;          // bundles of groups in other nodes than their maker's
 };
 
 /// The breaches of what the work between nodes promises, from a run's log alone; none: all is well.
 /// A node lives until it is killed, or the head says that it is dead.
 ///   1. what a living node has a handle of is not freed while its owner lives, nor is what comes
 ///   2. it is freed soon after the last handle, once
-///   3. nobody runs more at a time than its node has; and at the end it has all of that
+///   3. nobody runs more at a time than its node has, but for what is set aside there for groups;
+///      and at the end it has all of that. A group that has its place has all of it
 ///   4. a task ends once, at who has asked: with a value or an error of its own when it has run,
 ///      cancelled when that was asked for, lost or infeasible when a node has died
 ///   5. it runs once, and as often again as it may
 ///   6. an actor handles each caller's calls in their order, each once and none left out
-///   7. a call ends once: answered when it was handled, lost when the actor's node has died
+///   7. a call ends once: answered when it was handled, lost when the actor's node has died. So do
+///      groups: when they are removed, or have no place any more
 ///   8. at the end nothing is left in those who live (outcome::left)
 std::vector<std::string> breaches(const outcome& of, const run_settings& with,
                                   asked_times* asked = nullptr);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t most_things = 8;
 constexpr std::size_t most_open = 12;
+constexpr std::size_t most_groups = 3;
 
 references_view handles_in(const wire::message_view& of) {
   if (const auto* const task = std::get_if<wire::task_view>(&of.body)) {
@@ -43,12 +44,21 @@ node::node(stage& in, node_number self, const std::set<node_number>& others)
             on_message(from, request, message);
           }),
       handles_(of_),
-      tasks_(of_, handles_),
+      books_(self),
+      tasks_(of_, handles_, books_),
+      groups_(of_, books_),
       calls_(of_, handles_),
       newest_(self) {
   of_.note({.is = entry::what::joined, .amount = static_cast<std::uint64_t>(cpus_of(self))});
   for (const node_number one : others) joined(one);
+  static_cast<void>(handles_.make());
   work();
+}
+
+// What waits in line goes before the line does.
+node::~node() {
+  while (books_.waits.take_first() != nullptr) {
+  }
 }
 
 void node::joined(node_number who) {
@@ -57,7 +67,7 @@ void node::joined(node_number who) {
   others_.insert(who);
   handles_.joined(who);
   of_.mail.joined(who);
-  tasks_.joined(who);
+  books_.joined(who);
   for (auto at = early_.begin(); at != early_.end();) {
     auto& [from, all] = *at;
     while (!all.empty() && is_clear(all.front().request, all.front().message.bytes())) {
@@ -77,6 +87,7 @@ void node::gone(node_number who) {
   handles_.gone(who);
   calls_.drop(who);
   tasks_.gone(who);
+  groups_.gone(who);
   lost_.push_back(who);
   land_soon();
 }
@@ -131,6 +142,8 @@ void node::hear(node_number from, const id& request, std::span<const std::byte> 
       return tasks_.hear_stop(from, std::get<wire::ask_view>(read->body));
     case topic::call:
       return calls_.hear_call(from, request, std::get<wire::call_view>(read->body), came);
+    case topic::booking:
+      return groups_.hear(from, std::get<wire::ask_view>(read->body));
     case topic::references:
       return handles_.hear(from, std::get<wire::ask_view>(read->body));
     default:
@@ -149,12 +162,25 @@ void node::land_soon() {
 void node::land() {
   const std::vector<node_number> lost = std::exchange(lost_, {});
   const std::deque<letter> landed = std::exchange(landed_, {});
-  for (const node_number one : lost) tasks_.lose_offer(one);
+  for (const node_number one : lost) lose_offer(one);
   for (const letter& one : landed) hand_out(one);
   for (const node_number one : lost) {
     tasks_.lose_flights(one);
     calls_.lose(one);
   }
+}
+
+// As desk::lose_other.
+void node::lose_offer(node_number who) {
+  const sched::node_id at = books_.index.at(who);
+  books_.has.set(at, sched::ledger::standing::gone);
+  groups_.lose_bundles(who);
+  books_.others[at] = 0;
+  books_.index.erase(who);
+  books_.has.judge(false);
+  books_.refuse_infeasible();
+  groups_.give_up_hopeless();
+  books_.go_on(books_.waits.look_again());
 }
 
 void node::hand_out(const letter& one) {
@@ -169,7 +195,7 @@ void node::hand_out(const letter& one) {
 // ---- the workload
 
 void node::work() {
-  of_.later(1ms + of_.in.time.any(14ms), [this] {
+  of_.later(1ms + of_.in.time.any(18ms), [this] {
     if (is_quiet_) return;
     act();
     work();
@@ -184,7 +210,7 @@ std::vector<id> node::some_things(std::size_t most) {
 }
 
 void node::act() {
-  switch (of_.random().below(10)) {
+  switch (of_.random().below(12)) {
     case 0:
       if (handles_.held() < most_things) static_cast<void>(handles_.make());
       return;
@@ -203,6 +229,8 @@ void node::act() {
     case 7:
       if (of_.random().one_in(3)) tasks_.stop_one();
       return;
+    case 8:
+      return of_.random().one_in(2) ? make_group() : groups_.remove_one();
     default:
       if (handles_.held() > 0) handles_.drop(handles_.any());
       return;
@@ -216,6 +244,7 @@ void node::start_task() {
   switch (of_.random().below(4)) {
     case 0:  // goes of itself, which one that may not run again never does
       asked.retries += 1;
+      if (!others_.empty() && of_.random().one_in(4)) return start_burst(asked);
       break;
     case 1:
       if (!others_.empty()) {
@@ -231,7 +260,21 @@ void node::start_task() {
   tasks_.start(asked);
 }
 
+// More than one node takes at once.
+void node::start_burst(tasks::wish asked) {
+  asked.node = *std::next(others_.begin(), static_cast<long>(of_.random().below(others_.size())));
+  for (int i = 0; i < 8; ++i) tasks_.start(asked);
+}
+
+void node::make_group() {
+  if (groups_.open() >= most_groups) return;
+  std::vector<std::int64_t> cpus(1 + of_.random().below(4));
+  for (std::int64_t& one : cpus) one = 250 * static_cast<std::int64_t>(1 + of_.random().below(4));
+  groups_.make(cpus, static_cast<manta::strategy>(of_.random().below(4)));
+}
+
 void node::let_go() {
+  groups_.remove_all();
   of_.keeps = false;
   handles_.drop_all();
 }
@@ -241,7 +284,7 @@ void node::probe() {
 }
 
 std::string node::left() const {
-  std::string out = handles_.left() + tasks_.left() + calls_.left();
+  std::string out = handles_.left() + tasks_.left() + groups_.left() + calls_.left();
   if (!early_.empty()) out += "messages that wait for news; ";
   if (!landed_.empty()) out += "results that nobody reads; ";
   if (of_.mail.unanswered() > 0) {

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/work_books.hpp"
 #include "sim/work_calls.hpp"
+#include "sim/work_groups.hpp"
 #include "sim/work_handles.hpp"
 #include "sim/work_home.hpp"
 #include "sim/work_tasks.hpp"
@@ -26,6 +28,9 @@ class node {
  public:
   /// `others`: who lived when it joined.
   node(stage& in, node_number self, const std::set<node_number>& others);
+  ~node();
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
 
   void joined(node_number who);
   void gone(node_number who);
@@ -52,15 +57,20 @@ class node {
   static letter kept(const id& request, std::span<const std::byte> message);
   void land_soon();
   void land();
+  void lose_offer(node_number who);
   void hand_out(const letter& one);
   void work();
   void act();
   void start_task();
+  void start_burst(tasks::wish asked);
+  void make_group();
   std::vector<id> some_things(std::size_t most);
 
   home of_;
   handles handles_;
+  books books_;
   tasks tasks_;
+  groups groups_;
   calls calls_;
   manta::wire::message_reader reader_;
   std::set<node_number> others_;

@@ -15,7 +15,6 @@
 namespace sim::work {
 
 using namespace std::chrono_literals;
-namespace sched = manta::sched;
 namespace wire = manta::wire;
 using manta::spec::demand;
 using told = entry::what;
@@ -35,23 +34,14 @@ struct tasks::job final : sched::request {
   handles::arrivals came = {};
 };
 
-namespace {
-
-demand demand_of(std::int64_t cpus) {
-  demand out;
-  out.cpus = cpus;
-  return out;
+tasks::tasks(home& of, handles& refs, books& with) : of_(of), refs_(refs), books_(with) {
+  with.on_task = [this](sched::request& one) { granted(static_cast<job&>(one)); };
+  with.on_refused_task = [this](sched::request& one) {
+    job& is = static_cast<job&>(one);
+    is.giver != 0 ? answer(is, ending::infeasible) : end(is, ending::infeasible);
+  };
 }
-
-}  // namespace
-
-tasks::tasks(home& of, handles& refs) : of_(of), refs_(refs), has_(of.self << 32U), waits_(has_) {
-  has_.add_node(host_of(of.self), {}, demand_of(cpus_of(of.self)));
-}
-tasks::~tasks() {
-  while (waits_.take_first() != nullptr) {
-  }
-}
+tasks::~tasks() = default;
 
 // ---- the workload
 
@@ -105,66 +95,31 @@ void tasks::ask(job& of) {
   of.at = job::place::in_line;
   const bool is_bound = of.giver != 0 || of.asked.node == of_.self;
   of.what = sched::need{};
-  if (has_.infeasible(amount, {}, is_bound)) {
+  if (books_.has.infeasible(amount, {}, is_bound)) {
     return of.giver != 0 ? answer(of, ending::infeasible) : end(of, ending::infeasible);
   }
-  of.what = has_.translate(amount);
+  of.what = books_.has.translate(amount);
   of.what.stays = true;
-  const bool can_stay = has_.fits(of.what, {}, sched::horizon::ever);
+  const bool can_stay = books_.has.fits(of.what, {}, sched::horizon::ever);
   of.what.stays = is_bound || (of.asked.retries == 0 && can_stay);
   of.caller = of.giver;
   if (of.giver != 0 && of_.in.is(plant::guests_unasked)) return run(of);
-  if (waits_.ask(of)) granted(of);
-}
-
-void tasks::go_on(const sched::request_list& all) {
-  std::vector<job*> jobs;
-  for (sched::request* r = all.first; r != nullptr; r = r->next) {
-    jobs.push_back(static_cast<job*>(r));
-  }
-  for (job* const one : jobs) granted(*one);
+  if (books_.waits.ask(of)) granted(of);
 }
 
 void tasks::granted(job& of) {
-  const node_number to = others_[of.got.node];
+  const node_number to = books_.others[of.got.node];
   to == 0 ? run(of) : send(of, to);
 }
 
 void tasks::give_back(job& of) {
-  if (of.now == sched::request::state::waiting) return go_on(waits_.withdraw(of));
-  if (of.now == sched::request::state::held) go_on(waits_.give(of));
-}
-
-void tasks::joined(node_number who) {
-  const sched::node_id at = has_.add_other(host_of(who), {}, demand_of(cpus_of(who)));
-  index_[who] = at;
-  if (at == others_.size()) others_.push_back(0);
-  others_[at] = who;
-  most_others_ = std::max(most_others_, index_.size());
-  has_.judge(false);
-  go_on(waits_.look_again());
+  if (of.now == sched::request::state::waiting) return books_.go_on(books_.waits.withdraw(of));
+  if (of.now == sched::request::state::held) books_.go_on(books_.waits.give(of));
 }
 
 void tasks::gone(node_number who) {
-  has_.set(index_.at(who), sched::ledger::standing::rests);
+  books_.has.set(books_.index.at(who), sched::ledger::standing::rests);
   lose_visits(who);
-}
-
-void tasks::lose_offer(node_number who) {
-  const sched::node_id at = index_.at(who);
-  has_.set(at, sched::ledger::standing::gone);
-  others_[at] = 0;
-  index_.erase(who);
-  has_.judge(false);
-  std::vector<job*> refused;
-  const sched::request_list all = waits_.refuse_infeasible();
-  for (sched::request* r = all.first; r != nullptr; r = r->next) {
-    refused.push_back(static_cast<job*>(r));
-  }
-  for (job* const one : refused) {
-    one->giver != 0 ? answer(*one, ending::infeasible) : end(*one, ending::infeasible);
-  }
-  go_on(waits_.look_again());
 }
 
 // ---- tasks that are elsewhere
@@ -172,9 +127,10 @@ void tasks::lose_offer(node_number who) {
 // To `to`, or to any node, which may send it back.
 void tasks::send(job& of, node_number to) {
   if (to == 0) {
-    auto at = index_.begin();
-    if (!index_.empty()) std::advance(at, static_cast<long>(of_.random().below(index_.size())));
-    if (index_.empty() || of.attempt > 0) return run(of);
+    auto at = books_.index.begin();
+    if (!books_.index.empty())
+      std::advance(at, static_cast<long>(of_.random().below(books_.index.size())));
+    if (books_.index.empty() || of.attempt > 0) return run(of);
     to = at->first;
   }
   if (!of_.mail.has(to)) {  // it named one that is gone: a wish
@@ -308,7 +264,7 @@ void tasks::hear_task(node_number from, const id& request, const wire::task_view
   if (!is_new) return;
   job& one = *at->second;
   if (one.asked.cpus > 0) return ask(one);
-  const sched::overflow_queue here{guests_, 1, 15ms};
+  const sched::overflow_queue here{guests_, 1, 25ms};
   sched::refuses({}, here) ? answer(one, ending::lost, true) : run(one);
 }
 
@@ -377,14 +333,14 @@ std::string tasks::left() const {
     out += fmt::format("{} tasks, {} of others, {} away; ", own_.size(), visits_.size(),
                        flights_.size());
   }
-  if (waits_.waiting() > 0) out += fmt::format("{} in line; ", waits_.waiting());
-  const manta::resource_report has = has_.report();
+  if (books_.waits.waiting() > 0) out += fmt::format("{} in line; ", books_.waits.waiting());
+  const manta::resource_report has = books_.has.report();
   if (has.total != has.free) {
     out += fmt::format("{} of {} cpus are free; ", has.free.cpus, has.total.cpus);
   }
-  if (has_.node_count() > most_others_ + 1) {
-    out += fmt::format("accounts of {} nodes, of which it knew {}; ", has_.node_count(),
-                       most_others_ + 1);
+  if (books_.has.node_count() > books_.most_others + 1) {
+    out += fmt::format("accounts of {} nodes, of which it knew {}; ", books_.has.node_count(),
+                       books_.most_others + 1);
   }
   return out;
 }

@@ -9,27 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include <manta/sched/ledger.hpp>
-#include <manta/sched/line.hpp>
-
+#include "sim/work_books.hpp"
 #include "sim/work_handles.hpp"
 #include "sim/work_home.hpp"
 #include "wire/views.hpp"
 
 namespace sim::work {
 
-/// Thousandths of a core that a node has; it says so when it joins.
-inline std::int64_t cpus_of(node_number node) {
-  return 1000 * static_cast<std::int64_t>(1 + node % 3);
-}
-
-/// A node's sched::ledger and sched::line, and what node/desk.cpp and node/trade.cpp do around
-/// them: a task waits in one line for whichever node has room, and goes to the one whose amounts it
-/// was granted, where it asks again; a task that asks for nothing may be sent back
-/// (sched::refuses). Who is lost gives nothing more, then comes back with all that it had.
+/// A node's tasks, as node/desk.cpp and node/trade.cpp have them: a task waits in one line for
+/// whichever node has room, and goes to the one whose amounts it was granted, where it asks again;
+/// a task that asks for nothing may be sent back (sched::refuses). Who is lost gives nothing more,
+/// then comes back with all that it had.
 class tasks {
  public:
-  tasks(home& of, handles& refs);
+  tasks(home& of, handles& refs, books& with);
   ~tasks();
   tasks(const tasks&) = delete;
   tasks& operator=(const tasks&) = delete;
@@ -52,11 +45,9 @@ class tasks {
   void hear_result(node_number from, const manta::wire::result_view& said,
                    const handles::arrivals& came);
   void hear_stop(node_number from, const manta::wire::ask_view& said);
-  void joined(node_number who);
   /// That node is lost: it gives nothing from here on, and what it has here is stopped. Then what
-  /// it had to give is gone, then what it was given.
+  /// it was given is lost.
   void gone(node_number who);
-  void lose_offer(node_number who);
   void lose_flights(node_number who);
   std::string left() const;
 
@@ -66,7 +57,6 @@ class tasks {
   using visitor = std::pair<node_number, std::uint64_t>;  // and the number of its request
 
   void ask(job& of);
-  void go_on(const manta::sched::request_list& granted);
   void granted(job& of);
   void send(job& of, node_number to);
   void give_back(job& of);
@@ -81,11 +71,7 @@ class tasks {
 
   home& of_;
   handles& refs_;
-  manta::sched::ledger has_;
-  manta::sched::line waits_;
-  std::vector<node_number> others_{0};  // by index in the ledger; 0: this one, or gone
-  std::map<node_number, manta::sched::node_id> index_;
-  std::size_t most_others_ = 0;
+  books& books_;
   std::map<std::uint64_t, job_ptr> own_;   // by what the log calls them
   std::map<visitor, job_ptr> visits_;      // of others
   std::map<std::uint64_t, job*> flights_;  // by the number of the request that gave them

@@ -5,7 +5,6 @@
 #include "sim/work.hpp"
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -54,7 +53,7 @@ TEST_CASE("what nodes have of each other is kept, comes back and ends once", "[s
   std::map<told, int> entries;
   asked_times asked;
   network::counts carried;
-  const std::uint64_t n = work_seeds(25);
+  const std::uint64_t n = work_seeds(20);
   for (std::uint64_t seed = first_work_seed(); seed < first_work_seed() + n; ++seed) {
     const run_settings with = settings_of(seed);
     const outcome one = run(with, faults_of(with));
@@ -68,23 +67,24 @@ TEST_CASE("what nodes have of each other is kept, comes back and ends once", "[s
   // A run counts only if the load was carried and the faults did land.
   // Of few seeds, as with sanitizers, each kind at all.
   const auto least = [n](std::uint64_t usual) { return n < 20 ? 1 : static_cast<int>(usual); };
-  CHECK(entries[told::called] >= least(300 * n));
-  CHECK(asked.handled >= least(300 * n));
-  CHECK(entries[told::asked] >= least(300 * n));
+  CHECK(entries[told::called] >= least(150 * n));
+  CHECK(asked.handled >= least(150 * n));
+  CHECK(entries[told::asked] >= least(150 * n));
   CHECK(entries[told::declared] >= least(n));
-  CHECK(carried.messages >= least(2000 * n));
+  CHECK(carried.messages >= least(1500 * n));
   if (n >= 20) CHECK(carried.lost >= least(5 * n));
-  CHECK(asked.freed >= least(20 * n));
-  CHECK(asked.freed_in_doubt >= least(2 * n));
+  CHECK(asked.freed >= least(15 * n));
+  CHECK(asked.freed_in_doubt >= least(n));
   CHECK(asked.ran_again >= least(n));
-  CHECK(asked.lost >= least(5 * n));
+  CHECK(asked.lost >= least(3 * n));
   CHECK(asked.cancelled >= least(10 * n));
   CHECK(asked.full >= least(20 * n));
-  std::printf(
-      "sim: %llu seeds, %d messages, %d things freed (%d in doubt), %d tasks, %d ran again, %d "
-      "lost, %d cancelled, %d calls, %d times nothing left, %d deaths\n",
-      static_cast<unsigned long long>(n), carried.messages, asked.freed, asked.freed_in_doubt,
-      entries[told::asked], asked.ran_again, asked.lost, asked.cancelled, asked.handled, asked.full,
+  CHECK(asked.placed >= least(5 * n));
+  fmt::print(
+      "sim: {} seeds, {} messages, {} things freed ({} in doubt), {} tasks, {} ran again, {} lost, "
+      "{} cancelled, {} calls, {} times nothing left, {} bundles elsewhere, {} deaths\n",
+      n, carried.messages, asked.freed, asked.freed_in_doubt, entries[told::asked], asked.ran_again,
+      asked.lost, asked.cancelled, asked.handled, asked.full, asked.placed,
       entries[told::declared]);
 }
 

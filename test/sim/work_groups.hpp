@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/bookings.hpp"
+#include "sim/work_books.hpp"
+#include "sim/work_home.hpp"
+#include "wire/message.hpp"
+#include "wire/views.hpp"
+
+namespace sim::work {
+
+/// A node's placement groups, whose bundles may lie in others, and those of others' that lie here,
+/// as node/desk_groups.cpp and node/desk_guests.cpp have them: all nodes with a place are asked at
+/// once; one no, and all goes back, and other places are looked for, at once or after a rest.
+class groups {
+ public:
+  groups(home& of, books& with);
+
+  // The workload's.
+  void make(const std::vector<std::int64_t>& cpus, manta::strategy how);
+  void remove_one();
+  void remove_all();
+  std::size_t open() const { return formings_.size(); }
+
+  void hear(node_number from, const manta::wire::ask_view& said);
+  /// That node is lost: what it was asked for comes back, and what lies here for it. Then what lies
+  /// there is lost; then what can have no place any more ends.
+  void gone(node_number who);
+  void lose_bundles(node_number who);
+  void give_up_hopeless();
+  std::string left() const;
+
+ private:
+  using act = manta::node::booking_act;
+  struct forming {
+    sched::group* of = nullptr;
+    std::unique_ptr<sched::request> by;
+    bool is_placed = false;
+    std::uint64_t number = 0;  // of the try for which nodes are asked; 0: for none
+    std::map<node_number, bool> asked = {};
+    bool rests = false;
+    std::uint64_t rest = 0;  // which one
+    duration pause{0};
+    std::uint64_t own = 0;  // set aside here, as the log has it
+  };
+  struct guest {
+    sched::group_id here = 0;
+    std::uint64_t group = 0;
+    std::uint64_t amount = 0;
+  };
+
+  forming* find(sched::group_id id);
+  void granted(sched::request& one);
+  bool ask_nodes(forming& f);
+  void say(node_number to, act what, const manta::node::booking_note& note);
+  void drop(const forming& f);
+  void rest(forming& f);
+  void try_again(forming& f);
+  void opened(forming& f);
+  void refused_by(forming& f, node_number who);
+  bool give_up_if_hopeless(forming& f);
+  void remove(forming& f, ending how);
+  void note_own(forming& f);
+  bool book(node_number maker, const manta::node::booking_note& asked);
+  void booked(node_number from, const manta::node::booking_note& said);
+  void drop_guest(node_number maker, std::uint64_t number);
+
+  home& of_;
+  books& books_;
+  std::map<sched::group_id, forming> formings_;
+  std::map<std::pair<node_number, std::uint64_t>, guest> guests_;
+  std::uint64_t last_booking_ = 0;
+  std::uint64_t rests_ = 0;
+  manta::wire::message_writer writer_;
+};
+
+}  // namespace sim::work
