@@ -91,6 +91,7 @@ set(manta_sources
   src/node/early_main.cpp
   src/node/end_signals.cpp
   src/node/errand.cpp
+  src/node/facts_line.cpp
   src/node/far_actors.cpp
   src/node/far_actors_calls.cpp
   src/node/far_arrays.cpp
@@ -120,6 +121,7 @@ set(manta_sources
   src/node/memory_use.cpp
   src/node/named_handles.cpp
   src/node/neighbour.cpp
+  src/node/node_things.cpp
   src/node/order_line.cpp
   src/node/outgoing.cpp
   src/node/output_lines.cpp

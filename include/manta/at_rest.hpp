@@ -25,6 +25,10 @@ template <class T>
 class future;
 template <class T>
 class actor;
+template <class T>
+class channel;
+class semaphore;
+class barrier;
 
 }  // namespace manta::inline v0
 
@@ -38,7 +42,7 @@ inline constexpr bool is_array_handle<array<E>> = true;
 /// What a type may have: bits.
 namespace holding {
 inline constexpr unsigned arrays = 1;
-inline constexpr unsigned bound = 2;  ///< what can't go to another node: channels, ...
+inline constexpr unsigned bound = 2;  ///< what can't go to another node: streams, ...
 }  // namespace holding
 
 template <class T, class... Outer>
@@ -67,6 +71,24 @@ struct is_handle_that_goes<actor<A>> : std::true_type {
     return 0;
   }
 };
+
+template <class V>
+struct is_handle_that_goes<channel<V>> : std::true_type {
+  template <class... Outer>
+  static constexpr unsigned behind() {
+    if constexpr (std::is_scalar_v<V>) {
+      return 0;
+    } else if constexpr (!node::can_travel<V>) {
+      return holding::bound;
+    } else {
+      return finds<V, Outer...>();
+    }
+  }
+};
+template <>
+struct is_handle_that_goes<semaphore> : is_handle_that_goes<actor<void>> {};
+template <>
+struct is_handle_that_goes<barrier> : is_handle_that_goes<actor<void>> {};
 
 /// Of pairs, tuples and variants.
 template <class T, class... Outer>

@@ -109,7 +109,7 @@ class permit_source {
     if (is_owed_ && request_.failure == nullptr) of_.core_->release(request_.count);
   }
 
-  bool is_ready() noexcept {
+  bool is_ready() {
     if (of_.core_->stands_for() != nullptr) return false;
     return is_owed_ = of_.core_->attempt(request_.count);
   }

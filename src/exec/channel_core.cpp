@@ -128,7 +128,7 @@ void channel_core::restore(void (*put_front)(void*, void*), void* value) noexcep
   settle();
 }
 
-bool channel_core::close() noexcept {
+bool channel_core::close() {
   if (far_ != nullptr) [[unlikely]]
     return far_->close();
   const std::lock_guard lock(mutex_);
@@ -143,14 +143,14 @@ bool channel_core::close() noexcept {
   return true;
 }
 
-std::size_t channel_core::size() const noexcept {
+std::size_t channel_core::size() const {
   if (far_ != nullptr) [[unlikely]]
     return far_->look().first;
   const std::lock_guard lock(mutex_);
   return size_;
 }
 
-bool channel_core::is_closed() const noexcept {
+bool channel_core::is_closed() const {
   if (far_ != nullptr) [[unlikely]]
     return far_->look().second;
   const std::lock_guard lock(mutex_);

@@ -8,7 +8,7 @@
 
 namespace manta::inline v0::exec {
 
-bool semaphore_core::attempt(std::size_t count) noexcept {
+bool semaphore_core::attempt(std::size_t count) {
   if (far_ != nullptr) [[unlikely]]
     return far_->attempt(count);
   const std::lock_guard lock(mutex_);
@@ -73,7 +73,7 @@ void semaphore_core::release(std::size_t count) noexcept {
   grant();
 }
 
-std::size_t semaphore_core::available() const noexcept {
+std::size_t semaphore_core::available() const {
   if (far_ != nullptr) [[unlikely]]
     return far_->available();
   const std::lock_guard lock(mutex_);

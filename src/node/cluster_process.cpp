@@ -9,6 +9,7 @@
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
+#include "node/node_things.hpp"
 
 namespace manta::inline v0::node {
 
@@ -84,6 +85,7 @@ cluster_process::~cluster_process() {
   if (peers_ != nullptr) {
     far_names::global().stop_answering();
     far_futures::global().stop_answering();
+    node_things::global().stop_answering();
     head_facts::global().stop_answering();
     far_arrays::global().close();  // if it was never in the trade
     far_handles::global().close();

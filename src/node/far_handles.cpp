@@ -14,6 +14,7 @@
 #include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_ids.hpp"
+#include "node/node_things.hpp"
 #include "node/resident_actors.hpp"
 #include "node/workbench.hpp"
 
@@ -28,7 +29,8 @@ bool is_counted(const spec::reference& one) noexcept {
   using kind = spec::reference_kind;
   return (one.kind == kind::actor && is_far_actor_id(one.what)) ||
          (one.kind == kind::future && is_far_future_id(one.what)) ||
-         (one.kind == kind::array && is_far_array_id(one.what));
+         (one.kind == kind::array && is_far_array_id(one.what)) ||
+         (is_of_thing(one.kind) && is_far_thing_id(one.what));
 }
 
 // Those inside of what such a message has.
@@ -45,6 +47,7 @@ std::span<const spec::reference> references_in(const wire::message_view& of) noe
   if (const auto* const item = std::get_if<wire::item_view>(&of.body)) {
     return item->value.references;
   }
+  if (const auto* const ask = std::get_if<wire::ask_view>(&of.body)) return ask->with.references;
   const auto* const came = std::get_if<wire::result_view>(&of.body);
   const auto* const value =
       came == nullptr ? nullptr : std::get_if<spec::parcel_view>(&came->outcome);
@@ -68,9 +71,11 @@ far_name name_of_actor(exec::actor_core* core, std::uint64_t to, const char* fun
 // ---- what came
 
 far_arrivals::~far_arrivals() {
-  for (const one& each : all_) {
+  for (one& each : all_) {
     if (!each.is_left) continue;
-    if (each.own != nullptr) {
+    if (each.thing != nullptr) {
+      node_things::drop_soon(std::move(each.thing));
+    } else if (each.own != nullptr) {
       each.own->drop_handle();
     } else if (each.future != nullptr) {
       far_futures::drop_soon({each.future});
@@ -152,6 +157,8 @@ std::shared_ptr<far_arrivals> far_handles::came(std::uint64_t from,
       own.array = far_arrays::global().block_of(one.what);
     } else if (one.kind == spec::reference_kind::future) {
       own.future = far_futures::global().job_of(one.what);
+    } else if (is_of_thing(one.kind)) {
+      own.thing = node_things::global().owner_of(one.what);
     } else {
       own.own = resident_actors::global().handle_of(one.what);
     }
@@ -370,6 +377,11 @@ std::vector<base::id> far_handles::say() {
 }
 
 void far_handles::after(std::vector<base::id> freed) noexcept {
+  std::erase_if(freed, [](const base::id& one) {
+    if (!is_far_thing_id(one)) return false;
+    node_things::global().freed(one);
+    return true;
+  });
   const auto futures = std::partition(freed.begin(), freed.end(),
                                       [](const base::id& one) { return !is_far_future_id(one); });
   const auto arrays = std::partition(freed.begin(), futures,

@@ -20,7 +20,7 @@
 #include "node/workbench.hpp"
 #include "own/references.hpp"
 
-// Handles of actors, futures and arrays that go from node to node inside of values.
+// Handles of actors, futures, arrays and shared things that go from node to node inside of values.
 //
 // Problem. What is behind them lives as long as anybody has a handle, in whichever node; and who
 // reads a value with handles does so later than it came, if ever.
@@ -36,8 +36,9 @@
 // here for the next time something is said, or looked at.
 //
 // A node has one core for each actor of another that it has handles to (far_actors.hpp), one image
-// for each future (far_futures.hpp) and one view of each array (far_arrays.hpp): it counts as one
-// holder, and so does each message that is not read.
+// for each future (far_futures.hpp), one view of each array (far_arrays.hpp) and what stands for a
+// channel, a semaphore or a barrier (node_things.hpp): it counts as one holder, and so does each
+// message that is not read.
 //
 // Threads: any, but where it is said. The mutex is not held while others' code runs, but for
 // peers::send.
@@ -57,15 +58,17 @@ class far_arrivals {
   friend class far_futures;
   friend class far_arrays;
   friend class far_pulls;
+  friend class node_things;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
   struct one {
     base::id id;
     std::uint64_t owner = 0;
-    exec::actor_core* own = nullptr;  // of this node, with a handle
-    exec::job* future = nullptr;      // the same, with a hold
-    array_block* array = nullptr;     // likewise
-    bool is_counted = false;          // among those of others that are not read
-    bool is_left = true;              // nobody has taken it
+    exec::actor_core* own = nullptr;   // of this node, with a handle
+    exec::job* future = nullptr;       // the same, with a hold
+    array_block* array = nullptr;      // likewise
+    std::shared_ptr<void> thing = {};  // likewise: shared_thing::owner
+    bool is_counted = false;           // among those of others that are not read
+    bool is_left = true;               // nobody has taken it
   };
   /// Among those of the message that this thread reads; null: none such is left.
   static one* find(const base::id& what) noexcept;
@@ -85,7 +88,7 @@ class far_reading {
   far_arrivals* outer_;
 };
 
-/// What all nodes call an actor, a future or an array, and which of them has it.
+/// What all nodes call what has a handle, and which of them has it.
 struct far_name {
   base::id id;
   std::uint64_t owner = 0;
@@ -152,6 +155,7 @@ class far_handles {
   friend class far_arrivals;
   friend class far_arrays;
   friend class far_futures;
+  friend class node_things;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
 
   struct holders {

@@ -7,7 +7,7 @@
 
 #include "node/peers.hpp"
 
-// The ids of actors, futures and arrays that several nodes know.
+// The ids of what several nodes know.
 
 namespace manta::inline v0::node {
 
@@ -34,6 +34,12 @@ constexpr base::id far_array_id(std::uint64_t owner, std::uint64_t number) noexc
   return {owner | std::uint64_t{1} << 62U, number};
 }
 constexpr bool is_far_array_id(const base::id& of) noexcept { return of.high >> 62U == 1; }
+
+/// The channel, semaphore or barrier that the member `owner` has named as its `number`th.
+constexpr base::id far_thing_id(std::uint64_t owner, std::uint64_t number) noexcept {
+  return {owner | std::uint64_t{2} << 60U, number};
+}
+constexpr bool is_far_thing_id(const base::id& of) noexcept { return of.high >> 60U == 2; }
 
 /// What a message about one of those actors is called by, besides: those of one share a line there,
 /// in which they keep their order. Two of different makers that happened to share one would wait

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -11,7 +12,10 @@
 #include <manta/exec/parker.hpp>
 
 #include "node/actor_names.hpp"
+#include "node/far_handles.hpp"
+#include "node/far_ids.hpp"
 #include "node/large_ranges.hpp"
+#include "node/node_things.hpp"
 #include "node/trip.hpp"
 #include "node/worker_things.hpp"
 #include "wire/error_record.hpp"
@@ -42,17 +46,21 @@ struct far_wish {
 }  // namespace
 
 /// One of them. Wishes are looked up by their address; who is told is told under the lock, so that
-/// who takes a wish back knows that it is not being told.
-class far_thing final : public far_link,
+/// who takes a wish back knows that it is not being told. It may be the last one to use this, so
+/// who brings an answer keeps it.
+class far_thing final : public std::enable_shared_from_this<far_thing>,
+                        public far_link,
                         public exec::far_channel,
                         public exec::far_semaphore,
                         public exec::far_barrier {
  public:
-  far_thing(far_things& in, const base::id& id, const item_ops* items) noexcept
-      : in_(in), id_(id), items_(items) {
+  far_thing(far_things& in, const base::id& id, std::uint64_t type, const item_ops* items,
+            node_link by)
+      : in_(in), id_(id), type_(type), items_(items), holds_(std::move(by.asker)) {
     channel = this;
     semaphore = this;
     barrier = this;
+    if (by.counts) run_ = far_handles::global().has_view(id_);
   }
   ~far_thing() override {
     {
@@ -60,27 +68,31 @@ class far_thing final : public far_link,
       const auto found = in_.by_id_.find(id_);
       if (found != in_.by_id_.end() && found->second.link == this) in_.by_id_.erase(found);
     }
-    in_.give_back_(in_.to_, id_, times_came.load());
+    if (in_.node_ != 0) {
+      if (run_ != 0) far_handles::global().lost_view(id_, run_);
+    } else {
+      in_.give_back_(in_.to_, id_, times_came.load());
+    }
   }
 
   wish_state attempt(const exec::wish& w) override;
   bool enlist(exec::wish& w) noexcept override;
   bool withdraw(exec::wish& w) noexcept override { return take_back(&w); }
   void restore(void* box) noexcept override;
-  bool close() noexcept override { return ask_number(thing_op::close, 0).value != 0; }
-  std::pair<std::size_t, bool> look() noexcept override {
+  bool close() override { return ask_number(thing_op::close, 0).value != 0; }
+  std::pair<std::size_t, bool> look() override {
     const thing_answer found = ask_number(thing_op::look, 0);
     return {static_cast<std::size_t>(found.value), found.state != 0};
   }
 
-  bool attempt(std::size_t count) noexcept override {
+  bool attempt(std::size_t count) override {
     return ask_number(thing_op::try_acquire, count).state ==
            static_cast<std::uint8_t>(wish_state::met);
   }
   bool enlist(exec::permit_request& r) noexcept override;
   bool withdraw(exec::permit_request& r) noexcept override { return take_back(&r); }
   void release(std::size_t count) noexcept override { tell(thing_op::release, count, nullptr); }
-  std::size_t available() noexcept override {
+  std::size_t available() override {
     return static_cast<std::size_t>(ask_number(thing_op::available, 0).value);
   }
 
@@ -88,11 +100,18 @@ class far_thing final : public far_link,
   bool withdraw(exec::barrier_party& p) noexcept override { return take_back(&p); }
 
   const base::id& id() const noexcept { return id_; }
+  std::uint64_t type() const noexcept { return type_; }
+  // 0: it is a worker's, or of a node or a runtime that is over.
+  std::uint64_t node() const noexcept {
+    return run_ != 0 && run_ == far_handles::global().run() ? in_.node_ : 0;
+  }
   std::atomic<std::uint32_t> times_came{1};  // times the node has sent it, which it has back then
 
  private:
   worker_questions::writer question(thing_op op, std::uint64_t value, const void* sent) const;
-  thing_answer ask_number(thing_op op, std::uint64_t value) noexcept;
+  void write_asked(workbench& on, const base::id& request, thing_op op, std::uint64_t value,
+                   const std::function<void()>& item) const;
+  thing_answer ask_number(thing_op op, std::uint64_t value);
   void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
   thing_answer read(const wire::result_view& came, void* into) const;
   void answered(far_wish& one, const void* key, const wire::result_view& came) noexcept;
@@ -105,20 +124,31 @@ class far_thing final : public far_link,
 
   far_things& in_;
   const base::id id_;
+  const std::uint64_t type_;  // of the handle
   const item_ops* const items_;
+  const std::shared_ptr<void> holds_;  // what in_ is a part of
+  std::uint64_t run_ = 0;              // the runtime that counts it
   std::mutex mutex_;
   std::unordered_map<const void*, std::shared_ptr<far_wish>> open_;
 };
+
+void far_thing::write_asked(workbench& on, const base::id& request, thing_op op,
+                            std::uint64_t value, const std::function<void()>& item) const {
+  on.write_for(in_.node_);
+  on.out.clear();
+  codec::write(on.out, thing_question{id_.high, id_.low, static_cast<std::uint8_t>(op), value});
+  item();
+  on.out.finish();
+  write_question(on, request, wire::question::thing, "an item of a channel");
+}
 
 // `sent`: a T, null: no item goes with it.
 worker_questions::writer far_thing::question(thing_op op, std::uint64_t value,
                                              const void* sent) const {
   return [this, op, value, sent](workbench& on, const base::id& request) {
-    on.out.clear();
-    codec::write(on.out, thing_question{id_.high, id_.low, static_cast<std::uint8_t>(op), value});
-    if (sent != nullptr) items_->write(sent, on.out);
-    on.out.finish();
-    write_question(on, request, wire::question::thing, "an item of a channel");
+    write_asked(on, request, op, value, [&] {
+      if (sent != nullptr) items_->write(sent, on.out);
+    });
   };
 }
 
@@ -132,43 +162,42 @@ thing_answer far_thing::read(const wire::result_view& came, void* into) const {
   const opened_parcel opened(*value);
   codec::in_archive in(opened.view());
   const auto said = codec::read<thing_answer>(in);
+  if (said.state > static_cast<std::uint8_t>(wish_state::closed)) {
+    raise(errc::decode_failed, "an answer about a channel that is none");
+  }
   const bool is_met = said.state == static_cast<std::uint8_t>(wish_state::met);
   if (into != nullptr && is_met) items_->read(into, in);
   in.finish();
   return said;
 }
 
-thing_answer far_thing::ask_number(thing_op op, std::uint64_t value) noexcept {
+thing_answer far_thing::ask_number(thing_op op, std::uint64_t value) {
   struct waiting {
     exec::parker nap;
     thing_answer got;
+    std::exception_ptr why;
   };
-  try {
-    const auto until = std::make_shared<waiting>();
-    in_.asks_.begin(question(op, value, nullptr), [this, until](const wire::result_view& came) {
-      try {
-        until->got = read(came, nullptr);
-      } catch (...) {
-        until->got = {};  // the runtime ends
-      }
-      until->nap.signal();
-    });
-    worker_questions::wait(until->nap);
-    return until->got;
-  } catch (...) {
-    return {};
-  }
+  const auto until = std::make_shared<waiting>();
+  in_.asks_.begin(question(op, value, nullptr), [this, until](const wire::result_view& came) {
+    try {
+      until->got = read(came, nullptr);
+    } catch (...) {
+      until->why = std::current_exception();
+    }
+    until->nap.signal();
+  });
+  worker_questions::wait(until->nap);
+  if (until->why) std::rethrow_exception(until->why);
+  return until->got;
 }
 
 // Nothing is answered.
 void far_thing::tell(thing_op op, std::uint64_t value, const void* box) noexcept {
   try {
     in_.asks_.tell([&](workbench& on, const base::id& request) {
-      on.out.clear();
-      codec::write(on.out, thing_question{id_.high, id_.low, static_cast<std::uint8_t>(op), value});
-      if (box != nullptr) items_->write_box(box, on.out);
-      on.out.finish();
-      write_question(on, request, wire::question::thing, "an item of a channel");
+      write_asked(on, request, op, value, [&] {
+        if (box != nullptr) items_->write_box(box, on.out);
+      });
     });
   } catch (...) {
     // Without memory the item stays here.
@@ -208,7 +237,10 @@ void far_thing::begin(const std::shared_ptr<far_wish>& one, const void* key,
   }
   try {
     in_.asks_.begin(
-        ask, [this, one, key](const wire::result_view& came) { answered(*one, key, came); },
+        ask,
+        [self = shared_from_this(), one, key](const wire::result_view& came) {
+          self->answered(*one, key, came);
+        },
         &one->number);
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -328,20 +360,29 @@ void far_thing::restore(void* box) noexcept { tell(thing_op::restore, 0, box); }
 
 // ---- all of them
 
-base::id id_of_far(const shared_thing& of) noexcept {
+namespace {
+
+// Null: it lives here.
+const far_thing* far_of(const shared_thing& of) noexcept {
   if (of.kind == spec::reference_kind::barrier) {
-    const auto* const core = static_cast<exec::barrier_core*>(of.core);
-    const auto* const far = static_cast<far_thing*>(core->stands_for());
-    return far != nullptr ? far->id() : base::id{};
+    return static_cast<far_thing*>(static_cast<exec::barrier_core*>(of.core)->stands_for());
   }
   if (of.kind == spec::reference_kind::semaphore) {
-    const auto* const core = static_cast<exec::semaphore_core*>(of.core);
-    const auto* const far = static_cast<far_thing*>(core->stands_for());
-    return far != nullptr ? far->id() : base::id{};
+    return static_cast<far_thing*>(static_cast<exec::semaphore_core*>(of.core)->stands_for());
   }
-  const auto* const far =
-      static_cast<far_thing*>(static_cast<exec::channel_core*>(of.core)->stands_for());
+  return static_cast<far_thing*>(static_cast<exec::channel_core*>(of.core)->stands_for());
+}
+
+}  // namespace
+
+base::id id_of_far(const shared_thing& of) noexcept {
+  const far_thing* const far = far_of(of);
   return far != nullptr ? far->id() : base::id{};
+}
+
+std::uint64_t node_of_far(const shared_thing& of) noexcept {
+  const far_thing* const far = far_of(of);
+  return far != nullptr ? far->node() : 0;
 }
 
 far_things* far_things::here() noexcept { return things_here.load(std::memory_order_acquire); }
@@ -366,7 +407,24 @@ std::shared_ptr<void> far_things::borrow(const spec::reference& came, const item
     }
   }
   if (!arrived_handles::take(came.what)) return nullptr;
-  const auto link = std::make_shared<far_thing>(*this, came.what, items);
+  const auto link = std::make_shared<far_thing>(*this, came.what, came.type, items, node_link{});
+  std::shared_ptr<void> made = make(link, size);
+  const std::lock_guard lock(mutex_);
+  by_id_[came.what] = {made, link.get()};
+  return made;
+}
+
+// Two threads may both make one: each counts.
+std::shared_ptr<void> far_things::view(const spec::reference& came, const item_ops* items,
+                                       std::uint64_t size, make_mirror make, node_link by) {
+  std::shared_ptr<void> living;  // ends without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_id_.find(came.what);
+    if (found != by_id_.end()) living = found->second.owner.lock();
+    if (living != nullptr) return found->second.link->type() == came.type ? living : nullptr;
+  }
+  const auto link = std::make_shared<far_thing>(*this, came.what, came.type, items, std::move(by));
   std::shared_ptr<void> made = make(link, size);
   const std::lock_guard lock(mutex_);
   by_id_[came.what] = {made, link.get()};
@@ -375,6 +433,7 @@ std::shared_ptr<void> far_things::borrow(const spec::reference& came, const item
 
 std::shared_ptr<void> borrow_thing(const spec::reference& came, const item_ops* items,
                                    std::uint64_t size, make_mirror make) {
+  if (is_far_thing_id(came.what)) return node_things::global().borrow(came, items, size, make);
   if (far_things* const all = far_things::here()) return all->borrow(came, items, size, make);
   const std::optional<shared_thing> known = shared_names::global().find(came.what);
   if (!known || known->kind != came.kind || known->type != came.type) return nullptr;

@@ -76,7 +76,8 @@ void head_facts::stop_answering() noexcept {
     back->by = nullptr;
   }
   for (const auto& [node, one] : gone) one->end();
-  facts_line::close();
+  facts_line::of_ends().close();  // what it ends may ask the other one
+  facts_line::global().close();
 }
 
 void head_facts::send(void* self, workbench& on) noexcept {

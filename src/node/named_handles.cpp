@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/named_handles.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -23,6 +24,7 @@
 #include "node/far_things.hpp"
 #include "node/future_names.hpp"
 #include "node/large_ranges.hpp"
+#include "node/node_things.hpp"
 #include "node/shared_names.hpp"
 #include "node/worker_futures.hpp"
 
@@ -30,6 +32,7 @@ namespace manta::inline v0::node {
 
 void far_is_named(const base::id& id) noexcept {
   if (is_far_array_id(id)) return far_arrays::global().named(id);
+  if (is_far_thing_id(id)) return node_things::global().named(id);
   far_futures::global().named(id);
 }
 
@@ -83,9 +86,16 @@ const char* what_is(spec::reference_kind kind) noexcept {
 
 // The same of a channel, semaphore or barrier. What a worker makes is nobody else's.
 base::id name_of(const shared_thing& thing, const char* function) {
-  if (!exec::asks_elsewhere()) return shared_names::global().name(thing);
   const base::id id = id_of_far(thing);
-  if (id != base::id{}) return id;
+  const bool is_far = id != base::id{};
+  if (exec::asks_elsewhere() && is_far) return id;
+  if (!exec::asks_elsewhere() && !is_far) return shared_names::global().name(thing);
+  if (is_far) {
+    raise(errc::unsupported,
+          fmt::format("{}: a {} of another node can't go to an isolated worker yet; run it with "
+                      "isolation = threads, or in the node where the {} was made",
+                      readable_name(function), what_is(thing.kind), what_is(thing.kind)));
+  }
   raise(errc::unsupported,
         fmt::format("{}: a {} that was made in an isolated worker can't leave it; make it in the "
                     "driver and pass it to the task",
@@ -121,20 +131,29 @@ far_name name_afar(workbench& on, spec::reference& of, const char* function) {
     auto* const block = reinterpret_cast<array_block*>(of.local);
     return far_arrays::global().name(on, static_cast<placed_block&>(*block), of);
   }
+  if (is_of_thing(of.kind)) {
+    return node_things::global().name(on, *reinterpret_cast<const shared_thing*>(of.local),
+                                      function);
+  }
   const auto* const values = reinterpret_cast<const carrier*>(of.values);
   check_values(values, function);
   return far_futures::global().name(on, reinterpret_cast<exec::job*>(of.local), of.type, values);
 }
 
-bool may_go_afar(spec::reference_kind what) noexcept {
+// The kinds of handles that go; a future whose value can't is told so by check_values.
+bool is_kind_that_goes(const spec::reference& one) noexcept {
   using kind = spec::reference_kind;
-  return what == kind::actor || what == kind::future || what == kind::array;
+  if (is_of_thing(one.kind)) {
+    const auto& thing = *reinterpret_cast<const shared_thing*>(one.local);
+    return one.kind != kind::channel || thing.items != nullptr;
+  }
+  return one.kind == kind::actor || one.kind == kind::future || one.kind == kind::array;
 }
 
 void name_all_afar(workbench& on, const char* function) {
   for (const codec::lent_reference& lent : on.out.lent()) {
     spec::reference named = lent.as;
-    if (!may_go_afar(named.kind)) {
+    if (!is_kind_that_goes(named)) {
       raise(errc::unsupported,
             fmt::format("{}: a {} inside of a value can't go to another node or come from one yet; "
                         "pass the value itself, or have both in one node",
@@ -160,6 +179,14 @@ void check_size_afar(const spec::parcel_view& what, const char* function) {
 }
 
 }  // namespace
+
+bool may_go_afar(const workbench& on) noexcept {
+  return std::ranges::all_of(on.out.lent(), [](const codec::lent_reference& one) {
+    const auto* const values = reinterpret_cast<const carrier*>(one.as.values);
+    const bool has_values = values != nullptr && !values->stays;
+    return is_kind_that_goes(one.as) && (one.as.kind != spec::reference_kind::future || has_values);
+  });
+}
 
 spec::parcel_view with_names(workbench& on, const char* function) {
   on.references.clear();

@@ -13,4 +13,7 @@ namespace manta::inline v0::node {
 /// Throws unsupported, actor_lost, std::bad_alloc.
 spec::parcel_view with_names(workbench& on, const char* function);
 
+/// Whether all handles in what was written may go to another node, and what is behind them.
+bool may_go_afar(const workbench& on) noexcept;
+
 }  // namespace manta::inline v0::node

@@ -108,7 +108,9 @@ class peers {
     flow,
     pull,  ///< far_pulls.hpp
     pulled,
-    booking  ///< bookings.hpp
+    booking,  ///< bookings.hpp
+    thing,    ///< node_things.hpp
+    thing_answer
   };
   /// What becomes of a message when too many wait already.
   enum class when_full : std::uint8_t { refuse, wait, send };

@@ -24,6 +24,7 @@
 #include "node/far_names.hpp"
 #include "node/far_pulls.hpp"
 #include "node/head_facts.hpp"
+#include "node/node_things.hpp"
 #include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trip.hpp"
@@ -92,6 +93,7 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   resident_actors::global().open(with);
   far_actors::global().open(with, workers, for_tests.gives_actors);
   far_futures::global().open(with);
+  node_things::global().open(with);
   is_door_open_.store(true);
   early_.open();
   with.tell_news();
@@ -145,12 +147,14 @@ void trade::call_back(bool at_once) noexcept {
   for (const flight& one : away) ask_to_stop(one, true);
   far_actors::global().call_back(at_once);
   far_futures::global().call_back(at_once);
+  if (at_once) node_things::global().end_asking();
   if (at_once) end_flights();
 }
 
 void trade::close() noexcept {
   if (!looker_.joinable()) return;
   far_futures::global().call_back(true);  // here nobody waits any more, and others are answered
+  node_things::global().end_asking();
   far_actors::global().close();
   {
     std::unique_lock lock(mutex_);
@@ -167,6 +171,7 @@ void trade::close() noexcept {
   far_arrays::global().close();  // what came until here was read
   far_handles::global().close();
   far_futures::global().close();
+  node_things::global().close();
   place_granted();  // nowhere
   end_flights();
   std::vector<landed> unread;  // what came with them is given back when the mutex is free
@@ -267,6 +272,7 @@ void trade::land() noexcept {
   for (const lost_node& one : nodes) {
     far_actors::global().lose(one.node, one.why);
     far_futures::global().lose(one.node, one.why);
+    node_things::global().lose(one.node, one.why);
   }
   if (!is_open_.load()) {
     const std::lock_guard lock(mutex_);
@@ -285,6 +291,8 @@ void trade::hand_out(const landed& one) noexcept {
       return on_item(one.from, one.request.low, one.message.bytes);
     case peers::future_answer:
       return far_futures::global().on_answer(one.from, one.request.low, one.message);
+    case peers::thing_answer:
+      return node_things::global().on_answer(one.from, one.message);
     case peers::name_answer:
       return far_names::global().on_answer(one.request.low, one.message.bytes);
     default:

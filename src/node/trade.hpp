@@ -49,7 +49,7 @@
 //
 // What users' code reads and writes is done by the looker and by workers, not on the loop's thread.
 // Of a generator the items come before its result (far_streams.hpp).
-// What has handles in it that can't go (streams, channels) stays where it is: that is found out
+// What has handles in it that can't go (streams, permits) stays where it is: that is found out
 // when it is written, and kept in the job.
 //
 // A task that comes from elsewhere is a job like any other here; it has no way out once more, so it

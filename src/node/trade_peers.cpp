@@ -16,6 +16,7 @@
 #include "node/far_names.hpp"
 #include "node/far_pulls.hpp"
 #include "node/head_facts.hpp"
+#include "node/node_things.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trade.hpp"
 #include "node/workbench.hpp"
@@ -75,10 +76,13 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return hear_flow(from, request.low, message.bytes);
       case peers::future:
         return far_futures::global().on_question(from, request.low, message);
+      case peers::thing:
+        return node_things::global().on_question(from, message, std::move(came));
       case peers::result_of_task:
       case peers::item:
       case peers::answer:
       case peers::future_answer:
+      case peers::thing_answer:
       case peers::name_answer:
       case peers::result_of_call:
       case peers::spawned:
@@ -141,6 +145,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
   head_facts::global().on_gone(node);
   try {
     far_names::global().on_gone(node);
+    node_things::global().on_gone(node);
     const std::lock_guard lock(mutex_);
     if (has_looker_) lost_nodes_.push_back({node, why});
   } catch (...) {

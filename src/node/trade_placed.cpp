@@ -33,7 +33,7 @@ error stays_error(const exec::job& j) noexcept {
   return spec::made_error(errc::unsupported, [&] {
     return fmt::format(
         "{}: asked to run in another node, and it or its values can't go there: "
-        "channels, streams and tasks of isolated workers stay in their node; "
+        "streams, permits, stop tokens and tasks of isolated workers stay in their node; "
         "leave its place out, or pass plain values",
         readable_name(j.ops->function));
   });

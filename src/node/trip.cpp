@@ -134,24 +134,6 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   check_written(on.writer.write(envelope_of(request, with.attempt), sent));
 }
 
-namespace {
-
-// Whether a handle may go to another node, and what is behind it.
-bool may_go(const spec::reference& one) noexcept {
-  using kind = spec::reference_kind;
-  if (one.kind == kind::actor || one.kind == kind::array) return true;
-  const auto* const values = reinterpret_cast<const carrier*>(one.values);
-  return one.kind == spec::reference_kind::future && values != nullptr && !values->stays;
-}
-
-// All handles in what was written.
-bool may_go_afar(const workbench& on) noexcept {
-  return std::ranges::all_of(on.out.lent(),
-                             [](const codec::lent_reference& one) { return may_go(one.as); });
-}
-
-}  // namespace
-
 bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt) {
   const carrier& by = *carrier_of(j);
   on.out.clear();

@@ -5,8 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include <pthread.h>
-
 #include <fmt/format.h>
 
 #include <manta/codec/errors.hpp>
@@ -48,66 +46,6 @@ std::size_t bytes_of(const spec::parcel_view& what) noexcept {
 }
 
 }  // namespace
-
-// Never destroyed: late threads find them.
-facts_line& facts_line::global() {
-  static auto* const made = new facts_line("manta-facts");
-  return *made;
-}
-
-facts_line& facts_line::of_ends() {
-  static auto* const made = new facts_line("manta-ends");
-  return *made;
-}
-
-void facts_line::add(std::function<void()> what) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!is_ending_ && !runner_.joinable()) runner_ = std::thread([this] { run(); });
-    line_.push_back(std::move(what));
-  }
-  changed_.notify_one();
-}
-
-void facts_line::run() noexcept {
-  pthread_setname_np(pthread_self(), thread_);
-  for (;;) {
-    std::function<void()> next;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return is_ending_ || !line_.empty(); });
-      if (is_ending_) return;
-      next = std::move(line_.front());
-      line_.pop_front();
-    }
-    next();
-  }
-}
-
-// What the first one ends may ask the second.
-void facts_line::close() noexcept {
-  of_ends().end();
-  global().end();
-}
-
-// What waits is dropped before the thread has ended, since that may wait for it; and what comes
-// meanwhile after that, by who closes: the loop's thread, which may have added it, must not.
-void facts_line::end() noexcept {
-  std::deque<std::function<void()>> left;
-  std::thread runner;
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
-    left.swap(line_);
-    runner.swap(runner_);
-  }
-  changed_.notify_one();
-  left.clear();
-  if (runner.joinable()) runner.join();
-  const std::lock_guard lock(mutex_);
-  left.swap(line_);
-  is_ending_ = false;
-}
 
 // ---- one worker
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <unordered_map>
 
 #include <manta/codec/codec.hpp>
 #include <manta/node/kv_bytes.hpp>
 
+#include "node/facts_line.hpp"
 #include "wire/message.hpp"
 
 // What an isolated worker asks its node: small facts, which the node has and the worker has not.
@@ -115,32 +113,6 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
   bool is_over_ = false;
   std::unordered_map<std::uint64_t, kv_watch> watches_;
   std::uint64_t last_watch_ = 0;
-};
-
-/// A line in which something waits for a thread of its own, which begins with the first.
-class facts_line {
- public:
-  /// Of questions, which may wait for a store.
-  static facts_line& global();
-  /// Of what ends what is the user's: a destructor may wait for what the other line, or the loop's
-  /// thread, brings.
-  static facts_line& of_ends();
-  /// Throws std::bad_alloc, std::system_error: no thread can be made.
-  void add(std::function<void()> what);
-  /// Drops what waits and ends the threads, of both. While no worker is there.
-  static void close() noexcept;
-
- private:
-  explicit facts_line(const char* thread) noexcept : thread_(thread) {}
-  void run() noexcept;
-  void end() noexcept;
-
-  const char* const thread_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> line_;
-  bool is_ending_ = false;
-  std::thread runner_;
 };
 
 }  // namespace manta::inline v0::node

@@ -168,7 +168,8 @@ void worker_pool::close(bool asks_to_stop) noexcept {
       --remaining;
     }
   }
-  facts_line::close();
+  facts_line::of_ends().close();  // what it ends may ask the other one
+  facts_line::global().close();
   output_.close();
   my_view() = {};
   is_open_.store(false, std::memory_order_release);

@@ -41,7 +41,8 @@ std::shared_ptr<worker_things> worker_pool::things_of(const std::shared_ptr<hand
         },
         [to](std::uint64_t number, const error& why) {
           if (const auto alive = to.lock()) global().answer_error(*alive, number, why);
-        });
+        },
+        facts_line::global());
   }
   return of->things;
 }

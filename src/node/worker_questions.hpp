@@ -41,9 +41,9 @@ class worker_questions {
   static worker_questions* here() noexcept;
 
   /// `sends` sends the message that was written there; `is_making` is set before the first that
-  /// makes an actor known.
+  /// makes an actor known. Not `is_here`: it is not that of this process.
   worker_questions(std::uint64_t worker, void (*sends)(void* to, workbench& on) noexcept, void* to,
-                   std::atomic<std::uint32_t>& is_making) noexcept;
+                   std::atomic<std::uint32_t>& is_making, bool is_here = true) noexcept;
 
   ~worker_questions() { leave(); }
   worker_questions(const worker_questions&) = delete;

@@ -32,15 +32,15 @@ exec::barrier_core& barrier_of(const shared_thing& of) {
 
 error too_many(std::size_t open) {
   return {errc::store_full,
-          fmt::format("an isolated worker waits for {} sends, receives, permits and barriers of "
-                      "its node's, which is the most; let some of them end first",
+          fmt::format("another process waits for {} sends, receives, permits and barriers of this "
+                      "node's, which is the most; let some of them end first",
                       open)};
 }
 
 }  // namespace
 
 // A wish of the worker, a request for permits, or an arrival. Whoever meets it does so under the
-// thing's lock, so it is answered by the thread of the node's facts.
+// thing's lock, so it is answered by the thread of the line.
 struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<open_wish> {
   open_wish(worker_things& in, std::uint64_t asked, const shared_thing& thing)
       : of(in.shared_from_this()), number(asked), at(thing) {
@@ -52,7 +52,7 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
       auto* const self = static_cast<open_wish*>(w);
       if (self->at.kind != spec::reference_kind::channel) self->want.state = wish_state::met;
       try {
-        facts_line::global().add([one = self->shared_from_this()] { one->of->finish(*one); });
+        self->of->line_.add([one = self->shared_from_this()] { one->of->finish(*one); });
       } catch (...) {
         std::terminate();  // there is no memory to go on with: nobody would be told
       }
@@ -317,7 +317,7 @@ void worker_things::release(const shared_thing& of, std::uint64_t count) {
   semaphore_of(of).release(static_cast<std::size_t>(count));
 }
 
-void worker_things::end() noexcept {
+void worker_things::end(const error* why) noexcept {
   decltype(open_) waiting;
   decltype(held_) had;
   {
@@ -327,7 +327,9 @@ void worker_things::end() noexcept {
     had.swap(held_);
   }
   // What is met already is put back by who finishes it.
-  for (const auto& [number, one] : waiting) one->withdraw();
+  for (const auto& [number, one] : waiting) {
+    if (one->withdraw() && why != nullptr) refuse_(number, *why);
+  }
   for (const auto& [core, all] : had) semaphore_of(all.of).release(all.count);
 }
 

@@ -14,10 +14,12 @@
 #include "node/shared_names.hpp"
 #include "node/workbench.hpp"
 
-// What one isolated worker does with the channels, semaphores and barriers of its node, at the
-// node; the story is shared_names.hpp's.
+// What one other process does with the channels, semaphores and barriers of this node, here: an
+// isolated worker of it (the story is shared_names.hpp's), or another node (node_things.hpp's).
 
 namespace manta::inline v0::node {
+
+class facts_line;
 
 enum class thing_op : std::uint8_t {
   try_send,
@@ -57,14 +59,17 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   /// False: the worker has not got it. Any thread; takes the lock of the pool.
   using teller = std::function<bool(std::uint64_t number, const writer& write)>;
   using refuser = std::function<void(std::uint64_t number, const error& why)>;
-  worker_things(teller tell, refuser refuse) : tell_(std::move(tell)), refuse_(std::move(refuse)) {}
+  /// What is met is told by the thread of `line`.
+  worker_things(teller tell, refuser refuse, facts_line& line)
+      : tell_(std::move(tell)), refuse_(std::move(refuse)), line_(line) {}
 
   /// A question about a thing that the worker has; `in` is behind it. Throws decode_failed:
   /// nonsense; std::bad_alloc.
   void ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
            codec::in_archive& in);
-  /// The worker is gone: what it waits for is withdrawn, and its permits go back.
-  void end() noexcept;
+  /// The worker is gone: what it waits for is withdrawn, and its permits go back. With `why` it is
+  /// told so, as it may hear it.
+  void end(const error* why = nullptr) noexcept;
   /// Whether it waits for something.
   bool is_waiting() noexcept {
     const std::lock_guard lock(mutex_);
@@ -93,6 +98,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
 
   const teller tell_;
   const refuser refuse_;
+  facts_line& line_;
   std::mutex mutex_;
   bool is_over_ = false;
   std::unordered_map<std::uint64_t, std::shared_ptr<open_wish>> open_;

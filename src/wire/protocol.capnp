@@ -317,8 +317,13 @@ struct Ask {
     actors @10;
     events @11;
     thing @12;
-    # What is done with a channel or a semaphore: src/node/worker_things.hpp. The only one whose values
-    # may have references; some of it has no answer.
+    # What is done with a channel, a semaphore or a barrier: src/node/worker_things.hpp. The only one
+    # whose values may have references; some of it has no answer. Also between nodes, by who has a
+    # handle to the node where the thing lives: src/node/node_things.hpp.
+    # Twice: done twice. Neither rings nor couriers hand a question over twice.
+    # Lost connection: of a worker, as above. Nodes ask on over the next one. When either node is
+    # dead, what the asker waited for is withdrawn, its permits go back, and an item that was on its
+    # way to it is lost; the asker hears node_lost of what is not answered.
     futureValue @13;
     # The answer is the result of that future's work, when it is there.
     cancelFuture @14;

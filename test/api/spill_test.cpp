@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -175,10 +176,13 @@ TEST_CASE("which types stay in their node is known by the type", "[value]") {
   };
   CHECK_FALSE(stays_in_node<task_list>);
   CHECK_FALSE(stays_in_node<std::optional<array<int>>>);
-  CHECK(stays_in_node<std::pair<array<int>, manta::barrier>>);
-  CHECK(stays_in_node<std::variant<int, manta::channel<int>>>);
-  CHECK(stays_in_node<manta::future<std::vector<manta::semaphore>>>);
-  CHECK(stays_in_node<manta::semaphore>);
+  CHECK(stays_in_node<std::pair<array<int>, std::stop_token>>);
+  CHECK(stays_in_node<std::variant<int, std::stop_token>>);
+  CHECK(stays_in_node<manta::channel<std::vector<std::stop_token>>>);
+  CHECK(stays_in_node<manta::permit>);
+  CHECK_FALSE(stays_in_node<std::pair<manta::semaphore, manta::barrier>>);
+  CHECK_FALSE(stays_in_node<std::variant<int, manta::channel<std::string>>>);
+  CHECK_FALSE(stays_in_node<manta::future<manta::channel<int>>>);
   CHECK_FALSE(stays_in_node<int>);
   CHECK_FALSE(stays_in_node<void>);
   CHECK_FALSE(stays_in_node<manta::future<void>>);

@@ -156,12 +156,11 @@ int values(const manta::runtime& rt) {
 int refusals(const manta::runtime& rt) {
   const std::string node = others(rt).front().name;
   const auto one = one_at(node);
-  const manta::channel<int> channel(1);
   const std::string there =
-      thrown_by<manta::unsupported>(manta::remote<&counter::listens>(one, channel));
-  expect(has(there, "a channel inside of a value"), there);
+      thrown_by<manta::unsupported>(manta::remote<&counter::listens>(one, homebody()));
+  expect(has(there, "a stop token inside of a value"), there);
   const std::string back =
-      thrown_by<manta::unsupported>(manta::remote<&counter::gives_channel>(one));
+      thrown_by<manta::unsupported>(manta::remote<&counter::gives_homebody>(one));
   expect(has(back, "can't come from another node"), back);
   expect(manta::remote<&counter::add>(one, 1L).get() == 1, "it goes on");
   return say("refusals");
@@ -437,6 +436,11 @@ int main(int argc, char** argv) {
   if (what == "partings") return partings(rt);
   if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);
+  if (what == "channels") return channels(rt);
+  if (what == "semaphores") return semaphores(rt);
+  if (what == "passed-things") return passed_things(rt);
+  if (what == "lost-homes") return lost_homes(rt);
+  if (what == "lost-users") return lost_users(rt);
   if (what == "streams") return streams(rt, count);
   if (what == "dry-wells") return dry_wells(rt);
   if (what == "unread") return unread(rt);

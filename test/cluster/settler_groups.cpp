@@ -74,7 +74,6 @@ long sleeps_on(const std::string& began, const std::string& key) {
   manta::kv::put(began, 1).get();
   return manta::remote<value_of>(key).get(long_enough);
 }
-long capacity_of(const manta::channel<int>& of) { return static_cast<long>(of.capacity()); }
 int puts_key(const std::string& key) {
   manta::kv::put(key, 7).get();
   return 7;
@@ -276,15 +275,15 @@ int unplaced() {
   const auto g = manta::make_placement_group(cpus_of(8, 1), manta::strategy::pack);
   expect(g.wait(long_enough), "all that there is");
   // What can't leave has no place in another node's bundle.
-  const manta::channel<int> some(1);
+  const homebody some;
   bool was_refused = false;
   for (std::size_t i = 0; i < g.size(); ++i) {
-    auto one = manta::remote<capacity_of>.with(within(g.bundle(i)))(some);
+    auto one = manta::remote<takes_homebody>.with(within(g.bundle(i)))(some);
     const std::string why = thrown_by<manta::exception>(one);
     was_refused = was_refused || has(why, "can't go");
     expect(why == "nothing" || has(why, "can't go"), why);
   }
-  expect(was_refused, "a channel");
+  expect(was_refused, "a stop token");
   return say("unplaced");
 }
 

@@ -43,8 +43,7 @@ double sum_of(const manta::array<double>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) sum += all.data()[i];
   return sum;
 }
-manta::channel<int> makes_channel() { return manta::channel<int>(1); }
-bool has_capacity(const manta::channel<int>& of) { return of.capacity() == 1; }
+homebody makes_homebody() { return {}; }
 manta::stream<std::string> nodes_of(int n) {
   for (int i = 0; i < n; ++i) co_yield manta::this_task::node();
 }
@@ -69,9 +68,9 @@ std::string refusal_of(const manta::options& with) {
 }
 
 // Why what can't leave and asks for one does not run.
-std::string channel_with_gpu() {
+std::string homebody_with_gpu() {
   try {
-    return thrown_by<manta::infeasible>(manta::remote<makes_channel>.with({.gpus = 1})());
+    return thrown_by<manta::infeasible>(manta::remote<makes_homebody>.with({.gpus = 1})());
   } catch (const manta::infeasible& e) {
     return e.what();
   }
@@ -153,12 +152,12 @@ void check_refusals(const manta::runtime& rt) {
   expect(has(nowhere, "zone=none"), nowhere);
   expect(has(refusal_of(asks_for("licence", 1)), "1 licence"), "a key that nobody has");
   // What can't leave.
-  std::string why = channel_with_gpu();
-  expect(has(why, "can't go to another node"), "one that returns a channel: " + why);
-  const manta::channel<int> some(1);
-  why = thrown_by<manta::unsupported>(manta::remote<has_capacity>.with({.gpus = 1})(some));
-  expect(has(why, "can't go there"), "a channel: " + why);
-  expect(manta::remote<has_capacity>.with({.cpus = 1})(some).get(long_enough), "here it can be");
+  std::string why = homebody_with_gpu();
+  expect(has(why, "can't go to another node"), "one that returns a stop token: " + why);
+  const homebody some;
+  why = thrown_by<manta::unsupported>(manta::remote<takes_homebody>.with({.gpus = 1})(some));
+  expect(has(why, "can't go there"), "a stop token: " + why);
+  expect(manta::remote<takes_homebody>.with({.cpus = 1})(some).get(long_enough), "here it can be");
   // What waits is seen, ends at its time, and is withdrawn.
   std::vector<manta::future<std::string>> held;
   for (int i = 0; i < 3; ++i) {
@@ -245,7 +244,7 @@ int bereft(const manta::runtime& rt) {
 
 // Alone at first: what nobody has waits for who joins.
 int latecomers(const manta::runtime& rt) {
-  const std::string why = channel_with_gpu();
+  const std::string why = homebody_with_gpu();
   expect(has(why, "can't go to another node"), "what stays does not wait: " + why);
   auto waits = manta::remote<uses_gpu>.with({.gpus = 1})(1);
   expect(!ends_within(waits, 50ms), "nobody has a gpu");

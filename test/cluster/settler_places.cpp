@@ -31,7 +31,6 @@ long fails_there(long x) { throw std::out_of_range("odd: " + std::to_string(x));
 manta::future<long> delegates_there(long x) { return manta::remote<squared>(x); }
 manta::coroutine<long> waits_there(std::string key) { co_return co_await value_of(key); }
 std::size_t length_of(const std::string& text) { return text.size(); }
-bool takes_channel(const manta::channel<int>& of) { return of.capacity() == 1; }
 bool waits_to_be_stopped(const std::string& began) {
   manta::kv::put(began, 1).get();
   while (!manta::this_task::is_cancelled()) std::this_thread::sleep_for(1ms);
@@ -134,11 +133,11 @@ void check_refusals(const std::string& node) {
   with.where.is_soft = true;
   expect(refused(with) == "nothing", "isolated, and a wish");
   // What can't leave.
-  const manta::channel<int> some(1);
+  const homebody some;
   const std::string why =
-      thrown_by<manta::unsupported>(manta::remote<takes_channel>.with(at(node))(some));
-  expect(has(why, "takes_channel") && has(why, "can't go there"), why);
-  expect(manta::remote<takes_channel>.with(at(node, true))(some).get(long_enough), "here, then");
+      thrown_by<manta::unsupported>(manta::remote<takes_homebody>.with(at(node))(some));
+  expect(has(why, "takes_homebody") && has(why, "can't go there"), why);
+  expect(manta::remote<takes_homebody>.with(at(node, true))(some).get(long_enough), "here, then");
 }
 
 }  // namespace

@@ -75,21 +75,18 @@ manta::stream<with_handles> handles_of(int n) {
     co_yield std::move(one);
   }
 }
-struct with_channel {
-  manta::channel<int> inside;
-};
-manta::stream<with_channel> channels(std::string key) {
+manta::stream<homebody> homebodies(std::string key) {
   const ends_here end(key);
   for (;;) {
-    with_channel one{manta::channel<int>(1)};
+    homebody one;
     co_yield std::move(one);
   }
 }
 struct lender {
-  manta::stream<with_channel> lends(std::string key) {
+  manta::stream<homebody> lends(std::string key) {
     const ends_here end(key);
     for (;;) {
-      with_channel one{manta::channel<int>(1)};
+      homebody one;
       co_yield std::move(one);
     }
   }
@@ -210,20 +207,20 @@ void check_ends(const std::string& node) {
     const std::string why = last_of<manta::task_error>(s, n);
     expect(has(why, "no item " + std::to_string(n)), why);
   }
-  const auto refused = [](manta::stream<with_channel> s) {
+  const auto refused = [](manta::stream<homebody> s) {
     try {
       return std::string(next_of(s).has_value() ? "an item" : "the end");
     } catch (const manta::unsupported& e) {
       return std::string(e.what());
     }
   };
-  std::string why = refused(manta::remote<channels>.with(at(node))(node + ".channels"));
+  std::string why = refused(manta::remote<homebodies>.with(at(node))(node + ".homebodies"));
   expect(has(why, "can't go there"), "not begun: " + why);
   const auto of = manta::spawn<lender>.with({.where = manta::on_node(node)})();
   why = refused(manta::remote<&lender::lends>(of, node + ".lends"));
   expect(has(why, "handles that can't go"), "an actor's: " + why);
   expect(comes(node + ".lends"), "what can't go ends its generator");
-  expect(!manta::kv::get<int>(node + ".channels").get().has_value(), "nor here");
+  expect(!manta::kv::get<int>(node + ".homebodies").get().has_value(), "nor here");
   {
     auto s = manta::remote<never_yields>.with(at(node))(node + ".never");
     expect(comes(node + ".never"), "it began");

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -99,6 +100,17 @@ inline manta::coroutine<long> value_of(std::string key) {
   co_return *change.value;
 }
 
+// Has a handle that can't leave its node.
+struct homebody {
+  static std::stop_token some() {
+    static const std::stop_source from;
+    return from.get_token();
+  }
+  bool is_whole() const { return inside.stop_possible(); }
+  std::stop_token inside = some();
+};
+inline bool takes_homebody(const homebody& of) { return of.is_whole(); }
+
 // Notes in the cluster's keys that it is gone.
 struct counter {
   counter() = default;
@@ -177,8 +189,8 @@ struct counter {
     out.where = manta::on_node(where);
     return manta::spawn<counter>.with(out);
   }
-  long listens(const manta::channel<int>& /*to*/) { return sum; }
-  manta::channel<int> gives_channel() { return manta::channel<int>(1); }
+  long listens(const homebody& /*to*/) { return sum; }
+  homebody gives_homebody() { return {}; }
   // What it has as they are made.
   manta::stream<long> sums(int n) {
     for (int i = 0; i < n; ++i) co_yield sum;
@@ -245,6 +257,12 @@ inline void say_pids(const manta::runtime& rt) {
   std::fflush(stdout);
 }
 
+// settler_things.cpp
+int channels(const manta::runtime& rt);
+int semaphores(const manta::runtime& rt);
+int passed_things(const manta::runtime& rt);
+int lost_homes(const manta::runtime& rt);
+int lost_users(const manta::runtime& rt);
 // settler_freight.cpp
 int freight(const manta::runtime& rt, const std::string& how);
 int wrecks(const manta::runtime& rt);

@@ -12,7 +12,7 @@
 
 #include "exec/support.hpp"
 #include "node/desk.hpp"
-#include "node/worker_facts.hpp"
+#include "node/facts_line.hpp"
 
 namespace desk_groups_test {
 
@@ -71,7 +71,7 @@ struct open_desk {
   open_desk& operator=(const open_desk&) = delete;
 
   /// What was let through goes on by a thread of its own: until it has.
-  static void settle() { manta::node::facts_line::close(); }
+  static void settle() { manta::node::facts_line::of_ends().close(); }
   static bool is_all_free() {
     const auto report = desk::global().report();
     return report.free == report.total;

@@ -84,9 +84,9 @@ class far_channel {
   virtual bool enlist(wish& w) noexcept = 0;
   virtual bool withdraw(wish& w) noexcept = 0;
   virtual void restore(void* value) noexcept = 0;
-  virtual bool close() noexcept = 0;
+  virtual bool close() = 0;
   /// Its items, and whether it is closed.
-  virtual std::pair<std::size_t, bool> look() noexcept = 0;
+  virtual std::pair<std::size_t, bool> look() = 0;
 
  protected:
   ~far_channel() = default;
@@ -118,12 +118,13 @@ class MANTA_API channel_core {
   /// one more than the capacity for a while. `put_front` moves it, as wish::move does.
   void restore(void (*put_front)(void* items, void* value), void* value) noexcept;
   /// No more items: senders that wait and, once it is empty, receivers find it closed. False when
-  /// it was closed already.
-  bool close() noexcept;
+  /// it was closed already. This one, size and is_closed throw only of a channel elsewhere that
+  /// can't be asked: node_lost, cancelled, std::bad_alloc.
+  bool close();
 
-  std::size_t size() const noexcept;
+  std::size_t size() const;
   std::size_t capacity() const noexcept { return capacity_; }
-  bool is_closed() const noexcept;
+  bool is_closed() const;
 
  private:
   bool is_possible(const wish& w) const noexcept;

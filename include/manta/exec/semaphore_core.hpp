@@ -26,11 +26,11 @@ struct permit_request {
 /// A semaphore of another process, as far_channel is a channel.
 class far_semaphore {
  public:
-  virtual bool attempt(std::size_t count) noexcept = 0;
+  virtual bool attempt(std::size_t count) = 0;
   virtual bool enlist(permit_request& r) noexcept = 0;
   virtual bool withdraw(permit_request& r) noexcept = 0;
   virtual void release(std::size_t count) noexcept = 0;
-  virtual std::size_t available() noexcept = 0;
+  virtual std::size_t available() = 0;
 
  protected:
   ~far_semaphore() = default;
@@ -49,8 +49,9 @@ class MANTA_API semaphore_core {
   void stand_for(far_semaphore* there) noexcept { far_ = there; }
   far_semaphore* stands_for() const noexcept { return far_; }
 
-  /// Takes `count` permits if that is possible now.
-  bool attempt(std::size_t count) noexcept;
+  /// Takes `count` permits if that is possible now. This one and available throw only of a
+  /// semaphore elsewhere that can't be asked: node_lost, cancelled, std::bad_alloc.
+  bool attempt(std::size_t count);
   /// Takes `count` permits, waiting until the deadline. A worker that has to sleep lends its core.
   /// Throws cancelled; the request's failure; std::bad_alloc.
   bool perform(std::size_t count, const base::deadline& deadline);
@@ -63,7 +64,7 @@ class MANTA_API semaphore_core {
   void release(std::size_t count) noexcept;
 
   std::size_t total() const noexcept { return total_; }
-  std::size_t available() const noexcept;
+  std::size_t available() const;
 
  private:
   void grant() noexcept;

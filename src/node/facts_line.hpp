@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+// Lines in which something waits for a thread of its own, for the loop's thread and others that
+// can't wait. What one of them waits for is never brought by itself.
+
+namespace manta::inline v0::node {
+
+/// One of them; its thread begins with the first that is added. Threads: any.
+class facts_line {
+ public:
+  /// Of questions, which may wait for a store.
+  static facts_line& global();
+  /// Of what ends what is the user's: a destructor may wait for what the first line, or the loop's
+  /// thread, brings.
+  static facts_line& of_ends();
+  /// Of what other nodes do with channels, semaphores and barriers of this one. It waits for no
+  /// other node's answer, so those of two nodes never wait for each other.
+  static facts_line& of_things();
+
+  /// Throws std::bad_alloc, std::system_error: no thread can be made.
+  void add(std::function<void()> what);
+  /// Drops what waits and ends the thread. While nobody adds what has to be done.
+  void close() noexcept;
+
+ private:
+  explicit facts_line(const char* thread) noexcept : thread_(thread) {}
+  void run() noexcept;
+
+  const char* const thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> line_;
+  bool is_ending_ = false;
+  std::thread runner_;
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/node_things.hpp"
+
+#include <new>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include <manta/codec/errors.hpp>
+#include <manta/exec/executor.hpp>
+
+#include "node/far_ids.hpp"
+#include "node/far_things.hpp"
+#include "node/large_ranges.hpp"
+#include "node/trade.hpp"
+#include "node/trip.hpp"
+#include "node/workbench.hpp"
+#include "node/worker_facts.hpp"
+#include "node/worker_questions.hpp"
+#include "spec/made_error.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+error lost_home_error(const std::string& name, const std::string& why) noexcept {
+  return spec::made_error(errc::node_lost, [&] {
+    return fmt::format(
+        "the node {} is lost, and its channels, semaphores and barriers with it: {}; make them in "
+        "a node that stays",
+        name, why);
+  });
+}
+
+error lost_asker_error() noexcept {
+  return spec::made_error(errc::node_lost, [] {
+    return "the node of a channel, semaphore or barrier could not reach the one that waited";
+  });
+}
+
+error left_error() noexcept {
+  return spec::made_error(errc::node_lost, [] {
+    return "the node has left, or its runtime has ended, and its channels, semaphores and barriers "
+           "with it; make them in a node that stays";
+  });
+}
+
+}  // namespace
+
+/// What asks another node of its things. Those that stand for one keep it.
+struct node_things::asker {
+  asker(std::uint64_t at, std::string called)
+      : node(at),
+        name(std::move(called)),
+        asks(1, &asker::send, this, is_making, false),
+        things(asks, at) {}
+  const std::uint64_t node;
+  const std::string name;
+  std::atomic<std::uint32_t> is_making{0};
+  worker_questions asks;
+  far_things things;
+
+  static void send(void* self, workbench& on) noexcept;
+};
+
+// Who asks waits for room; the looker does not, since it hands out what makes some.
+void node_things::asker::send(void* self, workbench& on) noexcept {
+  auto* const of = static_cast<asker*>(self);
+  node_things& all = global();
+  peers* const by = all.peers_.load();
+  if (by == nullptr) return;  // and what was asked has ended
+  try {
+    const auto then = trade::is_looker() ? peers::when_full::send : peers::when_full::wait;
+    const result<void> is = far_handles::global().send(*by, {peers::thing, ++all.last_}, on, then);
+    if (!is) of->asks.end(lost_home_error(of->name, is.error().message()));
+  } catch (...) {
+    of->asks.end(describe_current_exception("a question to another node"));
+  }
+}
+
+node_things& node_things::global() {
+  static auto* const made = new node_things;
+  return *made;
+}
+
+void node_things::open(peers& with) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    askers_.clear();  // of who looked after the end
+  }
+  peers_.store(&with);
+  is_asking_.store(true);
+  is_open_.store(true);
+}
+
+void node_things::end_asking() noexcept {
+  is_asking_.store(false);
+  std::unordered_map<std::uint64_t, asker_ptr> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(askers_);
+  }
+  for (const auto& [node, one] : all) one->asks.end(exec::ended_error());
+}
+
+void node_things::close() noexcept {
+  end_asking();
+  is_open_.store(false);
+  decltype(homes_) homes;
+  {
+    const std::lock_guard lock(mutex_);
+    homes.swap(homes_);
+  }
+  const error why = left_error();
+  for (const auto& [node, one] : homes) one->end(&why);
+  facts_line::of_things().close();
+  decltype(own_) left;
+  const std::lock_guard lock(mutex_);
+  left.swap(own_);
+  own_ids_.clear();
+}
+
+void node_things::stop_answering() noexcept {
+  is_open_.store(false);
+  peers_.store(nullptr);
+  facts_line::of_things().close();
+}
+
+// ---- those of this node
+
+far_name node_things::name(workbench& on, const shared_thing& of, const char* function) {
+  if (const base::id id = id_of_far(of); id != base::id{}) {
+    const std::uint64_t node = node_of_far(of);
+    if (node != 0) return {id, node};
+    raise(errc::node_lost, fmt::format("{}: the node, or the runtime, that a channel, semaphore or "
+                                       "barrier was of is over; pass another one",
+                                       readable_name(function)));
+  }
+  on.lent.reserve_one();
+  const std::uint64_t self = far_handles::global().self();
+  const std::lock_guard lock(mutex_);
+  if (const auto known = own_ids_.find(of.core); known != own_ids_.end()) {
+    ++own_.find(known->second)->second.naming;
+    on.lent.put(known->second);
+    return {known->second, self};
+  }
+  const base::id id = far_thing_id(self, ++last_);
+  own_.emplace(id, own{of, 1});
+  try {
+    own_ids_.emplace(of.core, id);
+  } catch (...) {
+    own_.erase(id);
+    throw;
+  }
+  on.lent.put(id);
+  return {id, self};
+}
+
+void node_things::named(const base::id& id) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = own_.find(id);
+    if (found == own_.end() || --found->second.naming > 0) return;
+    if (far_handles::global().is_lent(id)) return;
+  }
+  freed(id);
+}
+
+// Behind what those have asked that had it: what they gave back with their last word counts.
+void node_things::freed(const base::id& id) noexcept {
+  try {
+    facts_line::of_things().add([this, id] { let_go(id); });
+  } catch (...) {
+    return;  // no memory: it is kept until this runtime ends
+  }
+}
+
+// The things' thread, since a user's destructor may run.
+void node_things::let_go(const base::id& id) noexcept {
+  std::shared_ptr<void> last;  // ends without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = own_.find(id);
+  if (found == own_.end() || found->second.naming > 0) return;
+  if (far_handles::global().is_lent(id)) return;
+  last = std::move(found->second.thing.owner);
+  own_ids_.erase(found->second.thing.core);
+  own_.erase(found);
+}
+
+void node_things::drop_soon(std::shared_ptr<void> owner) noexcept {
+  try {
+    facts_line::of_things().add([held = std::move(owner)] {});
+  } catch (...) {
+    return;  // no memory, no thread: it ends here
+  }
+}
+
+std::optional<shared_thing> node_things::find(const base::id& id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = own_.find(id);
+  if (found == own_.end()) return std::nullopt;
+  return found->second.thing;
+}
+
+std::shared_ptr<void> node_things::owner_of(const base::id& id) noexcept {
+  const std::optional<shared_thing> found = find(id);
+  return found ? found->owner : nullptr;
+}
+
+// ---- what others ask
+
+void node_things::on_question(std::uint64_t from, const peers::kept_message& message,
+                              std::shared_ptr<far_arrivals> came) {
+  if (peers_.load() == nullptr) return;
+  have_asked_.insert(from);
+  facts_line::of_things().add(
+      [this, from, message, handles = std::move(came)] { hear(from, message, handles.get()); });
+}
+
+std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<worker_things>& of = homes_[node];
+  if (of == nullptr) {
+    of = std::make_shared<worker_things>(
+        [this, node](std::uint64_t number, const worker_things::writer& write) {
+          return tell(node, number, write);
+        },
+        [this, node](std::uint64_t number, const error& why) { refuse(node, number, why); },
+        facts_line::of_things());
+  }
+  return of;
+}
+
+// The things' thread.
+void node_things::hear(std::uint64_t from, const peers::kept_message& message,
+                       far_arrivals* came) noexcept {
+  std::uint64_t number = 0;
+  try {
+    const borrowed_workbench on;
+    const neutral_caller nobody;
+    const far_reading handles(came);
+    const result<const wire::message_view&> read = on->reader.read(message.bytes);
+    if (!read) return;
+    number = read->head.request.low;
+    const auto* const asked = std::get_if<wire::ask_view>(&read->body);
+    if (asked == nullptr || asked->what != wire::question::thing) {
+      raise(errc::decode_failed, "a question about a channel that is none");
+    }
+    if (!is_open_.load()) left_error().raise();
+    const opened_parcel opened(asked->with);
+    codec::in_archive in(opened.view());
+    const auto question = codec::read<thing_question>(in);
+    const std::optional<shared_thing> of = find({question.high, question.low});
+    if (!of) {
+      raise(errc::object_lost,
+            "its node has let go of that channel, semaphore or barrier; keep a handle there");
+    }
+    things_of(from)->ask(number, *of, question, in);
+  } catch (...) {
+    refuse(from, number, describe_current_exception("a question of another node"));
+  }
+}
+
+// False: it has not got it, or was told why there is no answer.
+bool node_things::tell(std::uint64_t to, std::uint64_t number,
+                       const worker_things::writer& write) noexcept {
+  peers* const by = peers_.load();
+  if (by == nullptr) return false;
+  try {
+    const borrowed_workbench on;
+    on->write_for(to);
+    on->out.clear();
+    write(*on);
+    on->out.finish();
+    write_answer(*on, {1, number}, "an item of a channel");
+    return far_handles::global()
+        .send(*by, {peers::thing_answer, ++last_}, *on, peers::when_full::wait)
+        .has_value();
+  } catch (...) {
+    refuse(to, number, describe_current_exception("an item of a channel"));
+    return false;
+  }
+}
+
+void node_things::refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept {
+  peers* const by = peers_.load();
+  if (by == nullptr) return;
+  try {
+    const borrowed_workbench on;
+    write_failure(*on, {1, 1}, {1, number}, why);
+    static_cast<void>(by->send_anyway(to, {peers::thing_answer, ++last_}, on->writer.pieces(),
+                                      on->writer.size_bytes()));
+  } catch (...) {
+    return;  // no memory: who asked hears of it when one of the two nodes ends
+  }
+}
+
+// Behind what it has asked before. Items that nobody gets are the user's.
+void node_things::on_gone(std::uint64_t node) {
+  if (have_asked_.erase(node) == 0) return;
+  facts_line::of_things().add([this, node] { end_home_of(node); });
+}
+
+void node_things::end_home_of(std::uint64_t node) noexcept {
+  std::shared_ptr<worker_things> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = homes_.find(node);
+    if (found == homes_.end()) return;
+    gone = std::move(found->second);
+    homes_.erase(found);
+  }
+  // One that can't be reached from here may live, and hear it later.
+  const error why = lost_asker_error();
+  gone->end(&why);
+}
+
+// ---- those of others
+
+node_things::asker_ptr node_things::asker_of(std::uint64_t node) {
+  peers* const by = peers_.load();
+  std::string called = by != nullptr ? by->introduction_of(node).name : std::string();
+  asker_ptr out;
+  {
+    const std::lock_guard lock(mutex_);
+    asker_ptr& one = askers_[node];
+    if (one != nullptr) return one;
+    one = std::make_shared<asker>(node, std::move(called));
+    out = one;
+  }
+  // One that is lost was told of before it was listed here, or is taken from the list.
+  if (is_asking_.load() && by != nullptr && by->can_reach(node)) return out;
+  out->asks.end(is_asking_.load() ? lost_home_error(out->name, "it can't be asked")
+                                  : exec::ended_error());
+  const std::lock_guard lock(mutex_);
+  const auto found = askers_.find(node);
+  if (found != askers_.end() && found->second == out) askers_.erase(found);
+  return out;
+}
+
+std::shared_ptr<void> node_things::take(far_arrivals::one& came, const spec::reference& as,
+                                        const item_ops* items, std::uint64_t size,
+                                        make_mirror make) {
+  if (came.thing != nullptr) {
+    const std::optional<shared_thing> known = find(came.id);
+    if (!known || known->kind != as.kind || known->type != as.type) return nullptr;
+    return std::move(came.thing);
+  }
+  if (came.owner == far_handles::global().self()) return nullptr;
+  const asker_ptr by = asker_of(came.owner);
+  return by->things.view(as, items, size, make, {by, came.is_counted});
+}
+
+std::shared_ptr<void> node_things::borrow(const spec::reference& came, const item_ops* items,
+                                          std::uint64_t size, make_mirror make) {
+  far_arrivals::one* const found = far_arrivals::find(came.what);
+  if (found == nullptr) return nullptr;
+  std::shared_ptr<void> out = take(*found, came, items, size, make);
+  if (out == nullptr) return nullptr;
+  found->is_left = false;
+  if (found->is_counted) far_handles::global().read(came.what);
+  return out;
+}
+
+void node_things::on_answer(std::uint64_t from, const peers::kept_message& message) noexcept {
+  asker_ptr of;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = askers_.find(from);
+    if (found != askers_.end()) of = found->second;
+  }
+  const borrowed_workbench on;
+  const neutral_caller nobody;
+  const result<const wire::message_view&> read = on->reader.read(message.bytes);
+  const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
+  if (came != nullptr && of != nullptr) of->asks.answer(read->head.request.low, *came);
+}
+
+void node_things::lose(std::uint64_t node, const std::string& why) noexcept {
+  asker_ptr gone;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = askers_.find(node);
+    if (found == askers_.end()) return;
+    gone = std::move(found->second);
+    askers_.erase(found);
+  }
+  gone->asks.end(lost_home_error(gone->name, why));
+}
+
+}  // namespace manta::inline v0::node
