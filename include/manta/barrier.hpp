@@ -23,7 +23,8 @@ struct barrier_arrival {
 /// into tasks, actors and other threads. A party that waits lends its core, so there may be more
 /// parties than workers. A party that never comes makes the others wait for ever; a task that waits
 /// gets cancelled, and its arrival taken back, when it is cancelled or its runtime ends. That of a
-/// task in an isolated worker that dies is taken back, too.
+/// task in an isolated worker that dies, or in another node that is lost, is taken back, too. A
+/// handle may go to any node; the barrier stays in the one that made it.
 ///
 /// Any thread may use a handle and its copies. A default-made handle is empty: anything but
 /// assignment throws invalid_argument.
@@ -35,8 +36,9 @@ class MANTA_API barrier {
   explicit barrier(std::size_t parties);
 
   /// Waits until all parties of this round have arrived. What each did before its arrival is seen
-  /// by all after it. Cost: a lock; a wake for each party that sleeps; from an isolated worker a
-  /// message to its node and back. Throws cancelled; store_full in a worker that waits too often.
+  /// by all after it. Cost: a lock; a wake for each party that sleeps; from an isolated worker or
+  /// another node a message to its node and back. Throws cancelled; from there also store_full, by
+  /// who waits too often, and node_lost when its node is lost.
   barrier_arrival arrive_and_wait() const;
   /// Number of parties.
   std::size_t parties() const;

@@ -61,6 +61,11 @@ struct permit_wait;
 /// starved by small ones. A thread that waits lends its core; a task that waits gets cancelled when
 /// it is cancelled, or its runtime ends.
 ///
+/// A handle may go to isolated workers and to other nodes: the permits stay in the node that made
+/// it, which each call asks; two messages, one to give back. A call throws node_lost when that node
+/// is lost, cancelled when the runtime ends, store_full when 65,536 calls of one node wait there.
+/// What a node or a worker that is lost held is given back.
+///
 /// Any thread may use a handle and its copies. A default-made handle is empty: anything but
 /// assignment throws invalid_argument. Cost: about 35 ns to take and give back, alone.
 class MANTA_API semaphore {

@@ -241,7 +241,7 @@ TEST_CASE("many producers and consumers move each item once, in each producer's 
   CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
 }
 
-TEST_CASE("channels are passed into actors and tasks", "[channel][anywhere][actors_home]") {
+TEST_CASE("channels are passed into actors and tasks", "[channel][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> in(2);
   const manta::channel<int> out(2);

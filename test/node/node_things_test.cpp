@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// What another node asks of this one's channels, semaphores and barriers when it is no honest one:
+// two of them in this process, over a unix socket. What honest ones do is test/cluster's.
+#include "node/node_things.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include <manta/barrier.hpp>
+#include <manta/channel.hpp>
+#include <manta/semaphore.hpp>
+
+#include "node/trip.hpp"
+#include "node/workbench.hpp"
+#include "wire/error_record.hpp"
+#include "wire/link_support.hpp"
+
+namespace manta_test::node_things_test {
+namespace {
+
+using namespace std::chrono_literals;
+using manta::base::id;
+using manta::node::node_things;
+using manta::node::peers;
+using manta::node::thing_op;
+namespace spec = manta::spec;
+
+// What was answered under each number: the code of an error, or the state of what happened.
+class answers {
+ public:
+  void put(std::span<const std::byte> message) {
+    const manta::node::borrowed_workbench on;
+    const auto read = on->reader.read(message);
+    if (!read) return;
+    const auto* const came = std::get_if<wire::result_view>(&read->body);
+    if (came == nullptr) return;
+    std::string what = "no value";
+    if (const auto* const failure = std::get_if<wire::error_view>(&came->outcome)) {
+      what = manta::to_string(wire::to_error(*failure).code());
+    } else if (const auto* const value = std::get_if<spec::parcel_view>(&came->outcome)) {
+      manta::codec::in_archive in(*value);
+      const auto said = manta::codec::read<manta::node::thing_answer>(in);
+      what = "state " + std::to_string(said.state) + ", " + std::to_string(said.value);
+    }
+    const std::lock_guard lock(mutex_);
+    all_[read->head.request.low] = what;
+  }
+  // Waits for it.
+  std::string of(std::uint64_t number) const {
+    const auto limit = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < limit) {
+      {
+        const std::lock_guard lock(mutex_);
+        const auto found = all_.find(number);
+        if (found != all_.end()) return found->second;
+      }
+      std::this_thread::yield();
+    }
+    return "nothing";
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::string> all_;
+};
+
+// Gives questions to the things of this process, and answers to who waits for them.
+class things_ear final : public peers::visitor {
+ public:
+  explicit things_ear(answers* to) : to_(to) {}
+  void on_begin(peers& /*by*/) override {}
+  void on_joined(peers& /*by*/, const spec::node_member& /*one*/) override {}
+  manta::base::deadline on_turn(peers& /*by*/, manta::base::time_point /*now*/) override {
+    return std::nullopt;
+  }
+  void on_message(peers& /*by*/, std::uint64_t from, const id& about,
+                  const peers::kept_message& message) override {
+    if (to_ != nullptr) return to_->put(message.bytes);
+    if (peers::topic_of(about) != peers::thing) return;
+    node_things::global().on_question(from, message, nullptr);
+  }
+  void on_gone(peers& /*by*/, std::uint64_t /*node*/, const std::string& /*why*/) override {}
+  void on_news(peers& /*by*/) override {}
+
+ private:
+  answers* const to_;
+};
+
+spec::node_member things_member(std::uint64_t number, const std::string& path) {
+  spec::node_member out;
+  out.who.name = "rank-" + std::to_string(number);
+  out.who.address = "unix:" + path;
+  out.who.workers = 1;
+  out.process = {number, 1};
+  out.epoch = number;
+  return out;
+}
+
+class things_node {
+ public:
+  things_node(std::uint64_t number, std::string path, answers* to)
+      : path_(std::move(path)),
+        number_(number),
+        ear_(to),
+        loop_(*wire::loop::start({})),
+        others_(std::make_unique<peers>(*loop_,
+                                        peers::settings{.self = {number, 1},
+                                                        .cluster =
+                                                            [] {
+                                                              return id{7, 7};
+                                                            }},
+                                        ear_)) {
+    auto opened = wire::socket_listener::open(
+        *loop_, {.path = path_}, someone(number),
+        [this](link_ptr from, const wire::greeting& by) { others_->accept(std::move(from), by); });
+    if (!opened) FAIL(opened.error().message());
+    listener_ = *std::move(opened);
+    on_loop([this] { others_->begin(number_); });
+  }
+  ~things_node() {
+    listener_.reset();
+    others_.reset();
+  }
+  things_node(const things_node&) = delete;
+  things_node& operator=(const things_node&) = delete;
+
+  void sees(const things_node& other) {
+    on_loop([&] { others_->see(things_member(other.number_, other.path_)); });
+  }
+  void on_loop(const std::function<void()>& what) {
+    std::promise<void> done;
+    loop_->post([&] {
+      what();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  peers& others() { return *others_; }
+
+ private:
+  const std::string path_;
+  const std::uint64_t number_;
+  things_ear ear_;
+  std::unique_ptr<wire::loop> loop_;
+  std::unique_ptr<peers> others_;
+  std::unique_ptr<wire::socket_listener> listener_;
+};
+
+// A home and who asks it; three things of the home's, which are lent as long as this lives.
+class hostile_case {
+ public:
+  hostile_case() {
+    home.sees(guest);
+    guest.sees(home);
+    home.on_loop([this] { manta::node::far_handles::global().begin(home.others()); });
+    node_things::global().open(home.others());
+    on_->write_for(2);
+    of_numbers = lend(numbers);
+    of_texts = lend(texts);
+    of_permits = lend(permits);
+    of_meeting = lend(meeting);
+  }
+  ~hostile_case() {
+    node_things::global().close();
+    on_->lent.clear();
+    node_things::global().stop_answering();
+    manta::node::far_handles::global().close();
+  }
+  hostile_case(const hostile_case&) = delete;
+  hostile_case& operator=(const hostile_case&) = delete;
+
+  // Its number.
+  std::uint64_t ask(const id& of, std::uint8_t op, std::uint64_t value = 0,
+                    const std::string& behind = {}, std::uint64_t number = 0) {
+    const manta::node::borrowed_workbench on;
+    on->out.clear();
+    manta::codec::write(on->out, manta::node::thing_question{of.high, of.low, op, value});
+    for (const char c : behind) on->out.raw(static_cast<std::uint8_t>(c));
+    on->out.finish();
+    if (number == 0) number = ++last;
+    manta::node::write_question(*on, {1, number}, wire::question::thing, "a test");
+    send(*on);
+    return number;
+  }
+  std::uint64_t ask(const id& of, thing_op op, std::uint64_t value = 0,
+                    const std::string& behind = {}) {
+    return ask(of, static_cast<std::uint8_t>(op), value, behind);
+  }
+  std::string answer_of(const id& of, thing_op op, std::uint64_t value = 0,
+                        const std::string& behind = {}) {
+    return came.of(ask(of, op, value, behind));
+  }
+  void send(manta::node::workbench& on) {
+    const auto is = guest.others().send_when_room(1, {peers::thing, ++last}, on.writer.pieces(),
+                                                  on.writer.size_bytes());
+    if (!is) FAIL(is.error().message());
+  }
+  // The loop hears that the guest is gone.
+  void lose_guest() {
+    home.on_loop([] { node_things::global().on_gone(2); });
+  }
+
+  answers came;
+  folder at;
+  things_node home{1, (at.path() / "a" / "s").string(), nullptr};
+  things_node guest{2, (at.path() / "b" / "s").string(), &came};
+  manta::channel<int> numbers{4};
+  manta::channel<std::string> texts{4};
+  manta::semaphore permits{3};
+  manta::barrier meeting{2};
+  id of_numbers;
+  id of_texts;
+  id of_permits;
+  id of_meeting;
+  std::uint64_t last = 0;
+
+ private:
+  template <class H>
+  id lend(const H& handle) {
+    manta::codec::out_archive out;
+    manta::codec::write(out, handle);
+    const auto& thing =
+        *reinterpret_cast<const manta::node::shared_thing*>(out.lent().front().as.local);
+    return node_things::global().name(*on_, thing, "a test").id;
+  }
+  manta::node::borrowed_workbench on_;
+};
+
+constexpr const char* nonsense = "decode_failed";
+
+TEST_CASE("a node that asks nonsense of channels, semaphores and barriers is told so", "[node]") {
+  hostile_case c;
+  CHECK(c.answer_of(c.of_numbers, thing_op::look) == "state 0, 0");
+  SECTION("what is unknown") {
+    for (const id& of : {id{0, 0}, id{c.of_numbers.high, 99}, id{c.of_numbers.high + 1, 1}}) {
+      CHECK(c.answer_of(of, thing_op::look) == "object_lost");
+    }
+    for (const int op : {13, 14, 255}) {
+      CHECK(c.came.of(c.ask(c.of_numbers, static_cast<std::uint8_t>(op))) == nonsense);
+    }
+  }
+  SECTION("what another kind of thing does") {
+    CHECK(c.answer_of(c.of_numbers, thing_op::acquire, 1) == nonsense);
+    CHECK(c.answer_of(c.of_numbers, thing_op::arrive) == nonsense);
+    CHECK(c.answer_of(c.of_permits, thing_op::receive) == nonsense);
+    CHECK(c.answer_of(c.of_meeting, thing_op::look) == nonsense);
+  }
+  SECTION("permits that there are not") {
+    CHECK(c.answer_of(c.of_permits, thing_op::acquire, 0) == nonsense);
+    CHECK(c.answer_of(c.of_permits, thing_op::acquire, 4) == nonsense);
+    CHECK(c.answer_of(c.of_permits, thing_op::try_acquire, UINT64_MAX) == nonsense);
+    CHECK(c.answer_of(c.of_permits, thing_op::release, 1) == nonsense);
+    CHECK(c.answer_of(c.of_permits, thing_op::acquire, 2) == "state 1, 0");
+    CHECK(c.answer_of(c.of_permits, thing_op::release, 3) == nonsense);
+    CHECK(c.permits.available() == 1);
+  }
+  SECTION("items that are none") {
+    CHECK(c.answer_of(c.of_numbers, thing_op::send) == nonsense);
+    CHECK(c.answer_of(c.of_numbers, thing_op::try_send, 0, "12") == nonsense);
+    CHECK(c.answer_of(c.of_texts, thing_op::send, 0, std::string(8, '\xff')) == nonsense);
+    CHECK(c.answer_of(c.of_texts, thing_op::restore, 0, "\x7f") == nonsense);
+    CHECK(c.numbers.size() + c.texts.size() == 0);
+  }
+  SECTION("two of one number") {
+    const std::uint64_t first = c.ask(c.of_numbers, thing_op::receive);
+    c.ask(c.of_numbers, static_cast<std::uint8_t>(thing_op::receive), 0, {}, first);
+    CHECK(c.came.of(first) == nonsense);
+  }
+  SECTION("no question about a thing") {
+    const manta::node::borrowed_workbench on;
+    on->out.clear();
+    on->out.finish();
+    const std::uint64_t number = ++c.last;
+    manta::node::write_question(*on, {1, number}, wire::question::jobs, "a test");
+    c.send(*on);
+    CHECK(c.came.of(number) == nonsense);
+  }
+  c.ask(c.of_numbers, thing_op::withdraw, 77);  // of none: not answered
+  CHECK(c.answer_of(c.of_permits, thing_op::available).starts_with("state 0, "));
+}
+
+TEST_CASE("a node that waits for too many things at once is told so, and is forgotten", "[node]") {
+  hostile_case c;
+  constexpr std::size_t most = manta::node::worker_things::most_open;
+  std::uint64_t first = 0;
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::uint64_t number = c.ask(c.of_numbers, thing_op::receive);
+    if (i == 0) first = number;
+  }
+  CHECK(c.answer_of(c.of_permits, thing_op::acquire, 1) == "store_full");
+  c.numbers.send(5);
+  CHECK(c.came.of(first) == "state 1, 0");
+  const std::uint64_t arrival = c.ask(c.of_meeting, thing_op::arrive);
+  CHECK(c.answer_of(c.of_permits, thing_op::try_acquire, 3) == "store_full");
+  c.lose_guest();
+  CHECK(c.came.of(arrival) == "node_lost");
+  // Nobody waits any more.
+  c.numbers.send(6);
+  CHECK(c.numbers.receive(30s) == 6);
+}
+
+TEST_CASE("a lost node's permits are given back, and what is met meanwhile is not lost", "[node]") {
+  hostile_case c;
+  CHECK(c.answer_of(c.of_permits, thing_op::acquire, 3) == "state 1, 0");
+  const std::uint64_t waits = c.ask(c.of_permits, thing_op::acquire, 1);
+  CHECK(c.answer_of(c.of_permits, thing_op::available) == "state 0, 0");
+  c.lose_guest();
+  CHECK(c.came.of(waits) == "node_lost");
+  CHECK(c.permits.acquire(3, 30s).has_value());
+}
+
+TEST_CASE("questions about things whose bytes are at random harm nobody", "[node]") {
+  hostile_case c;
+  std::mt19937_64 random(Catch::rngSeed());
+  for (int i = 0; i < 3000; ++i) {
+    const id of[] = {c.of_numbers, c.of_texts, c.of_permits, c.of_meeting};
+    std::string behind(random() % 24, '\0');
+    for (char& one : behind) one = static_cast<char>(random());
+    c.ask(of[random() % 4], static_cast<std::uint8_t>(random() % 16), random() % 5, behind);
+  }
+  CHECK(c.answer_of(c.of_meeting, thing_op::look) == nonsense);  // all have come
+  c.lose_guest();
+  CHECK(c.permits.acquire(3, 30s).has_value());
+  CHECK(c.answer_of(c.of_meeting, thing_op::look) == nonsense);
+}
+
+}  // namespace
+}  // namespace manta_test::node_things_test
