@@ -7,6 +7,12 @@
 
 namespace manta::inline v0::node {
 
+namespace {
+constinit thread_local const facts_line* runs_here = nullptr;
+}  // namespace
+
+bool facts_line::is_here() const noexcept { return runs_here == this; }
+
 // Never destroyed: late threads find them.
 facts_line& facts_line::global() {
   static auto* const made = new facts_line("manta-facts");
@@ -33,6 +39,7 @@ void facts_line::add(std::function<void()> what) {
 }
 
 void facts_line::run() noexcept {
+  runs_here = this;
   pthread_setname_np(pthread_self(), thread_);
   for (;;) {
     std::function<void()> next;

@@ -26,6 +26,8 @@ class facts_line {
 
   /// Throws std::bad_alloc, std::system_error: no thread can be made.
   void add(std::function<void()> what);
+  /// Whether the calling thread is that one.
+  bool is_here() const noexcept;
   /// Drops what waits and ends the thread. While nobody adds what has to be done.
   void close() noexcept;
 

@@ -16,7 +16,9 @@
 #include "node/far_ids.hpp"
 #include "node/large_ranges.hpp"
 #include "node/node_things.hpp"
+#include "node/trade.hpp"
 #include "node/trip.hpp"
+#include "node/worker_facts.hpp"
 #include "node/worker_things.hpp"
 #include "wire/error_record.hpp"
 
@@ -111,6 +113,7 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   worker_questions::writer question(thing_op op, std::uint64_t value, const void* sent) const;
   void write_asked(workbench& on, const base::id& request, thing_op op, std::uint64_t value,
                    const std::function<void()>& item) const;
+  void check_may_wait() const;
   thing_answer ask_number(thing_op op, std::uint64_t value);
   void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
   thing_answer read(const wire::result_view& came, void* into) const;
@@ -152,6 +155,15 @@ worker_questions::writer far_thing::question(thing_op op, std::uint64_t value,
   };
 }
 
+// Those threads bring what would be waited for. A user's function is called there for an item that
+// is read or written, and for one that goes.
+void far_thing::check_may_wait() const {
+  if (in_.node_ == 0 || (!trade::is_looker() && !facts_line::of_things().is_here())) return;
+  raise(errc::unsupported,
+        "a channel, semaphore or barrier of another node can't be used while a value is read, "
+        "written or destroyed by the engine; use it in a task");
+}
+
 // Throws what the node says. `into`: the box for an item that was received.
 thing_answer far_thing::read(const wire::result_view& came, void* into) const {
   if (const auto* const failure = std::get_if<wire::error_view>(&came.outcome)) {
@@ -177,6 +189,7 @@ thing_answer far_thing::ask_number(thing_op op, std::uint64_t value) {
     thing_answer got;
     std::exception_ptr why;
   };
+  check_may_wait();
   const auto until = std::make_shared<waiting>();
   in_.asks_.begin(question(op, value, nullptr), [this, until](const wire::result_view& came) {
     try {
@@ -211,6 +224,7 @@ wish_state far_thing::attempt(const exec::wish& w) {
     std::exception_ptr why;
   };
   if (items_ == nullptr) raise(errc::unsupported, "items of that channel can't travel");
+  check_may_wait();
   const auto until = std::make_shared<waiting>();
   void* const into = w.is_send ? nullptr : w.value;
   in_.asks_.begin(question(w.is_send ? thing_op::try_send : thing_op::try_receive, 0,
@@ -231,6 +245,7 @@ wish_state far_thing::attempt(const exec::wish& w) {
 // Its answer may come before this is over. Throws with nothing listed.
 void far_thing::begin(const std::shared_ptr<far_wish>& one, const void* key,
                       const worker_questions::writer& ask) {
+  check_may_wait();
   {
     const std::lock_guard lock(mutex_);
     open_[key] = one;

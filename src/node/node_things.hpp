@@ -49,11 +49,13 @@
 //
 // Costs, of an operation elsewhere: two messages, a wake of the home's loop, of the things' thread
 // there, of the loop and of the looker here, and who waits; release and what is put back: one
-// message, no wait. Nothing at home, and nothing for tasks without such handles.
+// message, no wait. A wait that is late or cancelled is taken back by one more round, so it ends
+// that much later. Nothing at home, and nothing for tasks without such handles.
 //
 // Limits. worker_things::most_open wishes of a node. Items that can't travel keep their channel's
-// handle in its node. What stands for another node's thing does not go to isolated workers. A
-// runtime's end ends its things for all others.
+// handle in its node. A user's function that the things' thread or the looker calls can't use what
+// is elsewhere: it would wait for itself. What stands for another node's thing does not go to
+// isolated workers. A runtime's end ends its things for all others.
 //
 // Threads: any, but as said. The mutex comes before that of far_handles; no user's code is called
 // under it.

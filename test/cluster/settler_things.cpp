@@ -190,6 +190,40 @@ void check_actors(const std::string& node) {
          "it comes back as itself");
 }
 
+// How fast one task sends when it waits for nothing but the answers.
+void check_rate_of_items(const std::string& node) {
+  constexpr int count = 2000;
+  const ints one(count);
+  const auto start = std::chrono::steady_clock::now();
+  manta::remote<sends_some>.with(at(node))(one, 0, count).get(long_enough);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  expect(one.size() == count, "all are there");
+  std::printf("%d sends, %.1f us each\n", count, 1e6 * took.count() / count);
+}
+
+// An item that looks at another channel as it is read, which can't be where both are elsewhere.
+struct curious {
+  ints other;
+  std::string seen;
+  template <class Archive>
+  void save(Archive& archive) const {
+    archive(other);
+  }
+  template <class Archive>
+  void load(Archive& archive) {
+    archive(other);
+    seen = outcome_of([&] { return std::to_string(other.size()); });
+  }
+};
+std::string reads_curious(const manta::channel<curious>& from) { return from.receive().seen; }
+
+void check_curious(const std::string& node) {
+  const manta::channel<curious> one(1);
+  one.send({ints(1), {}});
+  const auto seen = manta::remote<reads_curious>.with(at(node))(one);
+  expect(seen.get(long_enough) == "unsupported", "where it would wait for itself");
+}
+
 // Has a channel whose items tell when they go.
 struct thing_holder {
   void keep(const manta::channel<manta::actor<counter>>& one) { kept = one; }
@@ -351,6 +385,9 @@ void check_handles(const std::string& node, const std::string& other) {
   expect(is_kit(made), "what a task returns");
   expect(manta::remote<is_kit>.with(at(node))(made).get(long_enough), "back at its home");
   expect(manta::remote<is_kit>.with(at(other))(made).get(long_enough), "in a third node");
+  const std::string worker = thrown_by<manta::unsupported>(
+      manta::remote<is_kit>.with({.isolation = manta::isolation_mode::processes})(made));
+  expect(has(worker, "isolated worker") && has(worker, "of another node"), worker);
   for (const kit& one : {made, makes_kit()}) {
     const auto passed = manta::remote<passes_on>.with(at(node))(one, other);
     bool in_order = true;
@@ -518,7 +555,9 @@ int channels(const manta::runtime& rt) {
     check_waits(one.name);
     check_actors(one.name);
     check_end(one.name);
+    check_curious(one.name);
   }
+  check_rate_of_items(others(rt)[0].name);
   return say("channels");
 }
 
