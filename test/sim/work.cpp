@@ -116,16 +116,16 @@ class crew {
   // ---- faults
 
   void apply(const fault& of) {
-    const auto at = [&](std::size_t n) {
-      return *std::next(members_.begin(), static_cast<long>(n % members_.size()));
-    };
-    if (members_.size() < 2) return;
-    const node_number whom = at(of.whom);
-    const node_number other = at(of.other);
     if (of.is == fault::what::join) {
       if (members_.size() < in_.with.most_nodes) join();
       return;
     }
+    if (members_.empty()) return;
+    const auto at = [&](std::size_t n) {
+      return *std::next(members_.begin(), static_cast<long>(n % members_.size()));
+    };
+    const node_number whom = at(of.whom);
+    const node_number other = at(of.other);
     if (!nodes_.contains(whom)) return;  // it has crashed, and the head does not know yet
     in_.note({.is = told::fault_began});
     switch (of.is) {
@@ -154,7 +154,7 @@ class crew {
 
   // kill -9. What it has said may come still, or not all of it.
   void crash(node_number whom, const fault& of) {
-    if (members_.size() <= 2) return in_.note({.is = told::fault_over});
+    if (std::min(members_.size(), nodes_.size()) <= 2) return in_.note({.is = told::fault_over});
     in_.note({.is = told::crashed, .node = whom});
     if (of.other % 2 == 0) {
       for (const auto& [number, one] : nodes_) in_.net.reset(host_of(whom), host_of(number));
@@ -168,8 +168,10 @@ class crew {
   void stop(node_number whom, duration lasts) {
     nodes_.at(whom)->stop();
     in_.net.sleep(host_of(whom));
-    if (lasts > silent_too_long && members_.size() > 2) {
-      in_.time.after(silent_too_long, [this, whom] { declare_dead(whom); });
+    if (lasts > silent_too_long) {
+      in_.time.after(silent_too_long, [this, whom] {
+        if (members_.size() > 2) declare_dead(whom);  // else nobody would be left to see
+      });
     }
     over_after(lasts + slow_news, [] {});
     in_.time.after(lasts, [this, whom] {

@@ -94,6 +94,7 @@ TEST_CASE("the checker of work catches every broken build", "[sim]") {
     for (int seed = 1; seed <= 100 && caught_at == 0; ++seed) {
       run_settings with = settings_of(static_cast<std::uint64_t>(seed));
       with.faults = 16;
+      with.most_nodes = 6;
       with.broken = static_cast<plant>(i);
       if (!breaches(run(with, faults_of(with)), with).empty()) caught_at = seed;
     }
