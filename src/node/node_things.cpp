@@ -210,10 +210,34 @@ std::shared_ptr<void> node_things::owner_of(const base::id& id) noexcept {
 
 // ---- what others ask
 
+namespace {
+
+// Whether it is a release of permits: nothing of the user's, and nobody hears of what held them,
+// a task's result, before they are back.
+bool gives_back(std::span<const std::byte> message) {
+  constexpr std::size_t most = 512;
+  if (message.size() > most) return false;
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
+  if (asked == nullptr || asked->what != wire::question::thing) return false;
+  if (!asked->with.segments.empty() || !asked->with.references.empty()) return false;
+  try {
+    codec::in_archive in(asked->with);
+    const auto question = codec::read<thing_question>(in);
+    return question.op == static_cast<std::uint8_t>(thing_op::release);
+  } catch (...) {
+    return false;  // as the things' thread will say
+  }
+}
+
+}  // namespace
+
 void node_things::on_question(std::uint64_t from, const peers::kept_message& message,
                               std::shared_ptr<far_arrivals> came) {
   if (peers_.load() == nullptr) return;
   have_asked_.insert(from);
+  if (came == nullptr && gives_back(message.bytes)) return hear(from, message, nullptr);
   facts_line::of_things().add(
       [this, from, message, handles = std::move(came)] { hear(from, message, handles.get()); });
 }
@@ -232,7 +256,7 @@ std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node) {
   return of;
 }
 
-// The things' thread.
+// The things' thread; of a release the loop's.
 void node_things::hear(std::uint64_t from, const peers::kept_message& message,
                        far_arrivals* came) noexcept {
   std::uint64_t number = 0;

@@ -40,6 +40,8 @@
 // goes to one.
 //
 // Order. What one node asks comes in the order in which it was sent, and is asked in that order.
+// Permits are given back by the loop, at once: they are there when the result of the task that held
+// them is.
 //
 // Losses. The home is lost: what waits there ends with node_lost, and so does what is asked from
 // then on. Who waits is lost: its wishes and arrivals are withdrawn, its permits go back, and an
