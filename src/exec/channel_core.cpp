@@ -193,12 +193,12 @@ std::optional<std::size_t> select_one(select_case* cases, std::size_t n,
   }
   if (how != awoken::told && !group.claim()) how = awoken::told;
   for (std::size_t i = 0; i < n; ++i) cases[i].on->withdraw(cases[i].want);
-  if (failure && how != awoken::told) std::rethrow_exception(failure);
   for (std::size_t i = 0; i < n; ++i) {
     if (cases[i].want.state != wish_state::met) continue;
     if (cases[i].want.failure) std::rethrow_exception(cases[i].want.failure);
     return i;
   }
+  if (failure && how != awoken::told) std::rethrow_exception(failure);
   if (group.open.load(std::memory_order_relaxed) == 0) raise_channel_closed(cases[0].want.is_send);
   if (how == awoken::stopped) raise_stopped("select");
   return std::nullopt;

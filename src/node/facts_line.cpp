@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/facts_line.hpp"
 
+#include <future>
+#include <memory>
 #include <utility>
 
 #include <pthread.h>
@@ -51,6 +53,17 @@ void facts_line::run() noexcept {
       line_.pop_front();
     }
     next();
+  }
+}
+
+void facts_line::drain() noexcept {
+  try {
+    auto done = std::make_shared<std::promise<void>>();
+    const std::future<void> is_done = done->get_future();
+    add([done = std::move(done)] { done->set_value(); });
+    is_done.wait();  // dropped, too: by a promise that is broken
+  } catch (...) {
+    return;  // no memory, no thread
   }
 }
 

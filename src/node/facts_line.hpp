@@ -28,6 +28,8 @@ class facts_line {
   void add(std::function<void()> what);
   /// Whether the calling thread is that one.
   bool is_here() const noexcept;
+  /// Waits until what was added before has been done, or dropped. Not for that thread itself.
+  void drain() noexcept;
   /// Drops what waits and ends the thread. While nobody adds what has to be done.
   void close() noexcept;
 

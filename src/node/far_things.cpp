@@ -317,10 +317,11 @@ bool far_thing::note_item(exec::wish& w, wish_state state, const std::exception_
   }
   if (state != wish_state::met) return false;
   const bool is_told = w.group->claim();
-  // Else another case of its select has happened.
+  // Else another case of its select has happened, or that has been given up.
   if (!is_told && !w.is_send && !why) tell(thing_op::restore, 0, w.value);
   if (is_told) w.failure = why;
-  if (is_told) w.state = state;
+  // What was sent was, also when that is too late: it waited alone.
+  if (is_told || (w.is_send && !why)) w.state = state;
   return is_told;
 }
 

@@ -50,10 +50,10 @@ error left_error() noexcept {
 
 /// What asks another node of its things. Those that stand for one keep it.
 struct node_things::asker {
-  asker(std::uint64_t at, std::string called)
+  asker(std::uint64_t at, std::string called, std::uint64_t life)
       : node(at),
         name(std::move(called)),
-        asks(1, &asker::send, this, is_making, false),
+        asks(1, &asker::send, this, is_making, false, life),
         things(asks, at) {}
   const std::uint64_t node;
   const std::string name;
@@ -73,10 +73,21 @@ void node_things::asker::send(void* self, workbench& on) noexcept {
   try {
     const auto then = trade::is_looker() ? peers::when_full::send : peers::when_full::wait;
     const result<void> is = far_handles::global().send(*by, {peers::thing, ++all.last_}, on, then);
-    if (!is) of->asks.end(lost_home_error(of->name, is.error().message()));
+    if (!is) all.give_up(*of, lost_home_error(of->name, is.error().message()));
   } catch (...) {
-    of->asks.end(describe_current_exception("a question to another node"));
+    all.give_up(*of, describe_current_exception("a question to another node"));
   }
+}
+
+// Who asks keeps it.
+void node_things::give_up(asker& of, const error& why) noexcept {
+  of.asks.end(why);
+  asker_ptr gone;
+  const std::lock_guard lock(mutex_);
+  const auto found = askers_.find(of.node);
+  if (found == askers_.end() || found->second.get() != &of) return;
+  gone = std::move(found->second);
+  askers_.erase(found);
 }
 
 node_things& node_things::global() {
@@ -107,18 +118,39 @@ void node_things::end_asking() noexcept {
 void node_things::close() noexcept {
   end_asking();
   is_open_.store(false);
+  end_homes_in_line();
+  facts_line::of_things().close();
+  end_homes();
+  decltype(own_) left;
+  const std::lock_guard lock(mutex_);
+  left.swap(own_);
+  own_ids_.clear();
+}
+
+void node_things::end_homes() noexcept {
   decltype(homes_) homes;
   {
     const std::lock_guard lock(mutex_);
     homes.swap(homes_);
   }
   const error why = left_error();
-  for (const auto& [node, one] : homes) one->end(&why);
-  facts_line::of_things().close();
-  decltype(own_) left;
-  const std::lock_guard lock(mutex_);
-  left.swap(own_);
-  own_ids_.clear();
+  for (const auto& [node, one] : homes) one.things->end(&why);
+}
+
+// By the line's thread, which may be listing a wish; and then what was met meanwhile is put back.
+void node_things::end_homes_in_line() noexcept {
+  facts_line& line = facts_line::of_things();
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      if (homes_.empty()) return;
+    }
+    line.add([this] { end_homes(); });
+  } catch (...) {
+    return;  // no memory
+  }
+  line.drain();
+  line.drain();
 }
 
 void node_things::stop_answering() noexcept {
@@ -242,9 +274,21 @@ void node_things::on_question(std::uint64_t from, const peers::kept_message& mes
       [this, from, message, handles = std::move(came)] { hear(from, message, handles.get()); });
 }
 
-std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node) {
+// What a node asks anew, after it had given this one up, has nothing to do with what it asked
+// before: that ends here, too, if it has not.
+std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node, std::uint64_t life) {
+  std::uint64_t had = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = homes_.find(node);
+    if (found != homes_.end()) had = found->second.life;
+  }
+  if (life != 0 && had != 0 && life < had) lost_asker_error().raise();
+  if (life > had && had != 0) end_home_of(node);
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<worker_things>& of = homes_[node];
+  home& one = homes_[node];
+  if (life != 0) one.life = life;
+  std::shared_ptr<worker_things>& of = one.things;
   if (of == nullptr) {
     of = std::make_shared<worker_things>(
         [this, node](std::uint64_t number, const worker_things::writer& write) {
@@ -280,7 +324,7 @@ void node_things::hear(std::uint64_t from, const peers::kept_message& message,
       raise(errc::object_lost,
             "its node has let go of that channel, semaphore or barrier; keep a handle there");
     }
-    things_of(from)->ask(number, *of, question, in);
+    things_of(from, worker_questions::life_of(number))->ask(number, *of, question, in);
   } catch (...) {
     refuse(from, number, describe_current_exception("a question of another node"));
   }
@@ -298,9 +342,10 @@ bool node_things::tell(std::uint64_t to, std::uint64_t number,
     write(*on);
     on->out.finish();
     write_answer(*on, {1, number}, "an item of a channel");
-    return far_handles::global()
-        .send(*by, {peers::thing_answer, ++last_}, *on, peers::when_full::wait)
-        .has_value();
+    const result<void> is = far_handles::global().send(*by, {peers::thing_answer, ++last_}, *on,
+                                                       peers::when_full::wait);
+    if (!is) refuse(to, number, is.error());
+    return is.has_value();
   } catch (...) {
     refuse(to, number, describe_current_exception("an item of a channel"));
     return false;
@@ -332,7 +377,7 @@ void node_things::end_home_of(std::uint64_t node) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = homes_.find(node);
     if (found == homes_.end()) return;
-    gone = std::move(found->second);
+    gone = std::move(found->second.things);
     homes_.erase(found);
   }
   // One that can't be reached from here may live, and hear it later.
@@ -350,7 +395,7 @@ node_things::asker_ptr node_things::asker_of(std::uint64_t node) {
     const std::lock_guard lock(mutex_);
     asker_ptr& one = askers_[node];
     if (one != nullptr) return one;
-    one = std::make_shared<asker>(node, std::move(called));
+    one = std::make_shared<asker>(node, std::move(called), ++lives_);
     out = one;
   }
   // One that is lost was told of before it was listed here, or is taken from the list.

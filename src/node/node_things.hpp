@@ -116,7 +116,10 @@ class node_things {
                              const item_ops* items, std::uint64_t size, make_mirror make);
   asker_ptr asker_of(std::uint64_t node);
   std::optional<shared_thing> find(const base::id& id) noexcept;
-  std::shared_ptr<worker_things> things_of(std::uint64_t node);
+  std::shared_ptr<worker_things> things_of(std::uint64_t node, std::uint64_t life);
+  void give_up(asker& of, const error& why) noexcept;
+  void end_homes() noexcept;
+  void end_homes_in_line() noexcept;
   void hear(std::uint64_t from, const peers::kept_message& message, far_arrivals* came) noexcept;
   bool tell(std::uint64_t to, std::uint64_t number, const worker_things::writer& write) noexcept;
   void let_go(const base::id& id) noexcept;
@@ -133,7 +136,13 @@ class node_things {
   std::unordered_map<base::id, own, base::id_hash> own_;
   std::unordered_map<const void*, base::id> own_ids_;  // by core
   std::unordered_map<std::uint64_t, asker_ptr> askers_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<worker_things>> homes_;  // by who asks
+  /// What one node has here.
+  struct home {
+    std::shared_ptr<worker_things> things;
+    std::uint64_t life = 0;  // see worker_questions::life_of; 0: not known yet
+  };
+  std::unordered_map<std::uint64_t, home> homes_;  // by who asks
+  std::atomic<std::uint64_t> lives_{0};
 };
 
 }  // namespace manta::inline v0::node

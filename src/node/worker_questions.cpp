@@ -37,8 +37,9 @@ worker_questions* worker_questions::here() noexcept {
 
 worker_questions::worker_questions(std::uint64_t worker,
                                    void (*sends)(void* to, workbench& on) noexcept, void* to,
-                                   std::atomic<std::uint32_t>& is_making, bool is_here) noexcept
-    : worker_(worker), send_(sends), to_(to), is_making_(is_making) {
+                                   std::atomic<std::uint32_t>& is_making, bool is_here,
+                                   std::uint64_t life) noexcept
+    : worker_(worker), send_(sends), to_(to), is_making_(is_making), last_(life << life_shift) {
   if (is_here) asks_here.store(this, std::memory_order_release);
 }
 

@@ -43,7 +43,14 @@ class worker_questions {
   /// `sends` sends the message that was written there; `is_making` is set before the first that
   /// makes an actor known. Not `is_here`: it is not that of this process.
   worker_questions(std::uint64_t worker, void (*sends)(void* to, workbench& on) noexcept, void* to,
-                   std::atomic<std::uint32_t>& is_making, bool is_here = true) noexcept;
+                   std::atomic<std::uint32_t>& is_making, bool is_here = true,
+                   std::uint64_t life = 0) noexcept;
+
+  /// Which of those that one process had, one after the other, asked under that number, as it was
+  /// given when that was made; 0: it says something, and asks nothing.
+  static std::uint64_t life_of(std::uint64_t number) noexcept {
+    return (number & ~(std::uint64_t{1} << 63U)) >> life_shift;
+  }
 
   ~worker_questions() { leave(); }
   worker_questions(const worker_questions&) = delete;
@@ -98,6 +105,7 @@ class worker_questions {
   static void wait(exec::parker& until);
 
  private:
+  static constexpr unsigned life_shift = 40;
   exec::actor_core* ask_actor(const writer& write, const exec::actor_ops* kind);
 
   static void write_question(workbench& on, const base::id& request, wire::question what,

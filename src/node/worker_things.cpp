@@ -37,6 +37,12 @@ error too_many(std::size_t open) {
                       open)};
 }
 
+error no_such_wish() {
+  return {errc::cancelled,
+          "cancelled: nothing of that number waits at the node of the channel, "
+          "semaphore or barrier"};
+}
+
 }  // namespace
 
 // A wish of the worker, a request for permits, or an arrival. Whoever meets it does so under the
@@ -224,6 +230,7 @@ void worker_things::arrive(std::uint64_t number, const shared_thing& of) {
 // It was met, or found closed, or was not to wait. What the worker does not get is put back.
 void worker_things::finish(open_wish& one) noexcept {
   const bool is_there = unlist(one);
+  if (!is_there) refuse_late(one);
   switch (one.at.kind) {
     case spec::reference_kind::semaphore:
       return finish_permits(one, is_there);
@@ -234,6 +241,16 @@ void worker_things::finish(open_wish& one) noexcept {
     default:
       return finish_item(one, is_there);
   }
+}
+
+// It was met as all of them ended.
+void worker_things::refuse_late(const open_wish& one) noexcept {
+  std::optional<error> why;
+  {
+    const std::lock_guard lock(mutex_);
+    why = why_over_;
+  }
+  if (why) refuse_(one.number, *why);
 }
 
 void worker_things::finish_permits(open_wish& one, bool is_there) noexcept {
@@ -281,15 +298,15 @@ void worker_things::restore(const shared_thing& of, codec::in_archive& in) {
   of.items->drop_box(box);
 }
 
-// One that has been met is answered by that.
+// One that has been met is answered by that; and one that is not known has been, or was not heard.
 void worker_things::withdraw(std::uint64_t number) {
   std::shared_ptr<open_wish> one;
   {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(number);
-    if (found == open_.end()) return;
-    one = found->second;
+    if (found != open_.end()) one = found->second;
   }
+  if (one == nullptr) return refuse_(number, no_such_wish());
   if (one->withdraw() && unlist(*one)) say(number, {});
 }
 
@@ -323,6 +340,7 @@ void worker_things::end(const error* why) noexcept {
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
+    if (why != nullptr) why_over_ = *why;
     waiting.swap(open_);
     had.swap(held_);
   }

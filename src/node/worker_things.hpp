@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include <manta/base/id.hpp>
@@ -90,6 +91,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   bool list(const std::shared_ptr<open_wish>& one);
   bool unlist(const open_wish& one) noexcept;
   void finish(open_wish& one) noexcept;
+  void refuse_late(const open_wish& one) noexcept;
   void finish_permits(open_wish& one, bool is_there) noexcept;
   void finish_item(open_wish& one, bool is_there) noexcept;
   void say(std::uint64_t number, const thing_answer& what) noexcept;
@@ -101,6 +103,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   facts_line& line_;
   std::mutex mutex_;
   bool is_over_ = false;
+  std::optional<error> why_over_;  // for who may hear of it still
   std::unordered_map<std::uint64_t, std::shared_ptr<open_wish>> open_;
   struct permits {
     shared_thing of;

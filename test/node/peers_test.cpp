@@ -23,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using manta::base::id;
 using manta::node::peers;
+namespace base = manta::base;
 namespace spec = manta::spec;
 
 class ear final : public peers::visitor {

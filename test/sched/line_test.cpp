@@ -36,7 +36,7 @@ struct desk {
   std::vector<std::unique_ptr<request>> made;
   std::vector<std::size_t> granted;  // by later events, in order
 
-  desk() { has.add_node("here", {}, to_demand({4, 2, 1000, {{"licence", 3}}})); }
+  desk() { has.add_node("here", {}, to_demand(manta::bundle{4, 2, 1000, {{"licence", 3}}})); }
   desk(const desk&) = delete;
   desk& operator=(const desk&) = delete;
 
@@ -381,7 +381,7 @@ TEST_CASE("what waits goes to a node that joins, and to one that gives again", "
   const auto all = d.ask(1, all_cpus);
   std::vector<std::size_t> waiting;
   for (int i = 0; i < 4; ++i) waiting.push_back(d.ask(2, one_cpu));
-  const auto node = d.has.add_other("far", {}, to_demand({2, 0, 0, {}}));
+  const auto node = d.has.add_other("far", {}, to_demand(manta::bundle{2, 0, 0, {}}));
   d.has.set(node, standing::rests);
   d.note(d.waits.look_again());
   CHECK(d.granted.empty());
@@ -401,7 +401,7 @@ TEST_CASE("what waits goes to a node that joins, and to one that gives again", "
 TEST_CASE("who waits for what only a lost node had is let go, and nobody else", "[line]") {
   desk d;
   const bundle tape{0, 0, 0, {{"tape", 1}}};
-  const auto node = d.has.add_other("far", {}, to_demand({2, 0, 0, {{"tape", 1}}}));
+  const auto node = d.has.add_other("far", {}, to_demand(manta::bundle{2, 0, 0, {{"tape", 1}}}));
   const auto held = d.ask(1, tape);
   REQUIRE(d.made[held]->got.node == node);
   const auto first = d.ask(1, tape);
@@ -422,7 +422,7 @@ TEST_CASE("who waits for what only a lost node had is let go, and nobody else", 
 
 TEST_CASE("what stays waits for this node while others have room", "[line]") {
   desk d;
-  d.has.add_other("far", {}, to_demand({2, 0, 0, {}}));
+  d.has.add_other("far", {}, to_demand(manta::bundle{2, 0, 0, {}}));
   const auto all = d.ask(1, all_cpus);
   const auto stays = d.make(2, one_cpu);
   d.made[stays]->what.stays = true;
@@ -435,7 +435,8 @@ TEST_CASE("what stays waits for this node while others have room", "[line]") {
 // Who holds another node's amounts may sleep, and wait for what would be held back here.
 TEST_CASE("nothing is held back here for what another node's holders will give", "[line]") {
   desk d;
-  const auto node = d.has.add_other("far", {{"kind", "far"}}, to_demand({1, 4, 0, {}}));
+  const auto node =
+      d.has.add_other("far", {{"kind", "far"}}, to_demand(manta::bundle{1, 4, 0, {}}));
   const bundle both{1, 4, 0, {}};
   const auto there = d.ask(1, both);
   REQUIRE(d.made[there]->got.node == node);
