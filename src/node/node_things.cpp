@@ -101,6 +101,7 @@ void node_things::open(peers& with) noexcept {
     askers_.clear();  // of who looked after the end
   }
   peers_.store(&with);
+  was_asked_.store(false);
   is_asking_.store(true);
   is_open_.store(true);
 }
@@ -134,17 +135,16 @@ void node_things::end_homes() noexcept {
     homes.swap(homes_);
   }
   const error why = left_error();
-  for (const auto& [node, one] : homes) one.things->end(&why);
+  for (const auto& [node, one] : homes) {
+    if (one.things != nullptr) one.things->end(&why);  // null: there was no memory for it
+  }
 }
 
 // By the line's thread, which may be listing a wish; and then what was met meanwhile is put back.
 void node_things::end_homes_in_line() noexcept {
   facts_line& line = facts_line::of_things();
   try {
-    {
-      const std::lock_guard lock(mutex_);
-      if (homes_.empty()) return;
-    }
+    if (!was_asked_.load()) return;
     line.add([this] { end_homes(); });
   } catch (...) {
     return;  // no memory
@@ -269,6 +269,7 @@ void node_things::on_question(std::uint64_t from, const peers::kept_message& mes
                               std::shared_ptr<far_arrivals> came) {
   if (peers_.load() == nullptr) return;
   have_asked_.insert(from);
+  was_asked_.store(true);
   if (came == nullptr && gives_back(message.bytes)) return hear(from, message, nullptr);
   facts_line::of_things().add(
       [this, from, message, handles = std::move(came)] { hear(from, message, handles.get()); });
@@ -283,8 +284,11 @@ std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node, std::u
     const auto found = homes_.find(node);
     if (found != homes_.end()) had = found->second.life;
   }
-  if (life != 0 && had != 0 && life < had) lost_asker_error().raise();
-  if (life > had && had != 0) end_home_of(node);
+  if (life != 0 && had != 0 && life != had) {
+    // Not by the loop's thread, which only gives back what was asked for under the same number.
+    if (life < had || !facts_line::of_things().is_here()) lost_asker_error().raise();
+    end_home_of(node);
+  }
   const std::lock_guard lock(mutex_);
   home& one = homes_[node];
   if (life != 0) one.life = life;
@@ -382,7 +386,7 @@ void node_things::end_home_of(std::uint64_t node) noexcept {
   }
   // One that can't be reached from here may live, and hear it later.
   const error why = lost_asker_error();
-  gone->end(&why);
+  if (gone != nullptr) gone->end(&why);
 }
 
 // ---- those of others

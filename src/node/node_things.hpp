@@ -129,6 +129,7 @@ class node_things {
   std::atomic<peers*> peers_{nullptr};
   std::atomic<bool> is_open_{false};
   std::atomic<bool> is_asking_{false};
+  std::atomic<bool> was_asked_{false};  // anything, by others, in this runtime
   std::atomic<std::uint64_t> last_{0};
   std::set<std::uint64_t> have_asked_;  // the loop's
 

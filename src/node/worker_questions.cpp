@@ -39,7 +39,12 @@ worker_questions::worker_questions(std::uint64_t worker,
                                    void (*sends)(void* to, workbench& on) noexcept, void* to,
                                    std::atomic<std::uint32_t>& is_making, bool is_here,
                                    std::uint64_t life) noexcept
-    : worker_(worker), send_(sends), to_(to), is_making_(is_making), last_(life << life_shift) {
+    : worker_(worker),
+      send_(sends),
+      to_(to),
+      is_making_(is_making),
+      life_(life),
+      last_(life << life_shift) {
   if (is_here) asks_here.store(this, std::memory_order_release);
 }
 
@@ -56,7 +61,7 @@ void worker_questions::write_question(workbench& on, const base::id& request, wi
 
 void worker_questions::tell(const writer& write) {
   const borrowed_workbench on;
-  write(*on, {worker_, question_mark});
+  write(*on, {worker_, question_mark | life_ << life_shift});
   send_(to_, *on);
 }
 

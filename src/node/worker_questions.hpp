@@ -47,7 +47,7 @@ class worker_questions {
                    std::uint64_t life = 0) noexcept;
 
   /// Which of those that one process had, one after the other, asked under that number, as it was
-  /// given when that was made; 0: it says something, and asks nothing.
+  /// given when that was made; 0: it had none.
   static std::uint64_t life_of(std::uint64_t number) noexcept {
     return (number & ~(std::uint64_t{1} << 63U)) >> life_shift;
   }
@@ -118,6 +118,7 @@ class worker_questions {
   void* const to_;
   std::atomic<std::uint32_t>& is_making_;
   std::mutex mutex_;
+  const std::uint64_t life_;
   std::uint64_t last_ = 0;
   std::unordered_map<std::uint64_t, taker> asked_;
   std::optional<error> over_;

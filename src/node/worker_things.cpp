@@ -298,7 +298,8 @@ void worker_things::restore(const shared_thing& of, codec::in_archive& in) {
   of.items->drop_box(box);
 }
 
-// One that has been met is answered by that; and one that is not known has been, or was not heard.
+// One that has been met is answered by that. Where this very thread finishes wishes, one that is
+// not known has been answered, or was never heard; else it may be about to be.
 void worker_things::withdraw(std::uint64_t number) {
   std::shared_ptr<open_wish> one;
   {
@@ -306,7 +307,7 @@ void worker_things::withdraw(std::uint64_t number) {
     const auto found = open_.find(number);
     if (found != open_.end()) one = found->second;
   }
-  if (one == nullptr) return refuse_(number, no_such_wish());
+  if (one == nullptr) return line_.is_here() ? refuse_(number, no_such_wish()) : void();
   if (one->withdraw() && unlist(*one)) say(number, {});
 }
 
