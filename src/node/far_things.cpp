@@ -118,7 +118,7 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
   thing_answer read(const wire::result_view& came, void* into) const;
   void answered(far_wish& one, const void* key, const wire::result_view& came) noexcept;
-  bool note_item(exec::wish& w, wish_state state, const std::exception_ptr& why) noexcept;
+  bool note_item(exec::wish& w, wish_state state, std::exception_ptr why) noexcept;
   template <class Wish>
   bool enlist_far(Wish& w, Wish* far_wish::*as, thing_op op, std::uint64_t value) noexcept;
   void begin(const std::shared_ptr<far_wish>& one, const void* key,
@@ -309,19 +309,20 @@ bool far_thing::enlist(exec::barrier_party& p) noexcept {
   return enlist_far(p, &far_wish::party, thing_op::arrive, 0);
 }
 
-// Whether its group is told.
-bool far_thing::note_item(exec::wish& w, wish_state state, const std::exception_ptr& why) noexcept {
+// Whether its group is told, which has the only one to hold `why` then.
+bool far_thing::note_item(exec::wish& w, wish_state state, std::exception_ptr why) noexcept {
   if (state == wish_state::closed) {
     w.state = state;
     return w.group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && w.group->claim();
   }
   if (state != wish_state::met) return false;
   const bool is_told = w.group->claim();
+  const bool has_failed = why != nullptr;
   // Else another case of its select has happened, or that has been given up.
-  if (!is_told && !w.is_send && !why) tell(thing_op::restore, 0, w.value);
-  if (is_told) w.failure = why;
+  if (!is_told && !w.is_send && !has_failed) tell(thing_op::restore, 0, w.value);
+  if (is_told) w.failure = std::move(why);
   // What was sent was, also when that is too late: it waited alone.
-  if (is_told || (w.is_send && !why)) w.state = state;
+  if (is_told || (w.is_send && !has_failed)) w.state = state;
   return is_told;
 }
 
@@ -337,10 +338,13 @@ void far_thing::answered(far_wish& one, const void* key, const wire::result_view
   }
   const auto state = static_cast<wish_state>(said.state);
   bool is_told = state == wish_state::met;
-  if (w != nullptr) is_told = note_item(*w, state, why);
-  if (is_told && one.request != nullptr) one.request->failure = why;
-  if (is_told && one.party != nullptr) {
-    one.party->failure = why;
+  // Who is told holds the failure alone, and ends it.
+  if (w != nullptr) {
+    is_told = note_item(*w, state, std::move(why));
+  } else if (is_told && one.request != nullptr) {
+    one.request->failure = std::move(why);
+  } else if (is_told && one.party != nullptr) {
+    one.party->failure = std::move(why);
     one.party->generation = said.value / 2;
     one.party->is_last = said.value % 2 != 0;
   }
