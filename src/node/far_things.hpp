@@ -47,8 +47,7 @@ class far_things {
   /// What stands for the thing that came; null: nothing came. Throws std::bad_alloc.
   std::shared_ptr<void> borrow(const spec::reference& came, const item_ops* items,
                                std::uint64_t size, make_mirror make);
-  /// The same of another node's, Null: it came as one of another type
-  /// before.
+  /// The same of another node's. Null: it came as one of another type before.
   std::shared_ptr<void> view(const spec::reference& came, const item_ops* items, std::uint64_t size,
                              make_mirror make, node_link by);
 

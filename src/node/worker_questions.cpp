@@ -17,9 +17,6 @@ namespace {
 
 std::atomic<worker_questions*> asks_here{nullptr};
 
-// In the number of a question, and in no call's.
-constexpr std::uint64_t question_mark = std::uint64_t{1} << 63U;
-
 // Names are as long at most when they are options.
 void check_name_space(const std::string& asked) {
   if (asked.size() <= wire::limits::name_bytes) return;

@@ -49,7 +49,7 @@ class worker_questions {
   /// Which of those that one process had, one after the other, asked under that number, as it was
   /// given when that was made; 0: it had none.
   static std::uint64_t life_of(std::uint64_t number) noexcept {
-    return (number & ~(std::uint64_t{1} << 63U)) >> life_shift;
+    return (number & ~question_mark) >> life_shift;
   }
 
   ~worker_questions() { leave(); }
@@ -105,6 +105,8 @@ class worker_questions {
   static void wait(exec::parker& until);
 
  private:
+  // In the number of a question, and in no call's.
+  static constexpr std::uint64_t question_mark = std::uint64_t{1} << 63U;
   static constexpr unsigned life_shift = 40;
   exec::actor_core* ask_actor(const writer& write, const exec::actor_ops* kind);
 

@@ -240,7 +240,7 @@ void check_end(const std::string& node) {
     one.send(one_at(manta::this_task::node(), 0, note));
     manta::remote<&thing_holder::keep>(there, one).get(long_enough);
   }
-  std::this_thread::sleep_for(20ms);  // nothing may happen
+  std::this_thread::sleep_for(20ms);  // no event ends this: nothing may happen meanwhile
   expect(!manta::kv::get<int>(note).get().has_value(), "it is kept from there");
   manta::remote<&thing_holder::lets_go>(there).get(long_enough);
   expect(comes(note), "and goes with its last handle");
@@ -436,7 +436,7 @@ int passed_things(const manta::runtime& rt) {
 
 namespace {
 
-// Holds what it got, and does not go on.
+// Holds what it got, and does not go on: to sleep is its work.
 void holds_permits(const manta::semaphore& of, const std::string& began) {
   const manta::permit held = of.acquire(2);
   manta::kv::put(began, 1).get();
