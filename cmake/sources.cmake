@@ -83,6 +83,7 @@ set(manta_sources
   src/node/cluster_mail.cpp
   src/node/cluster_member.cpp
   src/node/cluster_process.cpp
+  src/node/copy_cache.cpp
   src/node/crash_note.cpp
   src/node/desk.cpp
   src/node/desk_groups.cpp

@@ -262,8 +262,7 @@ struct custom<array<T>> {
     node::array_block* const block = detail::array_access::block(a);
     if (block == nullptr) return out.raw(std::uint8_t{0});
     const bool leaves = out.node() != 0;
-    const bool goes = leaves && !block->is_read_in(out.node()) &&
-                      !(out.stays(&detail::array_access::handle(a)) && block->may_stay(out.node()));
+    const bool goes = leaves && !block->is_read_in(out.node()) && !stays(out, a);
     const bool is_copied = block->is_copied() || goes;
     out.raw(static_cast<std::uint8_t>(is_copied ? 2 : 1));
     detail::write_array_shape(out, a.shape());
@@ -294,6 +293,14 @@ struct custom<array<T>> {
   }
 
  private:
+  // Whether its bytes go when they are read there, and not with the message.
+  static bool stays(const out_archive& out, const array<T>& a) {
+    const node::array_block& block = *detail::array_access::block(a);
+    const bool is_large = block.bytes().size() >= node::least_staying || block.is_away(0);
+    const bool is_waited_for =
+        (out.reader_waits() && is_large) || out.stays(&detail::array_access::handle(a));
+    return is_waited_for && block.may_stay(out.node());
+  }
   // With a hold.
   static lent_reference held(node::array_block* block) noexcept {
     block->hold();

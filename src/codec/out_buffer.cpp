@@ -49,6 +49,7 @@ void out_buffer::clear() noexcept {
   depth_ = 0;
   is_passing_ = false;
   into_cell_ = false;
+  reader_waits_ = false;
   may_stay_.clear();
   identities_.reset();
   if (static_cast<std::size_t>(end_ - head_.get()) > kept_room) {

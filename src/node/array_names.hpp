@@ -45,6 +45,8 @@ class placed_block : public array_block {
   /// The descriptor of its segment, which is the block's.
   virtual int file() const noexcept = 0;
   virtual stored_object object() const noexcept { return {}; }
+  /// What its maker calls its bytes, and never others; 0: they have no such number.
+  virtual std::uint64_t contents() const noexcept { return 0; }
 
  protected:
   using array_block::array_block;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "node/array_home.hpp"
+#include "node/copy_cache.hpp"
 #include "node/far_ids.hpp"
 #include "node/far_pulls.hpp"
 #include "node/resting_array.hpp"
@@ -257,7 +258,7 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
     on.lent.reserve_one();
     if (far_pulls::global().begin_naming(*far)) {
       on.lent.put(far->from().id);
-      to.place = {0, 0, far->from().bytes};
+      to.place = {0, on.names_contents() ? far->from().contents : 0, far->from().bytes};
       return {far->from().id, far->from().owner};
     }
     array_block* const is = far->here();
@@ -268,13 +269,14 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
   const std::uint64_t mapped_as = name_of_file(file, inode_of(block.file()));
   to.place = block.place();
   on.lent.reserve_one();
+  const std::uint64_t contents = on.names_contents() ? block.contents() : 0;
   const std::uint64_t self = far_handles::global().self();
   const std::lock_guard lock(mutex_);
   if (!is_open_) exec::ended_error().raise();
   // Who does not map it fetches it.
   to.place = living_.contains(on.goes_to)
                  ? spec::array_place{mapped_as, to.place.at, to.place.bytes}
-                 : spec::array_place{0, 0, to.place.bytes};
+                 : spec::array_place{0, contents, to.place.bytes};
   const auto [at, is_new] = pins_.try_emplace(&block);
   pin& of = at->second;
   if (of.id != base::id{}) {
@@ -376,6 +378,14 @@ array_block* far_arrays::block_of(const base::id& id) noexcept {
 
 // ---- of others
 
+namespace {
+
+copy_cache::key copy_of(const spec::reference& came, std::uint64_t owner) noexcept {
+  return {owner, came.place.at, came.place.bytes};
+}
+
+}  // namespace
+
 array_block* far_arrays::borrow(const spec::reference& came) {
   if (!is_far_array_id(came.what)) return nullptr;
   far_arrivals::one* const from = far_arrivals::find(came.what);
@@ -384,8 +394,11 @@ array_block* far_arrays::borrow(const spec::reference& came) {
   if (out == nullptr) {
     if (from->owner == far_handles::global().self()) return nullptr;
     const bool is_mapped = came.place.segment != 0;
-    out = is_mapped ? static_cast<array_block*>(view_of(came, *from))
-                    : far_pulls::global().view_of(came, *from);
+    if (!is_mapped) out = copy_cache::global().find(copy_of(came, from->owner), base::now());
+    if (out == nullptr) {
+      out = is_mapped ? static_cast<array_block*>(view_of(came, *from))
+                      : far_pulls::global().view_of(came, *from);
+    }
   }
   from->is_left = false;
   // Without the mutex, since others may be freed by it.

@@ -15,6 +15,8 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 
+#include "node/array_home.hpp"
+#include "node/copy_cache.hpp"
 #include "node/far_arrays.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
@@ -78,6 +80,10 @@ void distant_block::arrives(array_block* as) noexcept {
     if (std::exchange(is_let_go_, is_let_go_ || lets_go)) lets_go = false;  // it was before
   }
   --all.away_;
+  if (!as->is_copied()) {
+    const std::uint64_t most = array_home::global().limit_bytes() / 8;
+    copy_cache::global().keep({from_.owner, from_.contents, from_.bytes}, *as, base::now(), most);
+  }
   if (lets_go && from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
 }
 
@@ -144,7 +150,7 @@ distant_block* far_pulls::view_of(const spec::reference& came, const far_arrival
   if (known != nullptr && known->try_hold()) return known;
   const std::uint64_t run = from.is_counted ? far_handles::global().has_view(came.what) : 0;
   try {
-    known = new distant_block({came.what, from.owner, came.place.bytes, run});
+    known = new distant_block({came.what, from.owner, came.place.bytes, came.place.at, run});
   } catch (...) {
     if (run != 0) far_handles::global().lost_view(came.what, run);
     throw;

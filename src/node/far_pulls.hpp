@@ -74,7 +74,8 @@ class distant_block final : public placed_block {
     base::id id = {};
     std::uint64_t owner = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t run = 0;  // whose nodes count it; 0: its owner was lost before it came
+    std::uint64_t contents = 0;  // what its owner calls them
+    std::uint64_t run = 0;       // whose nodes count it; 0: its owner was lost before it came
   };
   explicit distant_block(const source& from) noexcept
       : placed_block(

@@ -72,6 +72,10 @@ class stored_block final : public placed_block {
     return segment_ != nullptr ? segment_->file().number() : view_->file().number();
   }
   stored_object object() const noexcept override { return {of_->home().in, of_->id()}; }
+  // Which store of this process, and which of its objects.
+  std::uint64_t contents() const noexcept override {
+    return (place_.segment >> 32U) << 40U | of_->id();
+  }
   bool is_read_in(std::uint64_t node) const noexcept override;
   bool may_stay(std::uint64_t node) const noexcept override;
   array_block* at_rest() noexcept override {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/trade.hpp"
-#include "node/desk.hpp"
 
 #include <algorithm>
 #include <new>
@@ -15,6 +14,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/copy_cache.hpp"
 #include "node/desk.hpp"
 #include "node/errand.hpp"
 #include "node/far_actors.hpp"
@@ -168,6 +168,7 @@ void trade::close() noexcept {
   nap_.reset();
   far_pulls::global().close();
   far_pulls::global().let_all_go();
+  copy_cache::global().forget(0);
   far_arrays::global().close();  // what came until here was read
   far_handles::global().close();
   far_futures::global().close();

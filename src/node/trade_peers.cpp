@@ -9,6 +9,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/bookings.hpp"
+#include "node/copy_cache.hpp"
 #include "node/far_actors.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
@@ -159,6 +160,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
     if (!by.has(node)) {
       desk::global().lose_maker(node);
       far_arrays::global().gone(node);
+      copy_cache::global().forget(node);
       far_handles::global().gone(node);
     }
   } catch (const std::bad_alloc&) {
@@ -191,6 +193,9 @@ base::deadline trade::on_turn(peers& by, base::time_point now) {
     due = now + between_sweeps;
   }
   if (far_pulls::global().answer_waiting(by)) due = earlier_turn(due, now + until_room);
+  if (const base::deadline copies = copy_cache::global().sweep(now)) {
+    due = earlier_turn(due, *copies);
+  }
   far_arrays& arrays = far_arrays::global();
   if (!arrays.keeps()) return due;
   if (now >= next_sweep_) {

@@ -50,8 +50,13 @@ const codec::entry& entry_of(const spec::function_id& function, codec::entry_kin
   return **found;
 }
 
+// Whoever reads them does so on a thread of its own, which may wait for an array; but not where
+// their size decides whether they go.
 void write_parameters(workbench& on, exec::job* j, const carrier& by) {
-  if (by.wake_arguments != nullptr) by.wake_arguments(j, true, on.goes_to);  // mostly
+  const bool may_wait = on.goes_to != 0 && on.packs;
+  const std::uint64_t reader = may_wait ? any_cell : on.goes_to;
+  if (by.wake_arguments != nullptr) by.wake_arguments(j, true, reader);  // mostly
+  on.out.reader_waits(may_wait);
   by.write_parameters(j, on.out);
 }
 

@@ -35,6 +35,8 @@ struct workbench {
   std::uint64_t goes_to = 0;                 ///< the other node that the message is for; 0: none
   bool packs = true;                         ///< large ranges may go through the store there
 
+  /// Whether arrays in it may be those of many messages to one node: the arguments of calls.
+  bool names_contents() const noexcept { return out.reader_waits(); }
   /// What is written from here on is for that node. Without `may_pack` all of it is in the message.
   void write_for(std::uint64_t node, bool may_pack = true) noexcept {
     goes_to = node;

@@ -603,10 +603,10 @@ struct Place {
   # Whoever gets it looks whether the place is in that segment, and whether what it names is known.
 
   segment @0 :UInt64;
-  # Not zero. Between nodes of one machine: the segment's descriptor in the process of who counts the
-  # array, times 2^32, and the last 32 bits of its inode.
+  # Between nodes of one machine: the segment's descriptor in the process of who counts the array, times
+  # 2^32, and the last 32 bits of its inode. 0, between nodes alone: it stayed there, and is fetched.
   at @1 :UInt64;
-  # A multiple of 64.
+  # A multiple of 64. Where the segment is 0: what its owner calls its bytes, and never others; 0: nothing.
   bytes @2 :UInt64;
   # 1 or more.
 }

@@ -138,6 +138,18 @@ TEST_CASE("nodes of one machine read each other's arrays where they lie", "[clus
   check_right(here.run({settler, "neighbours", "copied"}, more), "neighbours");
 }
 
+TEST_CASE("a large array that many calls are given is fetched once by their node",
+          "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "given"}, {"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"}), "given");
+}
+
+TEST_CASE("who has made what a call was given is lost, and who was given it", "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"};
+  check_right(here.run({settler, "given-lost"}, with), "given-lost");
+}
+
 TEST_CASE("a large array of a result stays where it was made until it is read",
           "[cluster][settle]") {
   const site here;

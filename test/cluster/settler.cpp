@@ -380,6 +380,61 @@ int unended(const manta::runtime& rt) {
   return say("unended");
 }
 
+// Those that need to know of nothing but the runtime.
+const std::map<std::string, int (*)(const manta::runtime&)> programs{
+    {"places", places},
+    {"failures", failures},
+    {"ends", ends},
+    {"values", values},
+    {"refusals", refusals},
+    {"limits", limits},
+    {"stops", stops},
+    {"names", names},
+    {"outlives", outlives},
+    {"handles", handles},
+    {"holders", holders},
+    {"heirs", heirs},
+    {"arrays", arrays},
+    {"rested", rested_arrays},
+    {"legacies", legacies},
+    {"given", given},
+    {"given-lost", given_lost},
+    {"stays", stays},
+    {"follows", follows},
+    {"stayed-lost", stayed_lost},
+    {"stayed-torn", stayed_torn},
+    {"stayed-timed", stayed_timed},
+    {"left-behind", left_behind},
+    {"left-by-two", left_by_two},
+    {"left-reading", left_reading},
+    {"left-in-vain", left_in_vain},
+    {"left-by-rank", left_by_rank},
+    {"left-over", left_over},
+    {"ghosts", ghosts},
+    {"wrecks", wrecks},
+    {"postings", postings},
+    {"desertions", desertions},
+    {"offers", offers},
+    {"bereft", bereft},
+    {"latecomers", latecomers},
+    {"cards", cards},
+    {"groups", groups},
+    {"evicted", evicted},
+    {"partings", partings},
+    {"estates", estates},
+    {"channels", channels},
+    {"semaphores", semaphores},
+    {"passed-things", passed_things},
+    {"lost-homes", lost_homes},
+    {"lost-users", lost_users},
+    {"dry-wells", dry_wells},
+    {"unread", unread},
+    {"workers", workers},
+    {"widows", widows},
+    {"orphans", orphans},
+    {"unended", unended},
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -388,66 +443,18 @@ int main(int argc, char** argv) {
   if (what == "heirlooms") return heirlooms(argc, argv);
   if (what == "lasts") return lasts(argc, argv);
   manta::runtime rt(argc, argv);
-  if (what == "places") return places(rt);
-  if (what == "failures") return failures(rt);
-  if (what == "ends") return ends(rt);
-  if (what == "values") return values(rt);
-  if (what == "refusals") return refusals(rt);
-  if (what == "limits") return limits(rt);
-  if (what == "stops") return stops(rt);
-  if (what == "names") return names(rt);
+  if (const auto found = programs.find(what); found != programs.end()) return found->second(rt);
   if (what == "makers") return makers(count);
   if (what == "storms") return storms(count);
-  if (what == "outlives") return outlives(rt);
-  if (what == "handles") return handles(rt);
-  if (what == "holders") return holders(rt);
-  if (what == "heirs") return heirs(rt);
   if (what == "ring") return ring(rt, count);
   if (what == "futures") return futures(rt, count);
-  if (what == "arrays") return arrays(rt);
-  if (what == "rested") return rested_arrays(rt);
   if (what == "neighbours") return neighbours(rt, argc < 3);
-  if (what == "legacies") return legacies(rt);
-  if (what == "stays") return stays(rt);
-  if (what == "follows") return follows(rt);
-  if (what == "stayed-lost") return stayed_lost(rt);
-  if (what == "stayed-torn") return stayed_torn(rt);
-  if (what == "stayed-timed") return stayed_timed(rt);
-  if (what == "left-behind") return left_behind(rt);
-  if (what == "left-by-two") return left_by_two(rt);
-  if (what == "left-reading") return left_reading(rt);
-  if (what == "left-in-vain") return left_in_vain(rt);
-  if (what == "left-by-rank") return left_by_rank(rt);
-  if (what == "left-over") return left_over(rt);
-  if (what == "ghosts") return ghosts(rt);
   if (what == "freight") return freight(rt, argc > 2 ? argv[2] : "");
-  if (what == "wrecks") return wrecks(rt);
-  if (what == "postings") return postings(rt);
-  if (what == "desertions") return desertions(rt);
   if (what == "heralds") return heralds();
-  if (what == "offers") return offers(rt);
-  if (what == "bereft") return bereft(rt);
-  if (what == "latecomers") return latecomers(rt);
-  if (what == "cards") return cards(rt);
-  if (what == "groups") return groups(rt);
   if (what == "rivals") return rivals(rt, count);
   if (what == "unplaced") return unplaced();
-  if (what == "evicted") return evicted(rt);
-  if (what == "partings") return partings(rt);
-  if (what == "estates") return estates(rt);
   if (what == "nomads") return nomads(rt, count);
-  if (what == "channels") return channels(rt);
-  if (what == "semaphores") return semaphores(rt);
-  if (what == "passed-things") return passed_things(rt);
-  if (what == "lost-homes") return lost_homes(rt);
-  if (what == "lost-users") return lost_users(rt);
   if (what == "streams") return streams(rt, count);
-  if (what == "dry-wells") return dry_wells(rt);
-  if (what == "unread") return unread(rt);
   if (what == "titles") return titles(rt, count);
-  if (what == "workers") return workers(rt);
-  if (what == "widows") return widows(rt);
-  if (what == "orphans") return orphans(rt);
-  if (what == "unended") return unended(rt);
   return spread(count, 200);
 }

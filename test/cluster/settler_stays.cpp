@@ -45,7 +45,9 @@ words next_words(const words& all, std::uint64_t from) {
   return are_words(all, eight, from) ? words_from(eight, from + 1) : words();
 }
 bool reads_held(const std::vector<manta::future<words>>& all) {
-  return are_words(all.front().get(long_enough), eight, 7) && fetched_here() == eight_bytes;
+  const std::uint64_t before = fetched_here();
+  return are_words(all.front().get(long_enough), eight, 7) &&
+         fetched_here() == before + eight_bytes;
 }
 double words_sum(std::span<const std::uint64_t> all) {
   double out = 0;
@@ -116,7 +118,7 @@ void check_dropped(const std::string& node) {
   expect(fetched_here() == before, "and was not fetched");
 }
 
-// It goes back to its maker as what it is there, and to a third node as its bytes.
+// It goes back to its maker as what it is there, and to a third node as its name.
 void check_places(const std::string& maker, const std::string& other, std::uint64_t pid) {
   const std::uint64_t before = fetched_here();
   const auto made = made_at(maker, eight, 4);
@@ -126,9 +128,12 @@ void check_places(const std::string& maker, const std::string& other, std::uint6
   expect(manta::remote<words_sum>.with(at(maker))(made).get(long_enough) ==
              4.0 * static_cast<double>(eight - 1),
          "as a span");
+  // A span is written here.
+  expect(fetched_here() == before + eight_bytes, "which is fetched for that");
   const auto third = manta::remote<who_reads>.with(at(other));
-  expect(third(made, std::uint64_t{4}).get(long_enough) != 0, "in a third node");
-  expect(fetched_here() == before + eight_bytes, "which has it from here");
+  const auto fresh = made_at(maker, eight, 4);
+  expect(third(fresh, std::uint64_t{4}).get(long_enough) != 0, "in a third node");
+  expect(fetched_here() == before + eight_bytes, "which has it from its maker");
   // As a future, which the third node reads itself.
   const auto held = made_at(maker, eight, 7);
   expect(manta::remote<reads_held>.with(at(other))(std::vector{held}).get(long_enough),

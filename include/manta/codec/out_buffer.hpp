@@ -123,7 +123,10 @@ class MANTA_API out_buffer {
   /// arrays that can be asked for may stay here. Until clear().
   void into_cell(bool is_one) noexcept { into_cell_ = is_one; }
   bool into_cell() const noexcept { return into_cell_; }
-  /// Of such a value: an array handle that its readers find. Throws std::bad_alloc.
+  /// Who reads what is written can wait for each large array in it. Until clear().
+  void reader_waits(bool does) noexcept { reader_waits_ = does; }
+  bool reader_waits() const noexcept { return reader_waits_; }
+  /// Of a value for a cell: an array handle that its readers find. Throws std::bad_alloc.
   void may_stay(const void* handle) { may_stay_.push_back(handle); }
   /// Whether it was one.
   bool stays(const void* handle) const noexcept;
@@ -177,6 +180,7 @@ class MANTA_API out_buffer {
   std::uint32_t depth_ = 0;
   bool is_passing_ = false;
   bool into_cell_ = false;
+  bool reader_waits_ = false;
   std::uint64_t node_ = 0;
   segment_sink* sink_;
   std::vector<spec::segment_view> segments_;

@@ -21,6 +21,10 @@
 
 namespace manta::inline v0::node {
 
+/// Smaller arrays go with a message to another node as bytes; larger ones may stay where they are
+/// until they are read there.
+inline constexpr std::size_t least_staying = std::size_t{1} << 20U;
+
 /// Bytes that nobody changes any more. They stay where they are until the last hold goes.
 class MANTA_API array_block {
  public:
@@ -41,7 +45,7 @@ class MANTA_API array_block {
   virtual bool is_copied() const noexcept { return false; }
   /// Whether that other node reads it in place, and gets a reference instead of bytes.
   virtual bool is_read_in(std::uint64_t /*node*/) const noexcept { return false; }
-  /// Whether it may stay here, and that node gets its name, where it goes into a cell there.
+  /// Whether it may stay here, and that node gets its name, where its reader there can wait for it.
   virtual bool may_stay(std::uint64_t /*node*/) const noexcept { return false; }
   /// Whether its bytes are in another node still, so far as who reads it in `reader` can tell
   /// (node/rest.hpp). Then bytes() says how many there are, and not where.

@@ -51,9 +51,6 @@ class rest_note {
   std::atomic<bool> is_seen_{false};
 };
 
-/// Smaller arrays go with a result to another node; larger ones may stay where they were made.
-inline constexpr std::size_t least_staying = std::size_t{1} << 20U;
-
 /// Who is to read a value: 0 this node, the number of another one, or a cell in any other.
 inline constexpr std::uint64_t any_cell = UINT64_MAX;
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/copy_cache.hpp"
+
+#include <iterator>
+#include <new>
+
+namespace manta::inline v0::node {
+
+copy_cache& copy_cache::global() {
+  static auto* const made = new copy_cache;
+  return *made;
+}
+
+void copy_cache::drop(const entries& all) noexcept {
+  for (const entry& one : all) one.block->drop();
+}
+
+// Under the mutex.
+void copy_cache::take_out(entries::iterator which, entries& into) noexcept {
+  known_.erase(which->of);
+  bytes_ -= which->of.bytes;
+  into.splice(into.end(), all_, which);
+}
+
+array_block* copy_cache::find(const key& of, base::time_point now) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(of);
+  if (found == known_.end()) return nullptr;
+  const entries::iterator at = found->second;
+  at->used = now;
+  all_.splice(all_.end(), all_, at);
+  at->block->hold();
+  return at->block;
+}
+
+void copy_cache::keep(const key& of, array_block& block, base::time_point now,
+                      std::uint64_t most) noexcept {
+  if (of.contents == 0 || of.bytes > most) return;
+  entries over;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (known_.contains(of)) return;
+    while (bytes_ + of.bytes > most) take_out(all_.begin(), over);
+    entries one{entry{of, &block, now}};
+    known_.emplace(of, one.begin());
+    block.hold();
+    bytes_ += of.bytes;
+    all_.splice(all_.end(), one);
+  } catch (const std::bad_alloc&) {
+    // The next call fetches it.
+  }
+  drop(over);
+}
+
+base::deadline copy_cache::sweep(base::time_point now) noexcept {
+  entries over;
+  base::deadline due;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!all_.empty() && now - all_.front().used >= keep_for) take_out(all_.begin(), over);
+    if (!all_.empty()) due = all_.front().used + keep_for;
+  }
+  drop(over);
+  return due;
+}
+
+void copy_cache::forget(std::uint64_t owner) noexcept {
+  entries over;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = all_.begin(); at != all_.end();) {
+      const auto which = at++;
+      if (owner == 0 || which->of.owner == owner) take_out(which, over);
+    }
+  }
+  drop(over);
+}
+
+}  // namespace manta::inline v0::node

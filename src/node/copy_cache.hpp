@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/node/array_block.hpp>
+
+// Copies of other nodes' arrays that calls have been given lately.
+//
+// Problem. The same array goes with many calls to one node: the weights of a model, with each step.
+// A copy that ends with the call that it came for would be fetched again for the next one.
+// Idea. It is kept for a moment, by what its maker calls its contents: a number that it never gives
+// to others. A call that names one which is here takes it, and nothing is fetched.
+//
+// Limits: those used least lately go first when there are more bytes than an eighth of the store
+// may have; one that was not used for keep_for goes, too.
+//
+// Threads: any. Blocks are dropped without the lock.
+
+namespace manta::inline v0::node {
+
+class copy_cache {
+ public:
+  static copy_cache& global();
+  static constexpr duration keep_for = std::chrono::milliseconds(800);
+
+  struct key {
+    std::uint64_t owner = 0;     ///< the node that has made it
+    std::uint64_t contents = 0;  ///< what that calls them; 0: they have no number
+    std::uint64_t bytes = 0;
+    auto operator<=>(const key&) const = default;
+  };
+  /// With a hold; null: it is not here.
+  array_block* find(const key& of, base::time_point now) noexcept;
+  /// One that came, of which it takes a hold of its own. `most`: bytes of all together.
+  void keep(const key& of, array_block& block, base::time_point now, std::uint64_t most) noexcept;
+  /// Lets go of what was not used for long; when that is to be done again, if ever.
+  base::deadline sweep(base::time_point now) noexcept;
+  /// Of a node, or 0: all of them.
+  void forget(std::uint64_t owner) noexcept;
+
+ private:
+  struct entry {
+    key of;
+    array_block* block = nullptr;  // with a hold
+    base::time_point used{};
+  };
+  using entries = std::list<entry>;  // those used last at the end
+
+  void take_out(entries::iterator which, entries& into) noexcept;
+  static void drop(const entries& all) noexcept;
+
+  std::mutex mutex_;
+  entries all_;
+  std::map<key, entries::iterator> known_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace manta::inline v0::node
