@@ -109,6 +109,7 @@ set(manta_sources
   src/node/gpu_sight.cpp
   src/node/guest_actor.cpp
   src/node/head_facts.cpp
+  src/node/head_line.cpp
   src/node/history_reads.cpp
   src/node/interrupt.cpp
   src/node/isolated_worker.cpp

@@ -89,7 +89,7 @@ exec::actor_core* take_name(exec::actor_core* made, const node::spawn_asked& ask
                             const exec::actor_ops* mirror) {
   node::far_names& names = node::far_names::global();
   if (names.is_open()) return names.take(made, asked, mirror);
-  node::worker_questions* const afar = node::worker_questions::here();
+  node::worker_questions* const afar = node::worker_questions::for_all();
   return afar != nullptr ? afar->reserve(made, asked, mirror)
                          : made->take_name(asked.options.get_if_exists);
 }
@@ -118,7 +118,7 @@ exec::actor_core* find_core(const std::string& name, const std::string& name_spa
   exec::executor::require();
   node::far_names& names = node::far_names::global();
   if (names.is_open()) return names.find(name, name_space, {mirror->type, mirror});
-  if (node::worker_questions* const afar = node::worker_questions::here()) {
+  if (node::worker_questions* const afar = node::worker_questions::for_all()) {
     return afar->find_actor(name, name_space, mirror);
   }
   return exec::actor_core::find(name, name_space, mirror->type);

@@ -535,4 +535,11 @@ std::vector<node_member> roll::members() const {
   return out;
 }
 
+bool roll::has(const base::id& process) const {
+  const auto known = by_process_.find(process);
+  if (known == by_process_.end()) return false;
+  const entry::stage at = all_.at(known->second).at;
+  return at != entry::stage::joining && at != entry::stage::ended;
+}
+
 }  // namespace manta::inline v0::life

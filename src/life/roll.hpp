@@ -83,6 +83,8 @@ class roll {
   std::uint64_t revision() const noexcept { return revision_; }
   /// Those that have not ended.
   std::vector<spec::node_member> members() const;
+  /// Whether that process is one of them.
+  bool has(const base::id& process) const;
 
  private:
   struct entry {

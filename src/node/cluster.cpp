@@ -238,10 +238,12 @@ wire::endpoint cluster::place_of_node(const std::vector<wire::socket_address>& h
 void cluster::share(std::uint32_t workers, given_all all) {
   const process_ptr at = process();
   if (at == nullptr || at->others() == nullptr) return;
-  // A head of its own runs nothing, and keeps its facts for itself. Before the first task comes.
+  // Before the first task comes.
   const std::uint64_t head = at->head_member();
   if (at->others()->has(head)) {  // else it does not share
     head_facts::global().ask_of(*at->others(), head);
+  } else if (head == 0 && !plan_.hosts_head()) {  // one of its own, which runs nothing
+    ask_head_of(at);
   }
   const std::uint64_t shares = at->others()->has(head) ? head : 0;
   const std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : shares;
@@ -250,6 +252,16 @@ void cluster::share(std::uint32_t workers, given_all all) {
   const std::size_t ranks = plan_.size > 1 ? static_cast<std::size_t>(plan_.size) - 1 : 0;
   trade::global().open(*at->others(), workers, {all.amounts, ranks},
                        {all.tasks, all.actors, waits ? ranks : 0});
+}
+
+// Threads of the user's may ask when it is over.
+void cluster::ask_head_of(const process_ptr& at) {
+  at->ask_head();
+  head_facts::global().ask_by(
+      [by = std::weak_ptr(at)](head_facts::pieces message, std::size_t size) -> result<void> {
+        if (const process_ptr is = by.lock()) return is->post_to_head(message, size);
+        return exec::ended_error();
+      });
 }
 
 // Ranks that make a second runtime mean that of rank 0 which is its second, too; one of them may be

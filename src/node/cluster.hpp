@@ -90,6 +90,7 @@ class cluster {
   wire::endpoint place_of_node(const std::vector<wire::socket_address>& head) const;
   std::string name_of_member() const;
   process_ptr process() const;
+  static void ask_head_of(const process_ptr& at);
 
   mutable std::mutex mutex_;
   process_ptr process_;     // guarded by it

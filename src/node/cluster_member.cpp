@@ -75,11 +75,9 @@ cluster_member::got cluster_member::read(wire::link& from) {
 
 void cluster_member::take(base::time_point now) {
   before_.clear();
-  if (cluster_ == base::id{}) {
-    const wire::link_state is = head_->state();
-    cluster_ = is.cluster;
-    head_process_ = is.process;
-  }
+  const wire::link_state is = head_->state();
+  if (cluster_ == base::id{}) cluster_ = is.cluster;
+  head_process_ = is.process;  // another one, when it was started again
   visitor_.on_heard();
   seat_.on_bulletin(std::exchange(answer_, {}), now);
 }

@@ -67,6 +67,10 @@ void cluster_process::take_in(std::unique_ptr<wire::link> from, const wire::gree
     return;
   }
   if (with_.rows == nullptr) return;
+  if (peer.as == wire::guest_kind::asker) {
+    if (office_ != nullptr) office_->accept(std::move(from), peer);
+    return;
+  }
   came_.push_back({std::move(from), peer.as == wire::guest_kind::observer});
   job_->ask();
 }
@@ -90,6 +94,13 @@ cluster_process::~cluster_process() {
     far_arrays::global().close();  // if it was never in the trade
     far_handles::global().close();
     peers::retire(std::move(peers_));
+  } else if (office_ != nullptr) {
+    head_facts::global().stop_answering();
+  }
+  office_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    line_.reset();
   }
   came_.clear();
   head_.reset();
@@ -136,6 +147,12 @@ base::deadline cluster_process::turn() {
   if (head_ == nullptr && with_.rows != nullptr) {
     head_ = std::make_unique<cluster_head>(with_.how, with_.process, *with_.rows,
                                            [this] { job_->ask(); });
+    if (!with_.who.has_value()) {
+      const auto lives = [this](const base::id& process) {
+        return head_->roll() != nullptr && head_->roll()->has(process);
+      };
+      office_ = std::make_unique<head_office>(with_.process, lives, [this] { job_->ask(); });
+    }
   }
   if (member_ == nullptr && with_.who.has_value()) {
     member_ = std::make_unique<cluster_member>(
@@ -151,9 +168,14 @@ base::deadline cluster_process::turn() {
     look_at_head();
     due = std::min(due, head_->due());
   }
+  if (office_ != nullptr) {
+    office_->pump(now);
+    due = std::min(due, office_->due().value_or(due));
+  }
   if (member_ != nullptr && !gives_up_) {
     pump_member(now);
     due = std::min(due, member_->due());
+    due = std::min(due, pump_head_line(now).value_or(due));
   }
   gather();
   return due == base::time_point::max() ? base::deadline() : base::deadline(due);
@@ -171,6 +193,58 @@ void cluster_process::pump_member(base::time_point now) {
   if (epoch_ == joined_) return;
   epoch_ = joined_;
   changed_.notify_all();
+}
+
+// A head that was started again is another process.
+base::deadline cluster_process::pump_head_line(base::time_point now) {
+  std::shared_ptr<head_line> line;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!asks_head_) return std::nullopt;
+    line = line_;
+  }
+  const base::id head = member_->head_process();
+  if (line == nullptr || line->head() != head) {
+    const std::shared_ptr<head_line> before = std::move(line);
+    head_line::settings how{.self = with_.process, .epoch = joined_, .head = head};
+    how.dial = [this, head] { return dial_line(head); };
+    how.wake = [this] { job_->ask(); };
+    line = std::make_shared<head_line>(std::move(how), before.get());
+    const std::lock_guard lock(mutex_);
+    line_ = line;
+    changed_.notify_all();
+    if (before != nullptr) head_facts::global().head_is_another();
+  }
+  line->pump(now);
+  return line->due();
+}
+
+std::unique_ptr<wire::link> cluster_process::dial_line(const base::id& head) {
+  // One that was started again has drawn another number for the cluster.
+  const wire::greeting self{.sender = with_.process,
+                            .wanted = head,
+                            .epoch = joined_,
+                            .as = wire::guest_kind::asker};
+  auto made = wire::connect(*loop_, head_addresses(), self, with_.sockets);
+  return made ? *std::move(made) : nullptr;
+}
+
+void cluster_process::ask_head() {
+  std::unique_lock lock(mutex_);
+  asks_head_ = true;
+  job_->ask();
+  changed_.wait(lock, [this] { return line_ != nullptr || is_over_; });
+}
+
+result<void> cluster_process::post_to_head(std::span<const std::span<const std::byte>> message,
+                                           std::size_t size) {
+  std::shared_ptr<head_line> line;
+  {
+    const std::lock_guard lock(mutex_);
+    line = line_;
+  }
+  if (line == nullptr) return error(errc::node_lost, "this process has no head any more");
+  return line->send(message, size);
 }
 
 void cluster_process::obey(base::time_point now) {

@@ -20,6 +20,7 @@
 #include "control/store.hpp"
 #include "node/cluster_head.hpp"
 #include "node/cluster_member.hpp"
+#include "node/head_line.hpp"
 #include "node/peers.hpp"
 #include "wire/endpoint.hpp"
 #include "wire/loop.hpp"
@@ -112,6 +113,10 @@ class cluster_process final : private cluster_member::visitor {
   peers* others() const noexcept { return peers_.get(); }
   /// The epoch of the member whose process has the head; 0: no member's, or this one's.
   std::uint64_t head_member() const;
+  /// It is no member's: it is asked by a line of its own from now on. A member's, once.
+  void ask_head();
+  /// A question for head_facts, by that line. node_lost: there is none. As head_line::send.
+  result<void> post_to_head(std::span<const std::span<const std::byte>> message, std::size_t size);
 
   /// Those that have not ended, by their names.
   std::vector<spec::node_member> members() const;
@@ -127,10 +132,12 @@ class cluster_process final : private cluster_member::visitor {
   void look_at_head();
   void gather();
   void pump_member(base::time_point now);
+  base::deadline pump_head_line(base::time_point now);
   void take_in(std::unique_ptr<wire::link> from, const wire::greeting& peer);
   base::id known_cluster() const noexcept;
   wire::greeting greeting() const noexcept;
   std::unique_ptr<wire::link> dial();
+  std::unique_ptr<wire::link> dial_line(const base::id& head);
   std::vector<wire::socket_address> head_addresses() const;
   void on_joined(std::uint64_t epoch) override;
   void on_changed(const spec::node_member& one) override;
@@ -160,6 +167,7 @@ class cluster_process final : private cluster_member::visitor {
   std::unique_ptr<peers> peers_;
   std::unique_ptr<cluster_head> head_;
   std::unique_ptr<cluster_member> member_;
+  std::unique_ptr<head_office> office_;  // of a head alone
 
   mutable std::mutex mutex_;  // guards all below, up to the listeners
   std::condition_variable changed_;
@@ -177,6 +185,8 @@ class cluster_process final : private cluster_member::visitor {
   std::optional<duration> drains_;
   bool is_idle_ = false;
   std::optional<std::string> dissolves_;
+  bool asks_head_ = false;
+  std::shared_ptr<head_line> line_;  // written by the loop's thread
 
   std::vector<std::unique_ptr<wire::socket_listener>> listeners_;
   std::unique_ptr<wire::loop_job> job_;

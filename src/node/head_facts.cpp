@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/head_facts.hpp"
 
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -20,15 +21,15 @@ bool is_of_workers(wire::question asked) noexcept {
          asked == wire::question::future_value || asked == wire::question::cancel_future;
 }
 
-void send_answer(peers& by, std::uint64_t to, std::uint64_t question, std::uint64_t number,
-                 const wire::result_view& answer) noexcept {
+// No memory: who asked hears of it when one of the two nodes ends.
+void say_answer(const head_facts::voice& say, std::uint64_t question,
+                const wire::result_view& answer) noexcept {
   try {
     const borrowed_workbench on;
     if (!on->writer.write({{1, question}, 1, 0}, answer)) return;
-    static_cast<void>(
-        by.send_anyway(to, {peers::answer, number}, on->writer.pieces(), on->writer.size_bytes()));
+    say(on->writer.pieces(), on->writer.size_bytes());
   } catch (...) {
-    // No memory: who asked hears of it when one of the two nodes ends.
+    return;
   }
 }
 
@@ -40,11 +41,41 @@ head_facts& head_facts::global() {
 }
 
 void head_facts::ask_of(peers& with, std::uint64_t head) {
+  ask_as(head, &with, {}, worker_questions::scope::all);
+}
+
+void head_facts::ask_by(poster line) {
+  ask_as(0, nullptr, std::move(line), worker_questions::scope::keys);
+}
+
+void head_facts::ask_as(std::uint64_t head, peers* with, poster line,
+                        worker_questions::scope what) {
   head_.store(head);
-  with_.store(&with);
-  auto made = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_);
+  with_.store(with);
+  auto made = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_, what);
   const std::lock_guard lock(mutex_);
+  line_ = std::move(line);
   asks_ = std::move(made);
+}
+
+void head_facts::head_is_away() noexcept {
+  if (const auto asked = asks()) asked_ = asked->last();
+}
+
+// On a thread of its own, since what it ends may be the user's.
+void head_facts::head_is_another() noexcept {
+  const auto asked = asks();
+  if (asked == nullptr) return;
+  try {
+    facts_line::global().add([asked, until = asked_] {
+      asked->end_asked(error(errc::node_lost,
+                             "the head of the cluster was lost before it answered, and another "
+                             "one is there by now; whether it was done is not known"),
+                       until);
+    });
+  } catch (const std::bad_alloc&) {
+    return;  // they end with the runtime
+  }
 }
 
 std::shared_ptr<worker_questions> head_facts::asks() noexcept {
@@ -54,26 +85,30 @@ std::shared_ptr<worker_questions> head_facts::asks() noexcept {
 
 void head_facts::close() noexcept {
   with_.store(nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    line_ = {};
+  }
   if (const auto asked = asks()) asked->end(exec::ended_error());
 }
 
 // A store may answer later: it finds no way then.
 void head_facts::stop_answering() noexcept {
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> gone;
-  std::shared_ptr<way> back;
+  std::shared_ptr<door> door;
   {
     const std::lock_guard lock(mutex_);
     gone.swap(facts_);
-    back = std::exchange(back_, nullptr);
+    door = std::exchange(door_, nullptr);
     if (asks_ != nullptr) {
       asks_->leave();
       ended_.push_back(std::move(asks_));
       asks_ = nullptr;
     }
   }
-  if (back != nullptr) {
-    const std::lock_guard lock(back->mutex);
-    back->by = nullptr;
+  if (door != nullptr) {
+    const std::lock_guard lock(door->mutex);
+    door->is_open = false;
   }
   for (const auto& [node, one] : gone) one->end();
   facts_line::of_ends().close();  // what it ends may ask the other one
@@ -83,32 +118,43 @@ void head_facts::stop_answering() noexcept {
 void head_facts::send(void* self, workbench& on) noexcept {
   auto* const here = static_cast<head_facts*>(self);
   const base::id request{peers::question, ++here->last_};
+  poster line;
+  {
+    const std::lock_guard lock(here->mutex_);
+    line = here->line_;
+  }
   peers* const with = here->with_.load();
-  if (with == nullptr) return;  // and what was asked has ended
-  const result<void> is =
-      with->send_when_room(here->head_.load(), request, on.writer.pieces(), on.writer.size_bytes());
+  if (with == nullptr && !line) return;  // and what was asked has ended
+  const result<void> is = line ? line(on.writer.pieces(), on.writer.size_bytes())
+                               : with->send_when_room(here->head_.load(), request,
+                                                      on.writer.pieces(), on.writer.size_bytes());
   if (is) return;
   if (const auto asked = here->asks()) asked->end(is.error());
 }
 
-std::shared_ptr<worker_facts> head_facts::facts_of(peers& by, std::uint64_t node) {
+std::shared_ptr<worker_facts> head_facts::facts_of(std::uint64_t node, const voice& say) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<worker_facts>& of = facts_[node];
-  if (back_ == nullptr) {
-    back_ = std::make_shared<way>();
-    back_->by = &by;
-  }
+  if (door_ == nullptr) door_ = std::make_shared<door>();
   if (of == nullptr) {
     of = std::make_shared<worker_facts>(
-        [this, back = back_, node](std::uint64_t number, const wire::result_view& answer) {
-          const std::lock_guard held(back->mutex);
-          if (back->by != nullptr) send_answer(*back->by, node, number, ++last_, answer);
+        [door = door_, say](std::uint64_t number, const wire::result_view& answer) {
+          const std::lock_guard held(door->mutex);
+          if (door->is_open) say_answer(say, number, answer);
         });
   }
   return of;
 }
 
 void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame) {
+  const auto say = [this, &by, from](pieces message, std::size_t size) {
+    static_cast<void>(by.send_anyway(from, {peers::answer, ++last_}, message, size));
+  };
+  on_question(from, say, frame);
+}
+
+void head_facts::on_question(std::uint64_t from, const voice& say,
+                             std::span<const std::byte> frame) {
   std::uint64_t number = 0;
   try {
     const borrowed_workbench on;
@@ -119,15 +165,16 @@ void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std:
     if (asked == nullptr || is_of_workers(asked->what)) {
       raise(errc::decode_failed, "a question that no other node asks the head's");
     }
-    facts_of(by, from)->ask(number, *asked);
+    facts_of(from, say)->ask(number, *asked);
   } catch (...) {
     const wire::error_record record(describe_current_exception("a question of another node"));
-    send_answer(by, from, number, ++last_, {.task = {1, 1}, .outcome = record.view()});
+    say_answer(say, number, {.task = {1, 1}, .outcome = record.view()});
   }
 }
 
 void head_facts::on_gone(std::uint64_t node) {
-  if (const auto asked = node == head_.load() ? asks() : nullptr) {
+  const bool was_head = node != 0 && node == head_.load();
+  if (const auto asked = was_head ? asks() : nullptr) {
     asked->end(error(errc::node_lost, "the node with the cluster's keys and values is lost"));
   }
   std::shared_ptr<worker_facts> gone;

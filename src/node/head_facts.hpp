@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,6 +23,9 @@
 //   node: kv::put -> ask -> peers ~~~> head: [facts' thread] -> store
 //         future <- answer <- peers <~~~~~~~~~~~~ answer <------'
 //
+// A head of its own is no peer: head_line.hpp carries questions and answers, and each node keeps
+// the history of what it did itself. Keys and values are the cluster's in either case.
+//
 // Names of actors are far_names.hpp's.
 //
 // Threads: any, but as said.
@@ -34,6 +38,14 @@ class head_facts {
 
   /// In a node that is not the head's: asks that one, by its epoch, until close.
   void ask_of(peers& with, std::uint64_t head);
+  /// The same of a head of its own; head_line::send of whichever line there is.
+  using pieces = std::span<const std::span<const std::byte>>;
+  using poster = std::function<result<void>(pieces message, std::size_t size)>;
+  void ask_by(poster line);
+  /// The line to it is broken; then it is there again, or another one is in its place, which does
+  /// not know what was asked before: that ends with node_lost. The loop's thread.
+  void head_is_away() noexcept;
+  void head_is_another() noexcept;
   /// Nobody asks any more: what was asked, and is from now on, ends with `ended_error`.
   void close() noexcept;
   /// Others are not answered any more, since their peers are about to go. Nothing comes from there
@@ -42,6 +54,10 @@ class head_facts {
 
   // On the loop's thread.
   void on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame);
+  /// Says an answer to who asked; any thread, and nothing when that one has gone.
+  using voice = std::function<void(pieces message, std::size_t size)>;
+  /// `from`: a number of who asks, for on_gone.
+  void on_question(std::uint64_t from, const voice& say, std::span<const std::byte> frame);
   void on_gone(std::uint64_t node);
   /// What was asked for is told on the calling thread, which is not the loop's.
   void on_answer(std::span<const std::byte> frame) noexcept;
@@ -49,12 +65,13 @@ class head_facts {
  private:
   head_facts() = default;
   static void send(void* self, workbench& on) noexcept;
-  /// How answers find their way, as long as there is one.
-  struct way {
+  /// Whether answers find their way still.
+  struct door {
     std::mutex mutex;
-    peers* by = nullptr;
+    bool is_open = true;
   };
-  std::shared_ptr<worker_facts> facts_of(peers& by, std::uint64_t node);
+  void ask_as(std::uint64_t head, peers* with, poster line, worker_questions::scope what);
+  std::shared_ptr<worker_facts> facts_of(std::uint64_t node, const voice& say);
   std::shared_ptr<worker_questions> asks() noexcept;
 
   std::atomic<peers*> with_{nullptr};
@@ -65,7 +82,9 @@ class head_facts {
   std::mutex mutex_;
   std::shared_ptr<worker_questions> asks_;
   std::vector<std::shared_ptr<worker_questions>> ended_;  // watches may know them still
-  std::shared_ptr<way> back_;
+  poster line_;                                           // to a head of its own
+  std::uint64_t asked_ = 0;  // of it, when it went away last; the loop's thread only
+  std::shared_ptr<door> door_;
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> facts_;  // by node
 };
 

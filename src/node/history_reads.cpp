@@ -67,14 +67,14 @@ result<std::vector<event_record>> find_events(control::store& in, const std::str
 }  // namespace
 
 std::string history_this_job() {
-  if (worker_questions* const node = worker_questions::here()) {
+  if (worker_questions* const node = worker_questions::for_all()) {
     return node->ask_now<std::string>(wire::question::this_job, std::uint64_t{0});
   }
   return journal::global().job();
 }
 
 void history_jobs(kv_answer<std::vector<job_record>> then) {
-  if (worker_questions* const node = worker_questions::here()) {
+  if (worker_questions* const node = worker_questions::for_all()) {
     return node->ask(wire::question::jobs, std::uint64_t{0}, std::move(then));
   }
   after_news(then, [](control::store& in) {
@@ -83,14 +83,14 @@ void history_jobs(kv_answer<std::vector<job_record>> then) {
 }
 
 void history_functions(const std::string& job, kv_answer<std::vector<std::string>> then) {
-  if (worker_questions* const node = worker_questions::here()) {
+  if (worker_questions* const node = worker_questions::for_all()) {
     return node->ask(wire::question::functions, job, std::move(then));
   }
   after_news(then, [job](control::store& in) { return find_functions(in, job); });
 }
 
 void history_actors(kv_answer<std::vector<actor_record>> then) {
-  if (worker_questions* const node = worker_questions::here()) {
+  if (worker_questions* const node = worker_questions::for_all()) {
     return node->ask(wire::question::actors, std::uint64_t{0}, std::move(then));
   }
   after_news(then, [](control::store& in) {
@@ -100,7 +100,7 @@ void history_actors(kv_answer<std::vector<actor_record>> then) {
 
 void history_events(const std::string& job, std::size_t most,
                     kv_answer<std::vector<event_record>> then) {
-  if (worker_questions* const node = worker_questions::here()) {
+  if (worker_questions* const node = worker_questions::for_all()) {
     return node->ask(wire::question::events, events_question{job, most}, std::move(then));
   }
   after_news(then, [job, most](control::store& in) { return find_events(in, job, most); });

@@ -53,7 +53,7 @@ struct node_things::asker {
   asker(std::uint64_t at, std::string called, std::uint64_t life)
       : node(at),
         name(std::move(called)),
-        asks(1, &asker::send, this, is_making, false, life),
+        asks(1, &asker::send, this, is_making, worker_questions::scope::none, life),
         things(asks, at) {}
   const std::uint64_t node;
   const std::string name;

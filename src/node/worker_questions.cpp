@@ -16,6 +16,7 @@ namespace manta::inline v0::node {
 namespace {
 
 std::atomic<worker_questions*> asks_here{nullptr};
+std::atomic<worker_questions*> asks_all{nullptr};
 
 // Names are as long at most when they are options.
 void check_name_space(const std::string& asked) {
@@ -32,9 +33,13 @@ worker_questions* worker_questions::here() noexcept {
   return asks_here.load(std::memory_order_acquire);
 }
 
+worker_questions* worker_questions::for_all() noexcept {
+  return asks_all.load(std::memory_order_acquire);
+}
+
 worker_questions::worker_questions(std::uint64_t worker,
                                    void (*sends)(void* to, workbench& on) noexcept, void* to,
-                                   std::atomic<std::uint32_t>& is_making, bool is_here,
+                                   std::atomic<std::uint32_t>& is_making, scope asked_here,
                                    std::uint64_t life) noexcept
     : worker_(worker),
       send_(sends),
@@ -42,12 +47,15 @@ worker_questions::worker_questions(std::uint64_t worker,
       is_making_(is_making),
       life_(life),
       last_(life << life_shift) {
-  if (is_here) asks_here.store(this, std::memory_order_release);
+  if (asked_here != scope::none) asks_here.store(this, std::memory_order_release);
+  if (asked_here == scope::all) asks_all.store(this, std::memory_order_release);
 }
 
 void worker_questions::leave() noexcept {
-  worker_questions* self = this;
-  asks_here.compare_exchange_strong(self, nullptr);
+  for (std::atomic<worker_questions*>* const at : {&asks_here, &asks_all}) {
+    worker_questions* self = this;
+    at->compare_exchange_strong(self, nullptr);
+  }
 }
 
 void worker_questions::write_question(workbench& on, const base::id& request, wire::question what,
@@ -85,11 +93,27 @@ void worker_questions::begin(const writer& write, taker then, std::uint64_t* tol
 }
 
 void worker_questions::end(const error& why) noexcept {
-  std::unordered_map<std::uint64_t, taker> left;
   {
     const std::lock_guard lock(mutex_);
     if (!over_.has_value()) over_ = why;
+  }
+  end_asked(why, UINT64_MAX);
+}
+
+std::uint64_t worker_questions::last() noexcept {
+  const std::lock_guard lock(mutex_);
+  return last_ | question_mark;
+}
+
+void worker_questions::end_asked(const error& why, std::uint64_t until) noexcept {
+  std::unordered_map<std::uint64_t, taker> left;
+  {
+    const std::lock_guard lock(mutex_);
     left.swap(asked_);
+    for (auto at = left.begin(); at != left.end();) {
+      const auto one = at++;
+      if (one->first > until) asked_.insert(left.extract(one));
+    }
   }
   try {
     const wire::error_record record(why);

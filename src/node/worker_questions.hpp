@@ -37,13 +37,18 @@ namespace manta::inline v0::node {
 
 class worker_questions {
  public:
-  /// That of this process; null: it is no worker.
+  /// What is asked by it in this process: nothing, since it is another one's; keys and values; or
+  /// the history and actors' names, too.
+  enum class scope : std::uint8_t { none, keys, all };
+  /// That of this process, for keys and values; null: it is no worker.
   static worker_questions* here() noexcept;
+  /// The same for all that can be asked.
+  static worker_questions* for_all() noexcept;
 
   /// `sends` sends the message that was written there; `is_making` is set before the first that
-  /// makes an actor known. Not `is_here`: it is not that of this process.
+  /// makes an actor known.
   worker_questions(std::uint64_t worker, void (*sends)(void* to, workbench& on) noexcept, void* to,
-                   std::atomic<std::uint32_t>& is_making, bool is_here = true,
+                   std::atomic<std::uint32_t>& is_making, scope asked_here = scope::all,
                    std::uint64_t life = 0) noexcept;
 
   /// Which of those that one process had, one after the other, asked under that number, as it was
@@ -81,6 +86,10 @@ class worker_questions {
 
   /// Nobody answers any more: what was asked, and will be, ends with `why`.
   void end(const error& why) noexcept;
+  /// The same of those up to that number, which last() gave; later ones go on.
+  void end_asked(const error& why, std::uint64_t until) noexcept;
+  /// The number of what was asked last.
+  std::uint64_t last() noexcept;
   /// It is not that of this process any more.
   void leave() noexcept;
 

@@ -77,9 +77,8 @@ result<greeting> to_greeting(std::span<const std::byte> bytes) {
   out.credit_messages = get<std::uint32_t>(bytes, 72);
   out.credit_bytes = get<std::uint32_t>(bytes, 76);
   out.nonce = get<std::array<std::byte, 32>>(bytes, 80);
-  const bool is_known = kind == static_cast<std::uint32_t>(guest_kind::member) ||
-                        kind == static_cast<std::uint32_t>(guest_kind::observer) ||
-                        kind == static_cast<std::uint32_t>(guest_kind::peer);
+  const bool is_known = kind >= static_cast<std::uint32_t>(guest_kind::member) &&
+                        kind <= static_cast<std::uint32_t>(guest_kind::asker);
   if (!is_known || out.sender == base::id{} || out.credit_messages == 0 || out.credit_bytes == 0) {
     return error(errc::decode_failed,
                  "wire: a greeting came with a number that none has; compare the builds of both "

@@ -28,7 +28,8 @@ namespace manta::inline v0::wire {
 enum class guest_kind : std::uint32_t {
   member = 1,    ///< a process of the cluster, or one that is to be
   observer = 2,  ///< a tool, which looks and changes nothing
-  peer = 3       ///< a member, which gives work to another one or takes it
+  peer = 3,      ///< a member, which gives work to another one or takes it
+  asker = 4      ///< a member, which asks a head of its own for keys and values
 };
 
 /// Who is at the other end, by its own word.

@@ -2,8 +2,11 @@
 // Actors that live in other nodes than the one that made them: right answers in the right order,
 // whatever becomes of the nodes meanwhile.
 #include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cluster/network.hpp"
@@ -148,6 +151,31 @@ TEST_CASE("who has made what a call was given is lost, and who was given it", "[
   const site here;
   const variables with{"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"};
   check_right(here.run({settler, "given-lost"}, with), "given-lost");
+}
+
+TEST_CASE("keys are the cluster's at a head of its own, which is killed and started again",
+          "[cluster][settle]") {
+  const site here;
+  const std::string at = "unix:" + here.path() + "/head";
+  const variables as_head{"MANTA_ROLE=head", "MANTA_ADDRESS=" + at,
+                          "MANTA_CONTROL=" + here.path() + "/control"};
+  auto head = std::make_unique<child>(std::vector<std::string>{settler}, here.with(as_head));
+  REQUIRE(head->complains("head of a cluster at"));
+  child helper({settler}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=helper"}));
+  const auto as_driver = [&](const std::string& name) {
+    return here.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=" + name});
+  };
+  child driver({settler, "keeps"}, as_driver("first"));
+  REQUIRE(driver.says("it may be killed\n"));
+  head.reset();                        // killed
+  std::this_thread::sleep_for(300ms);  // the fault's schedule: it is away for a while
+  head = std::make_unique<child>(std::vector<std::string>{settler}, here.with(as_head));
+  check_right(driver.finish(), "keeps");
+  child later({settler, "finds"}, as_driver("second"));
+  check_right(later.finish(), "finds");
+  kill(head->pid(), SIGINT);
+  CHECK(head->finish().status == 0);
+  CHECK(helper.finish().status == 0);
 }
 
 TEST_CASE("a large array of a result stays where it was made until it is read",

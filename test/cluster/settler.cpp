@@ -397,6 +397,8 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"arrays", arrays},
     {"rested", rested_arrays},
     {"legacies", legacies},
+    {"keeps", keeps_keys},
+    {"finds", finds_keys},
     {"given", given},
     {"given-lost", given_lost},
     {"stays", stays},

@@ -293,6 +293,8 @@ int lasts(int argc, char** argv);
 int desertions(const manta::runtime& rt);
 int heralds();
 // settler_stays.cpp
+int keeps_keys(const manta::runtime& rt);
+int finds_keys(const manta::runtime& rt);
 int given(const manta::runtime& rt);
 int given_lost(const manta::runtime& rt);
 int stays(const manta::runtime& rt);

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/head_line.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "node/head_facts.hpp"
+#include "node/worker_facts.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto between_looks_at_guests = 1s;
+constexpr std::size_t most_letters = std::size_t{1} << 16U;
+constexpr std::size_t most_letter_bytes = std::size_t{256} << 20U;
+// What the high half of a request's id says.
+constexpr std::uint64_t of_question = 1;
+constexpr std::uint64_t of_answer = 2;
+
+wire::courier::settings courier_to(const base::id& self, std::uint64_t epoch, const base::id& peer,
+                                   const std::function<void()>& wake) {
+  return {.self = self,
+          .epoch = epoch,
+          .peer = peer,
+          .out = {.requests = most_letters, .bytes = most_letter_bytes},
+          .in = {.requests = most_letters, .bytes = most_letter_bytes},
+          .on_arrival = wake};
+}
+
+base::deadline earlier_of(base::deadline one, base::deadline other) {
+  if (!one.has_value() || (other.has_value() && *other < *one)) return other;
+  return one;
+}
+
+}  // namespace
+
+// ---- a node's
+
+head_line::head_line(settings how, head_line* before)
+    : how_(std::move(how)),
+      mail_(
+          [this] {
+            wire::courier::settings out = courier_to(how_.self, how_.epoch, how_.head, how_.wake);
+            out.dial = how_.dial;
+            return out;
+          }(),
+          *this) {
+  if (before == nullptr) return;
+  const std::lock_guard lock(before->mutex_);
+  waiting_ = std::move(before->waiting_);
+  waiting_bytes_ = std::exchange(before->waiting_bytes_, 0);
+}
+
+// Under the mutex.
+result<void> head_line::post(std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+  return mail_.request({of_question, ++last_}, pieces, size);
+}
+
+result<void> head_line::send(std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty() && mail_.is_linked()) {
+    result<void> is = post(pieces, size);
+    if (is) how_.wake();
+    return is;
+  }
+  if (waiting_.size() >= most_letters || waiting_bytes_ + size > most_bytes) {
+    return error(errc::store_full,
+                 "the head of the cluster is away, and too much waits for it; start it again");
+  }
+  std::vector<std::byte> kept;
+  kept.reserve(size);
+  for (const std::span<const std::byte> one : pieces)
+    kept.insert(kept.end(), one.begin(), one.end());
+  waiting_.push_back(std::move(kept));
+  waiting_bytes_ += size;
+  return {};
+}
+
+void head_line::pump(base::time_point now) {
+  mail_.pump(now);
+  const bool was_linked = std::exchange(was_linked_, mail_.is_linked());
+  if (was_linked && !was_linked_) head_facts::global().head_is_away();
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty() || !mail_.is_linked()) return;
+  bool has_said = false;
+  while (!waiting_.empty()) {
+    const std::span<const std::byte> one = waiting_.front();
+    if (!post({&one, 1}, one.size())) break;  // when there is room
+    has_said = true;
+    waiting_bytes_ -= one.size();
+    waiting_.pop_front();
+  }
+  if (has_said) how_.wake();
+}
+
+// Not told here: what it ends may be the user's.
+void head_line::on_request(const wire::arrival& came) {
+  mail_.answer(came, {});
+  if (came.head.request.high != of_answer) return;
+  try {
+    facts_line::global().add(
+        [kept = std::vector<std::byte>(came.message.begin(), came.message.end())] {
+          head_facts::global().on_answer(kept);
+        });
+  } catch (const std::bad_alloc&) {
+    return;  // who asked hears of it when the runtime ends
+  }
+}
+
+// ---- the head's
+
+struct head_office::guest final : wire::courier::visitor {
+  std::uint64_t number = 0;
+  std::mutex mutex;  // guards the next two
+  std::uint64_t last = 0;
+  bool is_over = false;
+  std::function<void()> wake;
+  std::unique_ptr<wire::courier> mail;
+
+  void on_request(const wire::arrival& came) override;
+  void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
+  void say(std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+    const std::lock_guard lock(mutex);
+    if (is_over) return;
+    // False is of one that is gone.
+    static_cast<void>(mail->request({of_answer, ++last}, pieces, size, true));
+    wake();
+  }
+  std::weak_ptr<guest> self;
+};
+
+void head_office::guest::on_request(const wire::arrival& came) {
+  if (came.head.request.high == of_question) {
+    head_facts::global().on_question(
+        number,
+        [to = self](std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+          if (const auto is = to.lock()) is->say(pieces, size);
+        },
+        came.message);
+  }
+  mail->answer(came, {});
+}
+
+head_office::head_office(const base::id& self, std::function<bool(const base::id&)> lives,
+                         std::function<void()> wake)
+    : self_(self), lives_(std::move(lives)), wake_(std::move(wake)) {}
+
+head_office::~head_office() {
+  for (const auto& [process, one] : guests_) {
+    const std::lock_guard lock(one->mutex);
+    one->is_over = true;
+  }
+}
+
+// One that the head does not know dials again: its rows may not be read yet.
+void head_office::accept(std::unique_ptr<wire::link> from, const wire::greeting& by) {
+  if (!lives_(by.sender)) return;
+  std::shared_ptr<guest>& to = guests_[by.sender];
+  if (to == nullptr) {
+    to = std::make_shared<guest>();
+    to->self = to;
+    to->number = ++last_;
+    to->wake = wake_;
+    to->mail = std::make_unique<wire::courier>(courier_to(self_, 1, by.sender, wake_), *to);
+  }
+  to->mail->attach(std::move(from));
+  wake_();
+}
+
+void head_office::pump(base::time_point now) {
+  if (now >= looks_at_) forget_ended(now);
+  for (const auto& [process, one] : guests_) one->mail->pump(now);
+}
+
+void head_office::forget_ended(base::time_point now) {
+  looks_at_ = now + between_looks_at_guests;
+  for (auto at = guests_.begin(); at != guests_.end();) {
+    const auto one = at++;
+    if (lives_(one->first)) continue;
+    {
+      const std::lock_guard lock(one->second->mutex);
+      one->second->is_over = true;
+    }
+    head_facts::global().on_gone(one->second->number);
+    guests_.erase(one);
+  }
+}
+
+base::deadline head_office::due() const {
+  base::deadline out;
+  for (const auto& [process, one] : guests_) out = earlier_of(out, one->mail->due());
+  return guests_.empty() ? out : earlier_of(out, looks_at_);
+}
+
+}  // namespace manta::inline v0::node

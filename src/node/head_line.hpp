@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
+#include <manta/spec/error.hpp>
+
+#include "base/id_hash.hpp"
+#include "wire/courier.hpp"
+#include "wire/greeting.hpp"
+#include "wire/link.hpp"
+
+// What nodes ask a head of its own, which is no member and does no work: head_facts.hpp's
+// questions.
+//
+// A head in a driver is a member, and asked as the others are, over peers. One of its own may be
+// killed and started again while its members live on, so each has a line to whichever it is:
+//
+//   node: head_line --question--> head_office :head --> head_facts --> store
+//              <------answer------'
+//
+// While the head is away questions wait here. Those it was asked before, and has not answered, are
+// told to nobody else: whether it has done what they say is not known. Over a connection that was
+// lost alone they go again, and are handled once (wire/courier.hpp).
+//
+// Threads: any for send; the loop's for the rest.
+
+namespace manta::inline v0::node {
+
+/// A node's.
+class head_line final : private wire::courier::visitor {
+ public:
+  static constexpr std::size_t most_bytes = std::size_t{64} << 20U;
+  struct settings {
+    base::id self = {};       ///< this process
+    std::uint64_t epoch = 1;  ///< and its member
+    base::id head = {};       ///< the process that is asked
+    std::function<std::unique_ptr<wire::link>()> dial = {};
+    std::function<void()> wake = {};  ///< pump, soon
+  };
+  /// `before`: the line to the head that was there, or null; what waits there goes by this one.
+  head_line(settings how, head_line* before);
+  head_line(const head_line&) = delete;
+  head_line& operator=(const head_line&) = delete;
+  ~head_line() = default;
+
+  const base::id& head() const noexcept { return how_.head; }
+  /// A question. store_full: too many wait. Throws std::bad_alloc.
+  result<void> send(std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  void pump(base::time_point now);
+  base::deadline due() const { return mail_.due(); }
+
+ private:
+  void on_request(const wire::arrival& came) override;
+  void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
+  result<void> post(std::span<const std::span<const std::byte>> pieces, std::size_t size);
+
+  const settings how_;
+  std::mutex mutex_;
+  std::uint64_t last_ = 0;
+  std::deque<std::vector<std::byte>> waiting_;  // for a connection
+  std::size_t waiting_bytes_ = 0;
+  bool was_linked_ = false;  // the loop's thread only
+  wire::courier mail_;
+};
+
+/// The head's.
+class head_office {
+ public:
+  /// `lives`: whether that process is a member; `wake`: pump, soon.
+  head_office(const base::id& self, std::function<bool(const base::id&)> lives,
+              std::function<void()> wake);
+  head_office(const head_office&) = delete;
+  head_office& operator=(const head_office&) = delete;
+  /// Nobody is answered any more.
+  ~head_office();
+
+  void accept(std::unique_ptr<wire::link> from, const wire::greeting& by);
+  void pump(base::time_point now);
+  base::deadline due() const;
+
+ private:
+  struct guest;
+  void forget_ended(base::time_point now);
+
+  const base::id self_;
+  const std::function<bool(const base::id&)> lives_;
+  const std::function<void()> wake_;
+  std::unordered_map<base::id, std::shared_ptr<guest>, base::id_hash> guests_;  // by process
+  std::uint64_t last_ = 0;
+  base::time_point looks_at_{};
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of settler.cpp whose cluster has a head of its own.
+#include <cstdio>
+#include <string>
+
+#include "cluster/settling.hpp"
+
+namespace settling {
+
+namespace {
+
+int adds_to_kept() {
+  const int next = manta::kv::get<int>("kept").get(long_enough)->value + 1;
+  manta::kv::put("kept", next, {.durable = true}).get(long_enough);
+  return next;
+}
+void tells(const std::string& key) { manta::kv::put(key, 7).get(long_enough); }
+
+struct outage {
+  bool was_seen = false;
+  int put = 0;      // the last that was put, as far as is known
+  int unknown = 0;  // what may have been put since
+};
+
+// Puts numbers until the head was away, and some more.
+outage puts_through() {
+  constexpr int more = 50;
+  outage out;
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  for (int i = 1, left = more; left > 0 && std::chrono::steady_clock::now() < limit; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      manta::kv::put("count", i, {.durable = true}).get(long_enough);
+      out.put = i;
+      out.unknown = 0;
+    } catch (const manta::node_lost&) {
+      out.unknown = i;
+      out.was_seen = true;
+    }
+    out.was_seen = out.was_seen || std::chrono::steady_clock::now() - began > 100ms;
+    if (out.was_seen) --left;
+  }
+  return out;
+}
+
+}  // namespace
+
+// The head is killed when this says so, and started again.
+int keeps_keys(const manta::runtime& /*rt*/) {
+  manta::kv::put("kept", 41, {.durable = true}).get(long_enough);
+  expect(manta::remote<adds_to_kept>.with(at("helper"))().get(long_enough) == 42, "in a task");
+  expect(manta::kv::get<int>("kept").get(long_enough)->value == 42, "and here");
+  auto puts = manta::kv::watch<int>("told");
+  manta::remote<tells>.with(at("helper"))(std::string("told")).get(long_enough);
+  expect(puts.next().get(long_enough).value == 7, "a watch sees what another node puts");
+  expect(!manta::history::jobs().get(long_enough).empty(), "a history of its own");
+  std::printf("it may be killed\n");
+  std::fflush(stdout);
+  const outage was = puts_through();
+  expect(was.was_seen, "the head was away");
+  const int now = manta::kv::get<int>("count").get(long_enough)->value;
+  expect(now == was.put || (was.unknown > 0 && now == was.unknown), "what was put last is there");
+  expect(manta::kv::get<int>("kept").get(long_enough)->value == 42, "what was put before, too");
+  expect(manta::remote<adds_to_kept>.with(at("helper"))().get(long_enough) == 43,
+         "in a task again");
+  return say("keeps");
+}
+
+// Another driver, later.
+int finds_keys(const manta::runtime& /*rt*/) {
+  const auto found = manta::kv::get<int>("kept").get(long_enough);
+  expect(found.has_value() && found->value == 43, "what another driver has put");
+  return say("finds");
+}
+
+}  // namespace settling
