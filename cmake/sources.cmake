@@ -24,6 +24,7 @@ set(manta_sources
   src/control/cluster_rows.cpp
   src/control/expiry.cpp
   src/control/history.cpp
+  src/control/kept_claims.cpp
   src/control/memory_store.cpp
   src/control/rocks_backup.cpp
   src/control/rocks_check.cpp

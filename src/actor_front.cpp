@@ -102,9 +102,12 @@ exec::actor_core* apply_options(exec::actor_core* made, const actor_options& ask
   exec::actor_core* living = nullptr;
   try {
     made->apply(asked);
+    node::far_names& names = node::far_names::global();
+    if (asked.detached) names.check_outlives(*made);
     if (asked.name) {
       living = take_name(made, {asked, *construction}, mirror);
     }
+    if (asked.detached && living == nullptr && !made->is_afar()) names.keep(made);
   } catch (...) {
     made->discard();
     throw;

@@ -70,6 +70,7 @@ inline constexpr std::string_view places = "place/";
 inline constexpr std::string_view tasks = "task/";
 inline constexpr std::string_view calls = "call/";
 inline constexpr std::string_view checkpoints = "checkpoint/";
+inline constexpr std::string_view claims = "claim/";
 }  // namespace keys
 
 /// `n` as 16 digits, and the number that digits at the front of a text are: 0 when there are none.

@@ -246,8 +246,10 @@ void cluster::share(std::uint32_t workers, given_all all) {
     ask_head_of(at);
   }
   const std::uint64_t shares = at->others()->has(head) ? head : 0;
-  const std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : shares;
-  if (knows_names != 0) far_names::global().open(*at->others(), knows_names);
+  std::uint64_t knows_names = plan_.hosts_head() ? at->others()->epoch() : shares;
+  if (head == 0 && !plan_.hosts_head()) knows_names = far_names::head_alone;
+  const bool is_driver = plan_.role == role_mode::driver;
+  if (knows_names != 0) far_names::global().open(*at->others(), knows_names, is_driver);
   const bool waits = all.tasks && !is_serving() && plan_.size > 1;
   const std::size_t ranks = plan_.size > 1 ? static_cast<std::size_t>(plan_.size) - 1 : 0;
   trade::global().open(*at->others(), workers, {all.amounts, ranks},

@@ -15,6 +15,7 @@
 
 #include "exec/named_actors.hpp"
 #include "node/far_actors.hpp"
+#include "node/head_facts.hpp"
 #include "node/trade.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
@@ -81,11 +82,13 @@ far_names& far_names::global() {
   return *made;
 }
 
-void far_names::open(peers& by, std::uint64_t head) {
+void far_names::open(peers& by, std::uint64_t head, bool is_driver) {
   const std::lock_guard lock(mutex_);
   head_.store(head);
+  is_driver_.store(is_driver);
   known_ = {};
   claims_.clear();
+  kept_.clear();  // of an earlier runtime, whose actors have ended
   by_.store(&by);
   is_open_.store(true);
 }
@@ -156,10 +159,15 @@ auto name_writer(const name_question& what) {
 
 }  // namespace
 
-// What `read` makes of the answer, or why there is none. It is called by the looker, which hears
-// the answers.
-template <class Read>
-auto far_names::ask_now(std::uint64_t node, const writer& write, Read read) {
+void far_names::ask_head(const name_question& what, taker then) {
+  const std::uint64_t head = head_.load();
+  if (head != head_alone) return ask(head, name_writer(what), std::move(then));
+  head_facts::global().ask_name(what, std::move(then));
+}
+
+// What `read` makes of the answer, or why there is none. It is called by who hears the answers.
+template <class Begin, class Read>
+auto far_names::wait_answer(const Begin& begin, Read read) {
   using value = std::invoke_result_t<Read, const wire::result_view&>;
   struct waiting {
     exec::parker nap;
@@ -168,7 +176,7 @@ auto far_names::ask_now(std::uint64_t node, const writer& write, Read read) {
   check_may_wait();
   const auto until = std::make_shared<waiting>();
   try {
-    ask(node, write, [until, read](const wire::result_view& came) {
+    begin([until, read](const wire::result_view& came) {
       try {
         until->got.emplace(read(came));
       } catch (...) {
@@ -181,6 +189,11 @@ auto far_names::ask_now(std::uint64_t node, const writer& write, Read read) {
   }
   worker_questions::wait(until->nap);
   return *std::move(until->got);
+}
+
+template <class Read>
+auto far_names::ask_now(std::uint64_t node, const writer& write, Read read) {
+  return wait_answer([&](taker then) { ask(node, write, std::move(then)); }, read);
 }
 
 void far_names::on_answer(std::uint64_t number, std::span<const std::byte> message) noexcept {
@@ -247,7 +260,8 @@ name_answer far_names::answer_as_head(std::uint64_t from, const name_question& w
 
 name_answer far_names::ask_head_now(const name_question& what) {
   if (is_head()) return answer_as_head(head_.load(), what);
-  result<name_answer> got = ask_now(head_.load(), name_writer(what), answer_in);
+  result<name_answer> got =
+      wait_answer([&](taker then) { ask_head(what, std::move(then)); }, answer_in);
   if (!got) got.error().raise();
   return *std::move(got);
 }
@@ -275,12 +289,13 @@ void far_names::hold(exec::actor_core* core, const key& name, const told& then) 
   const holder mine{by->epoch(), ++last_};
   try {
     name_question what = about_name(name_act::claim, name);
+    what.node = mine.node;
     what.number = mine.number;
     if (is_head()) {
       const name_answer got = answer_as_head(mine.node, what);
       return claimed(core, name, mine, holder{got.node, got.number}, then);
     }
-    ask(head_.load(), name_writer(what), [=, this](const wire::result_view& came) {
+    ask_head(what, [=, this](const wire::result_view& came) {
       try {
         const auto got = answer_in(came);
         claimed(core, name, mine, holder{got.node, got.number}, then);
@@ -358,12 +373,42 @@ far_names::holder far_names::hold_now(exec::actor_core* core, const key& name) {
   return **until->got;
 }
 
+void far_names::check_outlives(const exec::actor_core& made) const {
+  if (!is_open() || head_.load() != head_alone) {
+    raise(errc::unsupported,
+          "option detached: the job ends with its driver's process, since it has no head of its "
+          "own that outlives it, and so does every actor; start a head (MANTA_ROLE=head), or keep "
+          "a handle in main instead");
+  }
+  if (made.is_afar() || !is_driver_.load()) return;
+  raise(errc::unsupported,
+        "option detached: the actor would live in its driver's process, and end with it; give it "
+        "a place in another node, .where = manta::on_node(its name)");
+}
+
+// One that has ended already has no claim.
+void far_names::keep(exec::actor_core* core) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!claims_.contains(core) || !kept_.insert(core).second) return;
+    core->add_handle_inside();
+  } catch (const std::bad_alloc&) {
+    return;  // it ends with its last handle, as others do
+  }
+}
+
+// Not here, where it ends. What a runtime's end has ended stays with its core.
+void far_names::drop_kept(exec::actor_core* core) {
+  facts_line::of_ends().add([core] { core->drop_handle(); });
+}
+
 // The head may not hear of it when there is no room: who finds the name there then is sent here,
 // and says so.
 void far_names::let_go(const exec::actor_core* core) noexcept {
   try {
     claim over;
     peers* by = nullptr;
+    exec::actor_core* kept = nullptr;
     {
       const std::lock_guard lock(mutex_);
       by = by_.load();
@@ -371,12 +416,16 @@ void far_names::let_go(const exec::actor_core* core) noexcept {
       if (found == claims_.end()) return;
       over = std::move(found->second);
       claims_.erase(found);
+      const auto held = kept_.find(const_cast<exec::actor_core*>(core));
+      if (held != kept_.end()) kept = is_open() ? kept_.extract(held).value() : nullptr;
     }
+    if (kept != nullptr) drop_kept(kept);
     if (by == nullptr) return;
     name_question what = about_name(name_act::release, over.name);
     what.node = by->epoch();
     what.number = over.number;
     if (is_head()) return static_cast<void>(answer_as_head(what.node, what));
+    if (head_.load() == head_alone) return ask_head(what, [](const wire::result_view&) {});
     const borrowed_workbench on;
     const base::id request{peers::name, 0};
     name_writer(what)(*on, request);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,8 @@
 // What the head says may be late: who is sent to a node where nobody has the name by now says so,
 // and asks again. While an owner waits for the head's word, who asks it for that name waits, too.
 //
-// A head of its own that does no work keeps no names: then each node has its own.
+// A head of its own may be started again while the actors live: it keeps the claims in its store
+// (control/kept_claims.hpp), and is asked as for keys and values (head_facts.hpp).
 //
 // Isolated workers ask their node (worker_pool_asks.cpp), where a worker asks the others. They
 // can't have handles of other nodes' actors yet, and are told so.
@@ -72,8 +74,11 @@ class far_names {
  public:
   static far_names& global();
 
+  /// Instead of a member: a head of its own.
+  static constexpr std::uint64_t head_alone = UINT64_MAX;
   /// While a runtime runs; `head`: the member that knows who has which name, or this one.
-  void open(peers& by, std::uint64_t head);
+  /// `is_driver`: with main's end this process ends, and all that lives here.
+  void open(peers& by, std::uint64_t head, bool is_driver = false);
   bool is_open() const noexcept { return is_open_.load(); }
   /// Who waits for an answer ends with `ended_error`; others are answered on.
   void close() noexcept;
@@ -103,6 +108,11 @@ class far_names {
   /// Takes a name for an actor of this node, to which it was applied; `then` is told later, or at
   /// once. Throws std::bad_alloc.
   void hold(exec::actor_core* core, const key& name, const told& then);
+  /// Of an actor that is to be detached, before its name is taken: throws unsupported where there
+  /// is no head of its own, or the driver's end would be the actor's.
+  void check_outlives(const exec::actor_core& made) const;
+  /// An actor of this node that has taken its name lives on without handles, until it ends.
+  void keep(exec::actor_core* core) noexcept;
   /// An actor has ended that may have one.
   void let_go(const exec::actor_core* core) noexcept;
 
@@ -130,8 +140,12 @@ class far_names {
   far_names() = default;
 
   void ask(std::uint64_t node, const writer& write, taker then);
+  void ask_head(const name_question& what, taker then);
+  template <class Begin, class Read>
+  auto wait_answer(const Begin& begin, Read read);
   template <class Read>
   auto ask_now(std::uint64_t node, const writer& write, Read read);
+  static void drop_kept(exec::actor_core* core);
   bool drop_asked(std::uint64_t number) noexcept;
   bool is_head() const noexcept;
   name_answer answer_as_head(std::uint64_t from, const name_question& what);
@@ -159,6 +173,7 @@ class far_names {
   std::atomic<peers*> by_{nullptr};
   std::atomic<bool> is_open_{false};
   std::atomic<std::uint64_t> head_{0};
+  std::atomic<bool> is_driver_{false};
   std::atomic<std::uint64_t> last_{0};
 
   std::mutex mutex_;
@@ -166,6 +181,7 @@ class far_names {
   std::unordered_map<std::uint64_t, asked_one> asked_;
   std::map<key, std::vector<std::function<void()>>> unsettled_;  // who waits for the head's word
   std::unordered_map<const exec::actor_core*, claim> claims_;    // of actors of this node
+  std::unordered_set<exec::actor_core*> kept_;                   // of these, with a handle
 };
 
 }  // namespace manta::inline v0::node

@@ -8,6 +8,8 @@
 #include <manta/codec/errors.hpp>
 #include <manta/exec/executor.hpp>
 
+#include "control/kept_claims.hpp"
+#include "node/journal.hpp"
 #include "node/workbench.hpp"
 #include "wire/error_record.hpp"
 
@@ -56,6 +58,12 @@ void head_facts::ask_as(std::uint64_t head, peers* with, poster line,
   const std::lock_guard lock(mutex_);
   line_ = std::move(line);
   asks_ = std::move(made);
+}
+
+void head_facts::ask_name(const name_question& what, worker_questions::taker then) {
+  const auto asked = asks();
+  if (asked == nullptr) exec::ended_error().raise();
+  asked->ask_raw(wire::question::find_actor, what, std::move(then));
 }
 
 void head_facts::head_is_away() noexcept {
@@ -150,11 +158,16 @@ void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std:
   const auto say = [this, &by, from](pieces message, std::size_t size) {
     static_cast<void>(by.send_anyway(from, {peers::answer, ++last_}, message, size));
   };
-  on_question(from, say, frame);
+  hear(from, say, frame, false);
 }
 
 void head_facts::on_question(std::uint64_t from, const voice& say,
                              std::span<const std::byte> frame) {
+  hear(from, say, frame, true);
+}
+
+void head_facts::hear(std::uint64_t from, const voice& say, std::span<const std::byte> frame,
+                      bool is_alone) {
   std::uint64_t number = 0;
   try {
     const borrowed_workbench on;
@@ -162,6 +175,9 @@ void head_facts::on_question(std::uint64_t from, const voice& say,
     if (!read) return;
     number = read->head.request.low;
     const auto* const asked = std::get_if<wire::ask_view>(&read->body);
+    if (is_alone && asked != nullptr && asked->what == wire::question::find_actor) {
+      return answer_name(say, number, codec::decode<name_question>(asked->with));
+    }
     if (asked == nullptr || is_of_workers(asked->what)) {
       raise(errc::decode_failed, "a question that no other node asks the head's");
     }
@@ -170,6 +186,50 @@ void head_facts::on_question(std::uint64_t from, const voice& say,
     const wire::error_record record(describe_current_exception("a question of another node"));
     say_answer(say, number, {.task = {1, 1}, .outcome = record.view()});
   }
+}
+
+namespace {
+
+result<name_answer> answer_from_store(const name_question& what) {
+  const auto store = journal::global().store();
+  if (store == nullptr) return exec::ended_error();
+  const control::claimed_name name{what.name_space, what.name};
+  result<control::name_holder> who = control::name_holder{};
+  switch (static_cast<name_act>(what.act)) {
+    case name_act::claim:
+      who = control::keep_claim(*store, name, {what.node, what.number});
+      break;
+    case name_act::where:
+      who = control::kept_claim(*store, name);
+      break;
+    case name_act::release:
+      if (result<void> is = control::drop_claim(*store, name, {what.node, what.number}); !is) {
+        return is.error();
+      }
+      break;
+    default:
+      return error(errc::decode_failed, "a question of names that is none");
+  }
+  if (!who) return who.error();
+  return name_answer{who->node, who->number};
+}
+
+}  // namespace
+
+// The store may wait for its disk.
+void head_facts::answer_name(const voice& say, std::uint64_t number, const name_question& what) {
+  facts_line::global().add([say, number, what] {
+    try {
+      const result<name_answer> got = answer_from_store(what);
+      if (!got) got.error().raise();
+      const borrowed_workbench on;
+      on->out.clear();
+      say_answer(say, number, {.task = {1, 1}, .outcome = codec::encode(on->out, *got)});
+    } catch (...) {
+      const wire::error_record record(describe_current_exception("an actor's name"));
+      say_answer(say, number, {.task = {1, 1}, .outcome = record.view()});
+    }
+  });
 }
 
 void head_facts::on_gone(std::uint64_t node) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "node/far_names.hpp"
 #include "node/peers.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
@@ -42,6 +43,8 @@ class head_facts {
   using pieces = std::span<const std::span<const std::byte>>;
   using poster = std::function<result<void>(pieces message, std::size_t size)>;
   void ask_by(poster line);
+  /// Asks that one for a name. Throws what worker_questions::begin does.
+  void ask_name(const name_question& what, worker_questions::taker then);
   /// The line to it is broken; then it is there again, or another one is in its place, which does
   /// not know what was asked before: that ends with node_lost. The loop's thread.
   void head_is_away() noexcept;
@@ -56,7 +59,7 @@ class head_facts {
   void on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame);
   /// Says an answer to who asked; any thread, and nothing when that one has gone.
   using voice = std::function<void(pieces message, std::size_t size)>;
-  /// `from`: a number of who asks, for on_gone.
+  /// In a head of its own; `from`: a number of who asks, for on_gone.
   void on_question(std::uint64_t from, const voice& say, std::span<const std::byte> frame);
   void on_gone(std::uint64_t node);
   /// What was asked for is told on the calling thread, which is not the loop's.
@@ -70,6 +73,8 @@ class head_facts {
     std::mutex mutex;
     bool is_open = true;
   };
+  void hear(std::uint64_t from, const voice& say, std::span<const std::byte> frame, bool is_alone);
+  static void answer_name(const voice& say, std::uint64_t number, const name_question& what);
   void ask_as(std::uint64_t head, peers* with, poster line, worker_questions::scope what);
   std::shared_ptr<worker_facts> facts_of(std::uint64_t node, const voice& say);
   std::shared_ptr<worker_questions> asks() noexcept;

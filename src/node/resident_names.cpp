@@ -41,16 +41,19 @@ void resident_actors::reserve(
       residents_.emplace(one->id, one);
       names_.emplace(one->core, one->id);
     }
-    far_names::global().hold(
-        one->core, name, [this, one, then, is_not_to_be](const result<control::name_holder>& who) {
-          if (!who) {
-            is_not_to_be();
-          } else if (*who != control::name_holder{}) {
-            // Its maker gives it back, as one that it has had.
-            give_up_reserved(*one, exec::ended_error(), false);
-          }
-          then(who);
-        });
+    far_names::global().hold(one->core, name,
+                             [this, one, then, is_not_to_be,
+                              is_kept = asked.detached](const result<control::name_holder>& who) {
+                               if (who && *who == control::name_holder{} && is_kept)
+                                 far_names::global().keep(one->core);
+                               if (!who) {
+                                 is_not_to_be();
+                               } else if (*who != control::name_holder{}) {
+                                 // Its maker gives it back, as one that it has had.
+                                 give_up_reserved(*one, exec::ended_error(), false);
+                               }
+                               then(who);
+                             });
   } catch (...) {
     is_not_to_be();
     throw;

@@ -308,6 +308,7 @@ void write_reservation(workbench& on, const exec::actor_core& of, const spawn_as
   sent.function = codec::id_of(*static_cast<const carrier*>(what.construction.carrier)->entry);
   sent.reserves = true;
   sent.may_exist = asked.get_if_exists;
+  sent.detached = asked.detached;
   sent.actor = actor;
   sent.type_name = std::string_view(of.kind().type).substr(0, wire::limits::name_bytes);
   const spec::demand demand = spec::to_demand(asked);

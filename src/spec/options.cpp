@@ -92,12 +92,11 @@ void check_groups(const std::vector<concurrency_group>& groups) {
 }
 
 void check_naming(const actor_options& asked) {
-  if (asked.detached) {
-    raise(errc::unsupported,
-          "option detached: the job ends with its driver's process, since it has no head of its "
-          "own that outlives it, and so does every actor; keep a handle in main instead");
-  }
   if (asked.name) return;
+  if (asked.detached) {
+    raise(errc::invalid_argument,
+          "option detached: asked without a name; give one, by which others find it later");
+  }
   if (asked.get_if_exists) {
     raise(errc::invalid_argument,
           "option get_if_exists: asked without a name; give the name to look for");

@@ -377,6 +377,7 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
   to.arguments = payload(from.getArguments());
   to.reserves = from.getReserves();
   to.may_exist = from.getMayExist();
+  to.detached = from.getDetached();
   if (from.hasGpus()) to.gpus = granted(from.getGpus());
 }
 

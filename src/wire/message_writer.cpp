@@ -345,6 +345,7 @@ void message_writer::state::put(schema::Message::Builder message, const spawn_vi
   put_payload(to.initArguments(), spawn.arguments);
   to.setReserves(spawn.reserves);
   to.setMayExist(spawn.may_exist);
+  to.setDetached(spawn.detached);
   put_granted(to, spawn.gpus);
 }
 

@@ -258,6 +258,8 @@ struct Spawn {
   # Of a reservation: a living actor of that name and type will do.
   gpus @17 :List(Int32);
   # As in Task, for all its life.
+  detached @18 :Bool;
+  # Of a reservation between nodes: the receiver keeps a handle of its own until the actor ends.
 }
 
 struct ConcurrencyGroup {

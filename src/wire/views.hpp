@@ -193,6 +193,7 @@ struct spawn_view {
   spec::parcel_view arguments = {};
   bool reserves = false;           ///< its name only
   bool may_exist = false;          ///< of a reservation
+  bool detached = false;           ///< likewise
   std::span<const int> gpus = {};  ///< that it holds all its life
 };
 

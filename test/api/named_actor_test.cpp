@@ -201,6 +201,7 @@ TEST_CASE("options of names are checked at the call", "[actor][name]") {
   const manta::runtime rt(test::two_workers());
   CHECK_THROWS_AS((manta::spawn<room>.with({.get_if_exists = true})()), manta::invalid_argument);
   CHECK_THROWS_AS((manta::spawn<room>.with({.name_space = "s"})()), manta::invalid_argument);
+  CHECK_THROWS_AS((manta::spawn<room>.with({.detached = true})()), manta::invalid_argument);
   CHECK_THROWS_AS((manta::spawn<room>.with({.name = "x", .detached = true})()), manta::unsupported);
   CHECK_THROWS_WITH((manta::spawn<room>.with({.name = "x", .detached = true})()),
                     Contains("driver"));

@@ -153,29 +153,68 @@ TEST_CASE("who has made what a call was given is lost, and who was given it", "[
   check_right(here.run({settler, "given-lost"}, with), "given-lost");
 }
 
+namespace {
+
+// A head of its own, which can be killed and started again, and a node beside it.
+class lone_head {
+ public:
+  lone_head() { start(); }
+  void kill_and_restart() {
+    head_.reset();
+    std::this_thread::sleep_for(300ms);  // the fault's schedule: it is away for a while
+    start();
+  }
+  child driver(const std::string& name, const std::string& what) const {
+    return child({settler, what}, here_.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at_,
+                                              "MANTA_MEMBER_NAME=" + name}));
+  }
+  void end() {
+    kill(head_->pid(), SIGINT);
+    CHECK(head_->finish().status == 0);
+    CHECK(helper_->finish().status == 0);
+  }
+
+ private:
+  void start() {
+    head_ = std::make_unique<child>(std::vector<std::string>{settler},
+                                    here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
+                                                "MANTA_CONTROL=" + here_.path() + "/control"}));
+    REQUIRE(head_->complains("head of a cluster at"));
+    if (helper_ != nullptr) return;
+    helper_ =
+        std::make_unique<child>(std::vector<std::string>{settler},
+                                here_.with({"MANTA_ADDRESS=" + at_, "MANTA_MEMBER_NAME=helper"}));
+  }
+
+  const site here_;
+  const std::string at_ = "unix:" + here_.path() + "/head";
+  std::unique_ptr<child> head_;
+  std::unique_ptr<child> helper_;
+};
+
+}  // namespace
+
 TEST_CASE("keys are the cluster's at a head of its own, which is killed and started again",
           "[cluster][settle]") {
-  const site here;
-  const std::string at = "unix:" + here.path() + "/head";
-  const variables as_head{"MANTA_ROLE=head", "MANTA_ADDRESS=" + at,
-                          "MANTA_CONTROL=" + here.path() + "/control"};
-  auto head = std::make_unique<child>(std::vector<std::string>{settler}, here.with(as_head));
-  REQUIRE(head->complains("head of a cluster at"));
-  child helper({settler}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=helper"}));
-  const auto as_driver = [&](const std::string& name) {
-    return here.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=" + name});
-  };
-  child driver({settler, "keeps"}, as_driver("first"));
+  lone_head with;
+  child driver = with.driver("first", "keeps");
   REQUIRE(driver.says("it may be killed\n"));
-  head.reset();                        // killed
-  std::this_thread::sleep_for(300ms);  // the fault's schedule: it is away for a while
-  head = std::make_unique<child>(std::vector<std::string>{settler}, here.with(as_head));
+  with.kill_and_restart();
   check_right(driver.finish(), "keeps");
-  child later({settler, "finds"}, as_driver("second"));
+  child later = with.driver("second", "finds");
   check_right(later.finish(), "finds");
-  kill(head->pid(), SIGINT);
-  CHECK(head->finish().status == 0);
-  CHECK(helper.finish().status == 0);
+  with.end();
+}
+
+TEST_CASE("a detached actor outlives its driver and the head, and later drivers find it",
+          "[cluster][settle]") {
+  lone_head with;
+  child first = with.driver("first", "detaches");
+  check_right(first.finish(), "detaches");
+  with.kill_and_restart();
+  child second = with.driver("second", "meets");
+  check_right(second.finish(), "meets");
+  with.end();
 }
 
 TEST_CASE("a large array of a result stays where it was made until it is read",

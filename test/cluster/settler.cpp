@@ -399,6 +399,8 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"legacies", legacies},
     {"keeps", keeps_keys},
     {"finds", finds_keys},
+    {"detaches", detaches},
+    {"meets", meets},
     {"given", given},
     {"given-lost", given_lost},
     {"stays", stays},

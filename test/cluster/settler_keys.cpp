@@ -73,4 +73,63 @@ int finds_keys(const manta::runtime& /*rt*/) {
   return say("finds");
 }
 
+namespace {
+
+manta::actor_options detached(const std::string& name) {
+  return {.name = name, .where = manta::on_node("helper"), .detached = true};
+}
+
+long adds_by_name(const std::string& name, long what) {
+  const auto found = manta::find_actor<counter>(name);
+  return found ? manta::remote<&counter::add>(*found, what).get(long_enough) : -1;
+}
+
+}  // namespace
+
+// Leaves an actor behind, and one that ends with it.
+int detaches(const manta::runtime& /*rt*/) {
+  {
+    const auto made = manta::spawn<counter>.with(detached("kept"))(5);
+    expect(manta::remote<&counter::add>(made, 2).get(long_enough) == 7, "it is made");
+  }
+  expect(adds_by_name("kept", 3) == 10, "it lives without handles");
+  expect(manta::remote<adds_by_name>.with(at("helper"))(std::string("kept"), 1L).get(long_enough) ==
+             11,
+         "and is found in its node");
+  manta::actor_options here = detached("here");
+  here.where = {};
+  try {
+    static_cast<void>(manta::spawn<counter>.with(here)(1));
+    expect(false, "one that would end with its driver");
+  } catch (const manta::unsupported& why) {
+    expect(has(why.what(), "on_node"), why.what());
+  }
+  static const auto* const other =
+      new auto(manta::spawn<counter>.with({.name = "other", .where = manta::on_node("helper")})(1));
+  expect(manta::remote<&counter::add>(*other, 1).get(long_enough) == 2, "one with a handle");
+  return say("detaches");
+}
+
+// A later driver finds it, and ends it.
+int meets(const manta::runtime& /*rt*/) {
+  expect(adds_by_name("kept", 4) == 15, "it has outlived its driver");
+  expect(adds_by_name("other", 1) == -1, "one with handles has not");
+  try {
+    static_cast<void>(manta::spawn<counter>.with(detached("kept"))(1));
+    expect(false, "its name is taken");
+  } catch (const manta::name_taken&) {
+    expect(true, "");
+  }
+  const auto same = manta::spawn<counter>.with(
+      {.name = "kept", .where = manta::on_node("helper"), .get_if_exists = true})(1);
+  expect(manta::remote<&counter::add>(same, 1).get(long_enough) == 16, "get_if_exists");
+  const auto end = manta::monitor(same);
+  manta::kill(same);
+  static_cast<void>(end.get(long_enough));
+  expect(!manta::find_actor<counter>("kept").has_value(), "it is killed");
+  const auto next = manta::spawn<counter>.with(detached("kept"))(1);
+  expect(manta::remote<&counter::add>(next, 1).get(long_enough) == 2, "its name is free");
+  return say("meets");
+}
+
 }  // namespace settling

@@ -295,6 +295,8 @@ int heralds();
 // settler_stays.cpp
 int keeps_keys(const manta::runtime& rt);
 int finds_keys(const manta::runtime& rt);
+int detaches(const manta::runtime& rt);
+int meets(const manta::runtime& rt);
 int given(const manta::runtime& rt);
 int given_lost(const manta::runtime& rt);
 int stays(const manta::runtime& rt);

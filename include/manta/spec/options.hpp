@@ -166,8 +166,9 @@ struct actor_options {
   /// Gives the living actor of that name, if there is one, instead of making another; the arguments
   /// are dropped then. Needs a name.
   bool get_if_exists = false;
-  /// Lives on without handles and driver. Throws manta::unsupported: with no head of its own a job
-  /// ends with its driver's process.
+  /// Lives on without handles and driver, in the node where it was made, until it is killed or that
+  /// node ends; others find it by its name, which it needs. Throws manta::unsupported where the
+  /// cluster has no head of its own, or the actor would live in its driver's process.
   bool detached = false;
   /// Calls that may run at a time; 1 to 65,536. With more than 1 calls may start in any order, and
   /// the object has to protect itself. A call that blocks in manta lends its core.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "control/ask.hpp"
+#include "control/kept_claims.hpp"
+#include "control/rows.hpp"
+
+namespace control = manta::control;
+using control::claimed_name;
+using control::name_holder;
+
+TEST_CASE("a name that is kept is one claim's until that is dropped", "[control][claims]") {
+  const auto in = control::make_memory_store();
+  const claimed_name of{"space", "name"};
+  const name_holder first{3, 1};
+  const name_holder second{4, 9};
+  CHECK(*control::kept_claim(*in, of) == name_holder{});
+  CHECK(*control::keep_claim(*in, of, first) == first);
+  CHECK(*control::keep_claim(*in, of, second) == first);
+  CHECK(*control::keep_claim(*in, of, first) == first);
+  CHECK(control::drop_claim(*in, of, second).has_value());
+  CHECK(*control::kept_claim(*in, of) == first);
+  CHECK(*control::kept_claim(*in, {"", "spacename"}) == name_holder{});
+  CHECK(control::drop_claim(*in, of, first).has_value());
+  CHECK(control::drop_claim(*in, of, first).has_value());
+  CHECK(*control::keep_claim(*in, of, second) == second);
+}
+
+TEST_CASE("kept claims are as those in memory", "[control][claims]") {
+  const auto in = control::make_memory_store();
+  control::claimed_names model;
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 5'000; ++i) {
+    const claimed_name of{random() % 2 == 0 ? "" : "s", "n" + std::to_string(random() % 6)};
+    const name_holder by{1 + random() % 3, 1 + random() % 3};
+    switch (random() % 3) {
+      case 0:
+        CHECK(*control::keep_claim(*in, of, by) == model.claim(of, by));
+        break;
+      case 1:
+        CHECK(*control::kept_claim(*in, of) == model.find(of));
+        break;
+      default:
+        CHECK(control::drop_claim(*in, of, by).has_value());
+        model.release(of, by);
+    }
+  }
+}
+
+TEST_CASE("a record of a claim that is none is told, and claims nothing", "[control][claims]") {
+  const auto in = control::make_memory_store();
+  control::batch what;
+  what.changes.push_back(
+      {control::change::kind::put, std::string(control::keys::claims) + "s" + '\0' + "n", "short"});
+  REQUIRE(control::commit_now(*in, what).has_value());
+  const auto got = control::keep_claim(*in, {"s", "n"}, {1, 1});
+  REQUIRE_FALSE(got.has_value());
+  CHECK(got.error().code() == manta::errc::decode_failed);
+}
