@@ -59,7 +59,7 @@ job* executor::next_job(worker& w) {
         return j;
       }
     }
-    if (tick % fairness_period == 0 && w.queue->jobs.size() < roomy) {
+    if (tick % fairness_period == 0) {
       if (job* j = steal_round(w)) {
         if (w.is_searching) retract_search();
         notify();  // a batch was out of sight while it moved
@@ -241,14 +241,15 @@ job* executor::steal_single(worker& w) {
 }
 
 job* executor::steal_from(worker& w, work_queue& victim) {
-  deque::loot loot;
-  bool lost = false;
-  const std::size_t n = victim.jobs.steal(loot, lost);
-  if (n == 0) return nullptr;
-  // Oldest first: the own end is last in, first out. The caller saw that a batch fits.
-  for (std::size_t k = n; k-- > 1;) w.queue->jobs.push(loot[k]);
-  work_counters::add<std::uint64_t>(w.queue->counters.stolen, n);
-  return static_cast<job*>(loot[0]);
+  deque::plan_of_theft theft;
+  if (!victim.jobs.plan(theft) || theft.count == 0) return nullptr;
+  // A batch has to fit without growing.
+  if (w.queue->jobs.size() >= roomy) theft.count = 1;
+  if (!victim.jobs.take(theft)) return nullptr;
+  // Oldest first: the own end is last in, first out.
+  for (std::size_t k = theft.count; k-- > 1;) w.queue->jobs.push(theft.entries[k]);
+  work_counters::add<std::uint64_t>(w.queue->counters.stolen, theft.count);
+  return static_cast<job*>(theft.entries[0]);
 }
 
 job* executor::steal_round(worker& w) {

@@ -14,6 +14,7 @@
 #include <manta/exec/executor.hpp>
 
 #include "node/desk_books.hpp"
+#include "node/workbench.hpp"
 #include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
@@ -144,6 +145,7 @@ std::unique_ptr<resource_claim> desk::prepare(const spec::demand& asked, const p
     warn_of(*reason);
   }
   made->caller = caller;
+  made->from = neutral_caller::node_in(caller);
   made->is_for_life = is_for_life;
   made->generation = generation_;
   made->asked = asked;

@@ -175,6 +175,7 @@ class desk final : public exec::resource_desk {
                       sched::grant& into) noexcept;
   // desk_guests.cpp
   bool has_room_for(std::uint64_t maker, std::size_t bundles) const noexcept;
+  void forget_guest(std::uint64_t maker, std::uint64_t number) noexcept;
   void note_lent(const claim& c, int sign) noexcept;
   void say_lent(std::vector<booking_letter>& out) const;
   void lent_is_said() noexcept;

@@ -74,6 +74,11 @@ struct desk::books {
   std::unordered_map<sched::group_id, forming> formings;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> drops;       // node, number; to be said
   std::map<std::pair<std::uint64_t, std::uint64_t>, guest> guests;  // by maker and number
+  struct guest_count {
+    std::size_t groups = 0;
+    std::size_t bundles = 0;
+  };
+  std::unordered_map<std::uint64_t, guest_count> guest_counts;  // by maker, of those that have any
 };
 
 // Those that were granted go on here, and those that were refused by another thread than the

@@ -64,13 +64,18 @@ void start_soon(claim_list through) noexcept {
 }
 
 bool desk::has_room_for(std::uint64_t maker, std::size_t bundles) const noexcept {
-  std::size_t groups = 1;
-  for (auto at = books_->guests.lower_bound({maker, 0});
-       at != books_->guests.end() && at->first.first == maker; ++at) {
-    ++groups;
-    bundles += at->second.bundles.size();
-  }
-  return groups <= most_guests && bundles <= most_guest_bundles;
+  const auto found = books_->guest_counts.find(maker);
+  if (found == books_->guest_counts.end()) return bundles <= most_guest_bundles;
+  const books::guest_count& has = found->second;
+  return has.groups < most_guests && has.bundles + bundles <= most_guest_bundles;
+}
+
+void desk::forget_guest(std::uint64_t maker, std::uint64_t number) noexcept {
+  const auto at = books_->guests.find({maker, number});
+  const auto count = books_->guest_counts.find(maker);
+  count->second.bundles -= at->second.bundles.size();
+  if (--count->second.groups == 0) books_->guest_counts.erase(count);
+  books_->guests.erase(at);
 }
 
 bool desk::book(std::uint64_t maker, const booking_note& asked) {
@@ -90,8 +95,11 @@ bool desk::book(std::uint64_t maker, const booking_note& asked) {
     sched::ledger& has = books_->has;
     if (!has_room_for(maker, all.size())) return {};
     if (!std::ranges::all_of(all, [&](const auto& b) { return has.knows(b); })) return {};
+    books::guest_count& count = books_->guest_counts[maker];
     const auto [at, is_new] = books_->guests.try_emplace({maker, asked.number}, std::move(made));
     if (!is_new) return {};  // no honest node asks twice
+    ++count.groups;
+    count.bundles += all.size();
     sched::group* g = nullptr;
     claim_list out;
     try {
@@ -103,12 +111,12 @@ bool desk::book(std::uint64_t maker, const booking_note& asked) {
       if (!is) out = claims_of(books_->waits.withdraw(wants));
     } catch (...) {
       if (g != nullptr) has.remove(*g);
-      books_->guests.erase(at);
+      forget_guest(maker, asked.number);
       throw;
     }
     if (is) return out;
     has.remove(*g);
-    books_->guests.erase(at);
+    forget_guest(maker, asked.number);
     return out;
   });
   return is;
@@ -124,7 +132,7 @@ void desk::drop_guest(std::uint64_t maker, std::uint64_t number) noexcept {
       sched::group* const g = books_->has.find_group(at->second.here);
       claim_list out;
       if (g != nullptr) out = take_group(*g, actors);
-      books_->guests.erase(at);
+      forget_guest(maker, number);
       return out;
     });
   } catch (const std::bad_alloc&) {

@@ -183,7 +183,7 @@ resident_actors::resident_ptr resident_actors::settle_in(peers& by, std::uint64_
   const result<const wire::message_view&> read = on->reader.read(message.bytes);
   const auto* const asked = read ? std::get_if<wire::spawn_view>(&read->body) : nullptr;
   if (asked == nullptr || maker_of(asked->actor) != from) return nullptr;
-  const neutral_caller nobody;
+  const neutral_caller its_node(neutral_caller::of_node{from});
   resident_ptr one;
   try {
     far_handles::global().lend_to_maker(asked->actor, from);

@@ -147,7 +147,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
   bool asks = false;
   try {
     const borrowed_workbench on;
-    const neutral_caller nobody;
+    const neutral_caller its_node(neutral_caller::of_node{who.first});
     const far_reading handles(came.get());
     const result<const wire::message_view&> read = on->reader.read(message.bytes);
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;

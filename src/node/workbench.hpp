@@ -63,7 +63,8 @@ class borrowed_workbench {
 
 /// What comes by wire is handled on whichever thread looks for it: not as a part of the task that
 /// waits there, whose deadline and resources are its own. Who calls from another process is told
-/// apart from other callers by its id, as it would be here: they are served in turn.
+/// apart from other callers by its id, as it would be here: they are served in turn. All callers of
+/// another node are one.
 class neutral_caller {
  public:
   neutral_caller() noexcept : scope_(itself_) {
@@ -73,8 +74,19 @@ class neutral_caller {
     constexpr std::uint64_t not_of_here = std::uint64_t{1} << 63U;
     itself_.serial = calls.low | not_of_here;
   }
+  struct of_node {
+    std::uint64_t node = 0;
+  };
+  explicit neutral_caller(of_node asks) noexcept : neutral_caller() {
+    itself_.serial = asks.node | node_mark;
+  }
+  /// The node that a caller of that number is; 0: it is none.
+  static constexpr std::uint64_t node_in(std::uint64_t serial) noexcept {
+    return serial >> 62U == 1 ? serial & ~node_mark : 0;
+  }
 
  private:
+  static constexpr std::uint64_t node_mark = std::uint64_t{1} << 62U;
   exec::context itself_;
   exec::context_scope scope_;
 };

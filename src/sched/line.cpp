@@ -75,12 +75,50 @@ bool is_less(const need& a, const need& b) noexcept {
                                       });
 }
 
+// Whether nothing else of that caller waits.
+template <class Caller>
+bool has_one(const Caller& c) noexcept {
+  return c.queues.size() == 1 && c.queues.front().first == c.queues.front().last;
+}
+
+template <class Caller, class Meant>
+request* find_in(const Caller& c, Meant&& is_meant) noexcept {
+  for (const auto& q : c.queues) {
+    request* r = q.first;
+    while (r != nullptr && !is_meant(*r)) r = r->next;
+    if (r != nullptr) return r;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void request_list::append(request& r) noexcept {
   r.next = nullptr;
   (last == nullptr ? first : last->next) = &r;
   last = &r;
+}
+
+template <class Entry>
+void line::row<Entry>::unlink(Entry& e) noexcept {
+  (e.previous == nullptr ? first : e.previous->next) = e.next;
+  (e.next == nullptr ? last : e.next->previous) = e.previous;
+  e.next = e.previous = nullptr;
+}
+
+template <class Entry>
+void line::row<Entry>::link_last(Entry& e) noexcept {
+  e.previous = last;
+  e.next = nullptr;
+  (last == nullptr ? first : last->next) = &e;
+  last = &e;
+}
+
+template <class Entry>
+void line::row<Entry>::move_last(Entry& e) noexcept {
+  if (e.next == nullptr) return;
+  unlink(e);
+  link_last(e);
 }
 
 struct line::shape_less {
@@ -159,12 +197,41 @@ line_shape& line::shape_of(const request& r, line_class& in) {
   return at->second;
 }
 
-line::caller& line::caller_of(std::uint64_t serial) {
-  if (const auto at = callers_.find(serial); at != callers_.end()) return *at->second;
-  caller& made = *callers_.emplace(serial, std::make_unique<caller>()).first->second;
+// Null: it is in no row.
+line::origin* line::find_origin(std::uint64_t node) noexcept {
+  if (node == 0) return own_.callers.first == nullptr ? nullptr : &own_;
+  const auto at = others_.find(node);
+  return at == others_.end() ? nullptr : at->second.get();
+}
+
+line::origin& line::origin_of(std::uint64_t node) {
+  if (origin* const there = find_origin(node)) return *there;
+  origin* made = &own_;
+  if (node != 0) {
+    made = others_.emplace(node, std::make_unique<origin>()).first->second.get();
+    made->node = node;
+  }
+  origins_.link_last(*made);
+  return *made;
+}
+
+line::caller& line::caller_of(origin& o, std::uint64_t serial) {
+  if (const auto at = o.by_serial.find(serial); at != o.by_serial.end()) return *at->second;
+  caller& made = *o.by_serial.emplace(serial, std::make_unique<caller>()).first->second;
   made.serial = serial;
-  link_last(made);
+  o.callers.link_last(made);
   return made;
+}
+
+// `c` may be null.
+void line::drop_if_unused(origin& o, caller* c) noexcept {
+  if (c != nullptr && c->queues.empty()) {
+    o.callers.unlink(*c);
+    o.by_serial.erase(c->serial);
+  }
+  if (o.callers.first != nullptr) return;
+  origins_.unlink(o);
+  if (o.node != 0) others_.erase(o.node);
 }
 
 line::queue& line::queue_of(caller& c, line_class& in) {
@@ -177,17 +244,16 @@ line::queue& line::queue_of(caller& c, line_class& in) {
 void line::enqueue(request& r) {
   line_class& k = class_of(r);
   line_shape* s = nullptr;
+  origin* o = nullptr;
   caller* c = nullptr;
   queue* q = nullptr;
   try {
     s = &shape_of(r, k);
-    c = &caller_of(r.caller);
+    o = &origin_of(r.from);
+    c = &caller_of(*o, r.caller);
     q = &queue_of(*c, k);
   } catch (...) {
-    if (c != nullptr && c->queues.empty()) {
-      unlink(*c);
-      callers_.erase(r.caller);
-    }
+    if (o != nullptr) drop_if_unused(*o, c);
     if (s != nullptr && s->waiting == 0) drop(*s);
     drop_if_unused(k);
     throw;
@@ -219,7 +285,8 @@ void line::drop_if_unused(line_class& c) noexcept {
 }
 
 void line::dequeue(request& r) noexcept {
-  caller& c = *callers_.find(r.caller)->second;
+  origin& o = *find_origin(r.from);
+  caller& c = *o.by_serial.find(r.caller)->second;
   const auto q = std::find_if(c.queues.begin(), c.queues.end(),
                               [&r](const queue& e) { return e.of == r.of_class; });
   (r.previous == nullptr ? q->first : r.previous->next) = r.next;
@@ -229,10 +296,7 @@ void line::dequeue(request& r) noexcept {
     *q = c.queues.back();
     c.queues.pop_back();
   }
-  if (c.queues.empty()) {
-    unlink(c);
-    callers_.erase(r.caller);
-  }
+  if (c.queues.empty()) drop_if_unused(o, &c);
   line_class& k = *r.of_class;
   if (--r.of_shape->waiting == 0) {
     // A failed shape that goes is no longer among those to count.
@@ -247,19 +311,6 @@ void line::dequeue(request& r) noexcept {
     if (open_ > 0 && k.blocked_in != round_) --open_;
     drop_if_unused(k);
   }
-}
-
-void line::unlink(caller& c) noexcept {
-  (c.previous == nullptr ? first_ : c.previous->next) = c.next;
-  (c.next == nullptr ? last_ : c.next->previous) = c.previous;
-  c.next = c.previous = nullptr;
-}
-
-void line::link_last(caller& c) noexcept {
-  c.previous = last_;
-  c.next = nullptr;
-  (last_ == nullptr ? first_ : last_->next) = &c;
-  last_ = &c;
 }
 
 request_list line::withdraw(request& r) noexcept {
@@ -291,25 +342,21 @@ request_list line::lend(request& r) noexcept {
 // Takes all that are meant off the line.
 template <class Meant>
 void line::refuse(Meant&& is_meant, request_list& refused) noexcept {
-  for (caller* c = first_; c != nullptr;) {
-    caller* const following = c->next;
-    const std::uint64_t serial = c->serial;
-    for (bool again = true; again;) {
-      again = false;
-      const auto at = callers_.find(serial);
-      if (at == callers_.end()) break;
-      for (const queue& q : at->second->queues) {
-        request* r = q.first;
-        while (r != nullptr && !is_meant(*r)) r = r->next;
-        if (r == nullptr) continue;
+  for (origin* o = origins_.first; o != nullptr;) {
+    origin* const next_origin = o->next;
+    for (caller* c = o->callers.first; c != nullptr;) {
+      caller* const following = c->next;
+      // Who goes takes its queue along, and maybe its caller, and that its node.
+      while (request* const r = find_in(*c, is_meant)) {
+        const bool is_last = has_one(*c);
         dequeue(*r);
         r->now = request::state::idle;
         refused.append(*r);
-        again = true;
-        break;
+        if (is_last) break;
       }
+      c = following;
     }
-    c = following;
+    o = next_origin;
   }
 }
 
@@ -345,8 +392,8 @@ request_list line::remove(group& g, request_list& refused) noexcept {
 }
 
 request* line::take_first() noexcept {
-  if (first_ == nullptr) return nullptr;
-  request* const r = first_->queues.front().first;
+  if (origins_.first == nullptr) return nullptr;
+  request* const r = origins_.first->callers.first->queues.front().first;
   dequeue(*r);
   r->now = request::state::idle;
   return r;
@@ -364,30 +411,46 @@ bool line::round(request_list& granted) noexcept {
   for (auto& [id, s] : scopes_) {
     for (auto& c : s->classes) c->reserves = false;
   }
+  for (origin* o = origins_.first; o != nullptr; o = o->next) o->at = o->callers.first;
   bool has_formed = false;
-  caller* c = first_;
-  while (c != nullptr && open_ > 0) {
-    request* const r = serve(*c);
+  for (origin* o = origins_.first; o != nullptr && open_ > 0;) {
+    origin* const following = o->next;
+    request* const r = serve(*o);
     if (r == nullptr) {
-      c = c->next;
+      o = following;
       continue;
     }
-    caller* const following = c->next;
-    caller* const was_last = last_;
-    const std::uint64_t serial = r->caller;
     has_formed = has_formed || r->forming != nullptr;
-    dequeue(*r);
+    const bool is_still_there = move_on(*o, *r);
     granted.append(*r);
-    const auto still = callers_.find(serial);
-    if (still != callers_.end()) {
-      unlink(*still->second);
-      link_last(*still->second);
-    }
-    c = following;
-    if (c == nullptr && still != callers_.end() && was_last == still->second.get()) c = was_last;
+    o = following == nullptr && is_still_there ? o : following;
   }
   open_ = 0;
   return has_formed;
+}
+
+// Of the node's next caller that may have one. Who gets nothing now gets nothing in this round.
+request* line::serve(origin& o) noexcept {
+  for (; o.at != nullptr && open_ > 0; o.at = o.at->next) {
+    if (request* const r = serve(*o.at)) return r;
+  }
+  return nullptr;
+}
+
+// Whose request is granted goes to its row's end, and so does its node. False: that is gone.
+bool line::move_on(origin& o, request& r) noexcept {
+  caller& c = *o.at;
+  const bool is_last_of_caller = has_one(c);
+  const bool is_last = is_last_of_caller && o.callers.first == o.callers.last;
+  o.at = c.next;
+  dequeue(r);
+  if (is_last) return false;
+  if (!is_last_of_caller) {
+    o.callers.move_last(c);
+    if (o.at == nullptr) o.at = &c;
+  }
+  origins_.move_last(o);
+  return true;
 }
 
 // Grants the caller's oldest request that may be granted, if there is one.

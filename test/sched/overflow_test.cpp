@@ -173,6 +173,29 @@ TEST_CASE("what would wait here for long is refused, but not a few long ones", "
   CHECK(rest_after(1h) == 250ms);
 }
 
+// What bounds both: others' tasks never hold up this node's own for longer, and wait no longer.
+TEST_CASE("what others give is in front of nobody for longer than is borne with", "[sched]") {
+  const overflow_settings with;
+  for (const manta::duration each :
+       {manta::duration(10us), manta::duration(1ms), 3 * with.patience, manta::duration(10s)}) {
+    for (const std::uint32_t workers : {1U, 4U, 64U}) {
+      for (const std::uint64_t own : {0U, 10U, 10'000'000U}) {
+        CAPTURE(each.count(), workers, own);
+        // As many as there is no end of: all that are taken in.
+        overflow_queue here{own, workers, each};
+        std::uint64_t taken = 0;
+        for (; taken < 1'000'000 && !refuses(with, here); ++taken) ++here.queued;
+        REQUIRE(taken < 1'000'000);
+        const auto of_long_ones = 2 * with.least_ahead * each;
+        const auto longest = std::max(with.patience, of_long_ones) + each;
+        CHECK(wait_of({taken, workers, each}) <= longest);
+        if (taken > 0) CHECK(wait_of(here) <= longest);
+        CHECK((own <= 10 || taken == 0));
+      }
+    }
+  }
+}
+
 TEST_CASE("no more go than may, and those to all alike", "[sched]") {
   const std::vector<overflow_peer> idle{
       {.node = 1, .workers = 4}, {.node = 2, .workers = 4}, {.node = 3, .workers = 8}};

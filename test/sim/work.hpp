@@ -41,6 +41,7 @@ enum class plant {
   guests_unasked,  ///< a task of another node runs without asking for room
   guests_kept,     ///< what a task holds is not given back when its node dies
   grants_kept,     ///< what was given of a lost node's stays given
+  guests_in_turn,  ///< each task of another node has a turn of its own, as if it were a caller here
   // Groups.
   drops_not_said,    ///< what was set aside for a try that has failed stays so
   old_yes_taken,     ///< the answer to an earlier try counts for a later one
@@ -83,6 +84,10 @@ struct entry {
     asked,       // task `number`, which may run `amount` times more
     stop_asked,
     began,         // it runs at `node`, with `amount` cpus there
+    waits,         // it does, in line at `node`, which `other` has asked (0: it is its own)
+    let_through,   // likewise; `amount` is what it got there, 0: it is another node's
+    left_line,     // likewise
+    group_turn,    // a group of its own is let through at `node`
     over,          // it does so no longer
     ended,         // at who has asked: `how`
     grouped,       // group `number` is asked for, of `amount` cpus

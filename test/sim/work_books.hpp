@@ -40,6 +40,8 @@ struct books {
   std::size_t most_others = 0;
   /// What was granted, or can never be given.
   std::function<void(sched::request&)> on_task, on_group, on_refused_task;
+  /// All that one event lets through, in its order, before any of it goes on.
+  std::function<void(const sched::request&)> on_let_through;
 
   void joined(node_number who) {
     const sched::node_id at = has.add_other(host_of(who), {}, demand_of(cpus_of(who)));
@@ -51,7 +53,11 @@ struct books {
     go_on(waits.look_again());
   }
   void go_on(const sched::request_list& granted) const {
-    for (sched::request* const one : all_of(granted)) {
+    const std::vector<sched::request*> all = all_of(granted);
+    for (const sched::request* const one : all) {
+      on_let_through(*one);
+    }
+    for (sched::request* const one : all) {
       one->forming != nullptr ? on_group(*one) : on_task(*one);
     }
   }

@@ -57,12 +57,20 @@ struct group_story {
   int ends = 0;
 };
 
+// In a node's line.
+struct in_line_story {
+  node_number from = 0;  // who asks
+  std::uint64_t cpus = 0;
+  std::map<node_number, int> passed = {};  // by whom, since its node last had a turn
+};
+
 struct node_story {
   time_point joined{};
   std::uint64_t cpus = 0;
   std::uint64_t used = 0;
   bool lives = true;
   std::map<std::uint64_t, std::uint64_t> runs;  // tasks, and what they use
+  std::map<std::uint64_t, in_line_story> line;  // tasks
 };
 
 class work_check {
@@ -75,6 +83,7 @@ class work_check {
       look_at_node(one);
       look_at_thing(one);
       look_at_task(one);
+      look_at_line(one);
       look_at_call(one);
       look_at_group(one);
     }
@@ -260,6 +269,27 @@ class work_check {
     if (!lives(of.owner)) return;
     if (of.ends == 0) breach("{:x} has not ended", name);
     if (of.is_probe && of.runs == 0) breach("{} has not got back all that it had", of.owner);
+  }
+
+  // ---- 8.
+
+  void look_at_line(const entry& one) {
+    auto& line = nodes_[one.node].line;
+    if (one.is == told::waits) line[one.number] = {.from = one.other, .cpus = one.cpus};
+    const bool is_through = one.is == told::let_through;
+    const bool has_waited = (is_through || one.is == told::left_line) && line.erase(one.number) > 0;
+    const bool is_turn = one.is == told::group_turn || (is_through && has_waited);
+    if (!is_turn && !is_through) return;
+    for (auto& [number, of] : line) {
+      if (is_turn && of.from == one.other) of.passed.clear();
+      if (!is_through) continue;
+      // What it got would have been enough.
+      if (of.from == one.other || one.amount < of.cpus) continue;
+      ++asked_.turns;
+      if (++of.passed[one.other] < 2) continue;
+      breach("{:x} of {} waits at {}, and {} is let through twice", number, of.from, one.node,
+             one.other);
+    }
   }
 
   void look_at_group(const entry& one) {

@@ -17,6 +17,7 @@ struct asked_times {
   int cancelled = 0;       // tasks
   int handled = 0;         // calls
   int full = 0;            // times that a node had nothing left
+  int turns = 0;           // tasks let through while another node's waited for no more
   int placed = 0;          // bundles of groups in other nodes than their maker's
 };
 
@@ -32,7 +33,9 @@ struct asked_times {
 ///   6. an actor handles each caller's calls in their order, each once and none left out
 ///   7. a call ends once: answered when it was handled, lost when the actor's node has died. So do
 ///      groups: when they are removed, or have no place any more
-///   8. at the end nothing is left in those who live (outcome::left)
+///   8. in a node's line, no other node's tasks get room twice there while one that asks for no
+///      more waits, and its node gets none
+///   9. at the end nothing is left in those who live (outcome::left)
 std::vector<std::string> breaches(const outcome& of, const run_settings& with,
                                   asked_times* asked = nullptr);
 

@@ -252,6 +252,7 @@ void node::start_task() {
             *std::next(others_.begin(), static_cast<long>(of_.random().below(others_.size())));
       }
       asked.cpus = 500;
+      if (asked.node != 0 && of_.random().one_in(3)) return start_burst(asked);
       break;
     default:
       asked.cpus = 250 * static_cast<std::int64_t>(1 + of_.random().below(8));
@@ -262,7 +263,9 @@ void node::start_task() {
 
 // More than one node takes at once.
 void node::start_burst(tasks::wish asked) {
-  asked.node = *std::next(others_.begin(), static_cast<long>(of_.random().below(others_.size())));
+  if (asked.node == 0) {
+    asked.node = *std::next(others_.begin(), static_cast<long>(of_.random().below(others_.size())));
+  }
   for (int i = 0; i < 8; ++i) tasks_.start(asked);
 }
 

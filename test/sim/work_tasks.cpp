@@ -36,8 +36,13 @@ struct tasks::job final : sched::request {
 
 tasks::tasks(home& of, handles& refs, books& with) : of_(of), refs_(refs), books_(with) {
   with.on_task = [this](sched::request& one) { granted(static_cast<job&>(one)); };
+  with.on_let_through = [this](const sched::request& one) {
+    if (one.forming != nullptr) return of_.note({.is = told::group_turn});
+    note_line(told::let_through, static_cast<const job&>(one));
+  };
   with.on_refused_task = [this](sched::request& one) {
     job& is = static_cast<job&>(one);
+    note_line(told::left_line, is);
     is.giver != 0 ? answer(is, ending::infeasible) : end(is, ending::infeasible);
   };
 }
@@ -102,9 +107,24 @@ void tasks::ask(job& of) {
   of.what.stays = true;
   const bool can_stay = books_.has.fits(of.what, {}, sched::horizon::ever);
   of.what.stays = is_bound || (of.asked.retries == 0 && can_stay);
-  of.caller = of.giver;
+  of.caller = of.from = of.giver;
+  if (of_.in.is(plant::guests_in_turn)) {
+    of.from = 0;
+    of.caller = of.giver == 0 ? 0 : of.giver << 32U | of.flight;
+  }
   if (of.giver != 0 && of_.in.is(plant::guests_unasked)) return run(of);
-  if (books_.waits.ask(of)) granted(of);
+  const bool is_granted = books_.waits.ask(of);
+  note_line(is_granted ? told::let_through : told::waits, of);
+  if (is_granted) granted(of);
+}
+
+void tasks::note_line(entry::what is, const job& of) const {
+  const bool is_own = is == told::let_through && of.got.node == 0;
+  of_.note({.is = is,
+            .other = of.giver,
+            .number = of.name,
+            .amount = is_own ? static_cast<std::uint64_t>(of.asked.cpus) : 0,
+            .cpus = static_cast<std::uint64_t>(of.asked.cpus)});
 }
 
 void tasks::granted(job& of) {
@@ -113,7 +133,10 @@ void tasks::granted(job& of) {
 }
 
 void tasks::give_back(job& of) {
-  if (of.now == sched::request::state::waiting) return books_.go_on(books_.waits.withdraw(of));
+  if (of.now == sched::request::state::waiting) {
+    note_line(told::left_line, of);
+    return books_.go_on(books_.waits.withdraw(of));
+  }
   if (of.now == sched::request::state::held) books_.go_on(books_.waits.give(of));
 }
 

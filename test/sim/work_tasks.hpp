@@ -57,6 +57,7 @@ class tasks {
   using visitor = std::pair<node_number, std::uint64_t>;  // and the number of its request
 
   void ask(job& of);
+  void note_line(entry::what is, const job& of) const;
   void granted(job& of);
   void send(job& of, node_number to);
   void give_back(job& of);

@@ -80,11 +80,12 @@ TEST_CASE("what nodes have of each other is kept, comes back and ends once", "[s
   CHECK(asked.cancelled >= least(10 * n));
   CHECK(asked.full >= least(20 * n));
   CHECK(asked.placed >= least(5 * n));
+  CHECK(asked.turns >= least(5 * n));
   fmt::print(
       "sim: {} seeds, {} messages, {} things freed ({} in doubt), {} tasks, {} ran again, {} lost, "
-      "{} cancelled, {} calls, {} times nothing left, {} bundles elsewhere, {} deaths\n",
+      "{} cancelled, {} calls, {} times nothing left, {} turns, {} bundles elsewhere, {} deaths\n",
       n, carried.messages, asked.freed, asked.freed_in_doubt, entries[told::asked], asked.ran_again,
-      asked.lost, asked.cancelled, asked.handled, asked.full, asked.placed,
+      asked.lost, asked.cancelled, asked.handled, asked.full, asked.turns, asked.placed,
       entries[told::declared]);
 }
 

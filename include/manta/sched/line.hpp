@@ -19,6 +19,8 @@
 //
 // Idea.
 //   - Callers stand in a row; who is served goes to its end. Each has its requests in order.
+//   - Each node that asks has such a row of its own, and nodes take turns the same way: however
+//     many callers one has, each of the others gets as many turns.
 //   - A request is looked at when it is its caller's oldest of its class. The class is the set of
 //     kinds it needs, within one scope: the nodes, or one group. So a caller's tasks that wait for
 //     a gpu do not hold back its tasks that need a licence.
@@ -31,12 +33,15 @@
 //            no: short of gpus,          yes: fits, to the          no: gpus are
 //            reserves gpus               row's end                  reserved
 //
+//     nodes:  this one [callers 7, 3, 9]   node 12 [caller 12]   node 5 [caller 5]
+//
 // Invariants
 //   1. A request waits only when it does not fit, or an earlier reservation names one of its kinds.
 //   2. While a request at the front reserves, nobody takes a kind that it needs: every active
 //      holder that ends brings it nearer, so it is not starved.
-//   3. Of two callers whose requests are of one class, neither is served twice while the other one
-//      waits at the head of its class with a request that fits.
+//   3. Of two nodes whose requests are of one class, neither is served twice while the other one
+//      waits at the head of its class with a request that fits; nor is, of two callers of one node,
+//      either.
 //   4. Whatever waits is looked at again after each event that frees something.
 //
 // Limit. A large request whose holders take turns in sleeping can be passed again and again; the
@@ -60,6 +65,7 @@ struct request {
   need what;
   placement where;
   std::uint64_t caller = 0;
+  std::uint64_t from = 0;    ///< the node whose caller that is; 0: this one
   bool is_for_life = false;  ///< the holder does not end by itself (an actor)
   group* forming = nullptr;  ///< instead of `what`: a group that wants its place
 
@@ -114,9 +120,11 @@ class MANTA_API line {
   /// Calls see(request) for all that wait.
   template <class See>
   void each_waiting(See&& see) const {
-    for (const auto& [serial, c] : callers_) {
-      for (const queue& q : c->queues) {
-        for (request* r = q.first; r != nullptr; r = r->next) see(*r);
+    for (const origin* o = origins_.first; o != nullptr; o = o->next) {
+      for (const caller* c = o->callers.first; c != nullptr; c = c->next) {
+        for (const queue& q : c->queues) {
+          for (request* r = q.first; r != nullptr; r = r->next) see(*r);
+        }
       }
     }
   }
@@ -129,11 +137,28 @@ class MANTA_API line {
     request* first = nullptr;
     request* last = nullptr;
   };
+  template <class Entry>
+  struct row {
+    Entry* first = nullptr;
+    Entry* last = nullptr;
+    void link_last(Entry& e) noexcept;
+    void unlink(Entry& e) noexcept;
+    void move_last(Entry& e) noexcept;
+  };
   struct caller {
     std::uint64_t serial = 0;
     caller* next = nullptr;
     caller* previous = nullptr;
     std::vector<queue> queues;
+  };
+  /// A node that asks; in the row while it has callers.
+  struct origin {
+    std::uint64_t node = 0;
+    origin* next = nullptr;
+    origin* previous = nullptr;
+    row<caller> callers;
+    caller* at = nullptr;  // whom this round looks at next
+    std::unordered_map<std::uint64_t, std::unique_ptr<caller>> by_serial;
   };
 
   template <class Meant>
@@ -145,15 +170,18 @@ class MANTA_API line {
   line_class& class_of(const request& r);
   line_shape& shape_of(const request& r, line_class& in);
   queue& queue_of(caller& c, line_class& in);
-  caller& caller_of(std::uint64_t serial);
+  origin* find_origin(std::uint64_t node) noexcept;
+  origin& origin_of(std::uint64_t node);
+  caller& caller_of(origin& o, std::uint64_t serial);
+  void drop_if_unused(origin& o, caller* c) noexcept;
   void dequeue(request& r) noexcept;
   void drop(line_shape& s) noexcept;
   void drop_if_unused(line_class& c) noexcept;
-  void unlink(caller& c) noexcept;
-  void link_last(caller& c) noexcept;
   void admit(request_list& granted) noexcept;
   bool round(request_list& granted) noexcept;
+  request* serve(origin& o) noexcept;
   request* serve(caller& c) noexcept;
+  bool move_on(origin& o, request& r) noexcept;
   request* candidate(const queue& q) const noexcept;
   void note_misfit(request& r) noexcept;
   void block(line_class& c) noexcept;
@@ -164,9 +192,9 @@ class MANTA_API line {
   std::uint64_t round_ = 0;
   std::size_t open_ = 0;  // classes that this round may still serve
   std::size_t classes_ = 0;
-  caller* first_ = nullptr;  // the row
-  caller* last_ = nullptr;
-  std::unordered_map<std::uint64_t, std::unique_ptr<caller>> callers_;
+  origin own_;  // of this node's callers, which are mostly all
+  row<origin> origins_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<origin>> others_;
   std::unordered_map<std::uint64_t, std::unique_ptr<scope>> scopes_;  // by group; 0: the nodes
 };
 
