@@ -186,6 +186,7 @@ set(manta_sources
   src/parallel.cpp
   src/placement.cpp
   src/progress.cpp
+  src/sched/group_steps.cpp
   src/sched/groups.cpp
   src/sched/ledger.cpp
   src/sched/line.cpp

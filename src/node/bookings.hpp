@@ -20,8 +20,8 @@
 // Each try has a number of its own, so that what is said of an older one is not taken for it. A
 // node that is asked never waits: it sets the bundles aside at once, or says no. What is said to
 // one node comes in its order, so a drop may be said before the answer has come.
-// Everything here is said, and heard, by the loop's thread. The desk decides (desk_groups.cpp,
-// desk_guests.cpp).
+// Everything here is said, and heard, by the loop's thread. What follows from it is decided by
+// sched/group_steps.hpp, and done by the desk (desk_groups.cpp, desk_guests.cpp).
 
 namespace manta::inline v0::node {
 

@@ -37,7 +37,8 @@ error removed_error(sched::group_id id) {
                       id & 0xffffffffU)};
 }
 
-desk::books::books(std::uint64_t generation) : has(generation << 32U), waits(has), others(1, 0) {}
+desk::books::books(std::uint64_t generation)
+    : has(generation << 32U), waits(has), others(1, 0), groups(has, waits, others) {}
 desk::books::~books() = default;
 
 desk& desk::global() {
@@ -66,6 +67,7 @@ void desk::open(const config& settings, int first_gpu) {
     chance_ = base::chance::of_now();
     is_closed_ = false;
     is_leaving_ = false;
+    fresh->groups.others_may_join(may_grow_);
     std::swap(books_, fresh);
   });
   resource_gate::global().open(this);
@@ -73,19 +75,9 @@ void desk::open(const config& settings, int first_gpu) {
 
 bool desk::is_current(const claim& c) const noexcept { return c.generation == generation_; }
 
+// A group that asks other nodes goes on when they have said yes.
 claim_list desk::claims_of(const sched::request_list& granted) noexcept {
-  claim_list out;
-  for (sched::request* r = granted.first; r != nullptr;) {
-    sched::request* const following = r->next;
-    // A group that asks other nodes goes on when they have said yes.
-    if (r->forming == nullptr || !ask_nodes(*r->forming, &claim::of(*r))) {
-      list(claim::of(*r));
-      send_where_granted(claim::of(*r));
-      out.append(claim::of(*r));
-    }
-    r = following;
-  }
-  return out;
+  return follow({.through = books_->groups.let_through(granted), .hopeless = {}});
 }
 
 // What other nodes have been granted of: the job's thread reads it when the gate lets it through.
@@ -226,7 +218,8 @@ desk::answer desk::ask(resource_claim& c) {
   one.what.stays = stays(one);
   if (can_never_be_given(one)) return answer::refused;
   if (books_->waits.ask(one)) {
-    if (one.forming != nullptr && ask_nodes(*one.forming, &one)) {
+    if (books_->groups.asks(one)) {
+      wake_if_news();
       c.since = base::now();
       return answer::waits;
     }
@@ -266,10 +259,8 @@ void desk::take_back(resource_claim& c) noexcept {
 resource_claim* desk::take_waiting() noexcept {
   if (books_ == nullptr) return nullptr;
   if (sched::request* const r = books_->waits.take_first()) return &claim::of(*r);
-  for (auto& [id, f] : books_->formings) {
-    if (f.by != nullptr) return std::exchange(f.by, nullptr);
-  }
-  return nullptr;
+  sched::request* const r = books_->groups.take_first();
+  return r == nullptr ? nullptr : &claim::of(*r);
 }
 
 // ---- reports
@@ -278,8 +269,8 @@ resource_claim* desk::take_waiting() noexcept {
 template <class Each>
 void desk::each_waiting(Each&& each) const {
   books_->waits.each_waiting([&](const sched::request& r) { each(claim::of(r)); });
-  for (const auto& [id, f] : books_->formings) {
-    if (f.by != nullptr) each(*f.by);
+  for (const auto& [id, f] : books_->groups.all()) {
+    if (f.by != nullptr) each(claim::of(*f.by));
   }
 }
 

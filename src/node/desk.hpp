@@ -14,6 +14,7 @@
 
 #include "base/chance.hpp"
 #include "node/bookings.hpp"
+#include "sched/group_steps.hpp"
 #include "spec/cluster.hpp"
 
 // Where the gate of exec/ meets the ledger of sched/. A claim is a request of the line: the desk
@@ -135,7 +136,6 @@ class desk final : public exec::resource_desk {
   desk() = default;
   struct claim;
   struct loan;
-  struct forming;
   struct guest;
   struct books;
 
@@ -146,7 +146,8 @@ class desk final : public exec::resource_desk {
   exec::claim_list claims_of(const sched::request_list& granted) noexcept;
   template <class Why>
   static exec::claim_list refused_of(const sched::request_list& refused, Why&& why) noexcept;
-  exec::claim_list refuse_infeasible(sched::group_id within = 0) noexcept;
+  exec::claim_list refuse_infeasible() noexcept;
+  exec::claim_list refused_as_hopeless(const sched::request_list& all) noexcept;
   sched::node_id index_of(std::uint64_t other) const noexcept;
   bool stays(const claim& c) const noexcept;
   bool can_never_be_given(claim& c);
@@ -155,20 +156,12 @@ class desk final : public exec::resource_desk {
   std::string why_never(const claim& c) const;
   // desk_groups.cpp
   void wake() const noexcept;
-  bool ask_nodes(sched::group& g, claim* by) noexcept;
-  void rest(forming& f) noexcept;
+  void wake_if_news() noexcept;
+  exec::claim_list follow(const sched::group_steps::outcome& from) noexcept;
   template <class Step>
   static void change_soon(Step&& step);
-  void say_drop(std::uint64_t node, std::uint64_t number) noexcept;
-  void drop_places(const sched::group& g) noexcept;
-  exec::claim_list opened(sched::group& g, forming& f) noexcept;
-  exec::claim_list refused_by(sched::group& g, forming& f, sched::node_id node) noexcept;
-  exec::claim_list give_up_if_hopeless(sched::group& g, forming& f) noexcept;
-  exec::claim_list give_up(sched::group& g, forming& f) noexcept;
-  exec::claim_list try_again(sched::group& g, forming& f);
+  void try_again(base::time_point now, base::deadline& due, exec::claim_list& through);
   void write_letters(std::vector<booking_letter>& out) const;
-  exec::claim_list stop_asking(std::uint64_t node, sched::node_id at) noexcept;
-  exec::claim_list lose_bundles(std::uint64_t node, sched::node_id at) noexcept;
   exec::claim_list end_formings(const error& why) noexcept;
   exec::claim_list take_group(sched::group& g, std::vector<exec::actor_core*>& actors);
   bool lease_in_group(sched::node_id node, const sched::need& what, placement& where,
@@ -190,7 +183,6 @@ class desk final : public exec::resource_desk {
   bool is_closed_ = false;  // to others: the runtime ends
   bool is_leaving_ = false;
   std::unique_ptr<books> books_;
-  std::uint64_t last_booking_ = 0;
   base::chance chance_{1};
   claim* living_ = nullptr;  // what actors hold now
 };

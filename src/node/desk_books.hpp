@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <manta/base/clock.hpp>
-
 #include "node/desk.hpp"
-#include "sched/backoff.hpp"
+#include "sched/group_steps.hpp"
 
 // What the desk's files share: its claims, and its books.
 
@@ -42,17 +40,6 @@ struct desk::claim final : exec::resource_claim, sched::request {
   static const claim& of(const sched::request& r) noexcept { return static_cast<const claim&>(r); }
 };
 
-/// A group of this node that may have, or want, bundles elsewhere.
-struct desk::forming {
-  claim* by = nullptr;       // the group's, while it is in no line: nodes are asked, or it rests
-  std::uint64_t number = 0;  // of the try for which nodes are asked; 0: for none
-  bool is_said = false;
-  std::map<std::uint64_t, bool> asked;  // the nodes, and whether they have said yes
-  bool rests = false;                   // until then
-  base::time_point next{};
-  sched::backoff pause;
-};
-
 /// Bundles of another node's group that are set aside here.
 struct desk::guest {
   sched::group_id here = 0;
@@ -71,8 +58,7 @@ struct desk::books {
   std::vector<std::uint64_t> others;  // by index in the ledger; 0: this one, or gone
   std::unordered_map<std::uint64_t, sched::node_id> index;  // of those that are not gone
   std::set<std::string> warned;
-  std::unordered_map<sched::group_id, forming> formings;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> drops;       // node, number; to be said
+  sched::group_steps groups;
   std::map<std::pair<std::uint64_t, std::uint64_t>, guest> guests;  // by maker and number
   struct guest_count {
     std::size_t groups = 0;

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement groups of this node, whose bundles may lie in others: desk.hpp, bookings.hpp.
 //
-// A group that has found its places has them in the ledger at once; where some are other nodes',
-// these are asked, all at the same time, and nobody gets anything in it before the last one has
-// said yes. One no: all goes back, who refused is shunned, and it looks for other places at once;
-// when there are none it rests, each time longer, by chance, so that two that want the same do not
-// meet for ever. What lies in a node that is lost looks for a place the same way.
+// What a group's steps are decides sched/group_steps.hpp; here is what follows from them: claims
+// that go on or are refused, letters, and how long a rest lasts.
 #include <algorithm>
 #include <atomic>
 #include <new>
@@ -60,7 +57,7 @@ std::unique_ptr<resource_claim> desk::make_group(std::vector<spec::demand> bundl
       }
     }
     try {
-      if (!stays) books_->formings.try_emplace(id);
+      if (!stays) books_->groups.add(id);
     } catch (...) {
       has.remove(*made->forming);
       throw;
@@ -76,133 +73,34 @@ void desk::wake() const noexcept {
   if (wake_ != nullptr) wake_();
 }
 
-// Of a group that has found places. False: they are all this node's, and it has them.
-bool desk::ask_nodes(sched::group& g, claim* by) noexcept {
-  if (!sched::ledger::is_asking(g)) return false;
-  const auto at = books_->formings.find(g.id);
-  forming& f = at->second;
-  f.by = by;
-  f.rests = false;
-  f.is_said = false;
-  f.number = ++last_booking_;
-  f.asked.clear();
-  try {
-    for (sched::group::place& p : g.places) {
-      const std::uint64_t node = books_->others[p.node];
-      if (p.at != sched::group::seat::asked || node == 0) continue;
-      p.booking = f.number;
-      f.asked.emplace(node, false);
-    }
-  } catch (const std::bad_alloc&) {
-    books_->has.take_apart(g);
-    rest(f);
-  }
-  wake();
-  return true;
+// After each event that may have given a group something to say, or to wait for.
+void desk::wake_if_news() noexcept {
+  if (books_->groups.take_news()) wake();
 }
 
-void desk::rest(forming& f) noexcept {
-  f.number = 0;
-  f.asked.clear();
-  f.rests = true;
-  f.next = base::after(f.pause.next(chance_));
-  wake();
-}
-
-// Without memory it is not said: what is set aside there stays so until this node ends.
-void desk::say_drop(std::uint64_t node, std::uint64_t number) noexcept {
-  try {
-    const std::pair<std::uint64_t, std::uint64_t> one(node, number);
-    if (std::ranges::find(books_->drops, one) == books_->drops.end()) books_->drops.push_back(one);
-  } catch (const std::bad_alloc&) {
-    return;
-  }
-}
-
-void desk::drop_places(const sched::group& g) noexcept {
-  for (const sched::group::place& p : g.places) {
-    const bool is_there = p.at != sched::group::seat::nowhere && p.booking != 0;
-    if (is_there && books_->others[p.node] != 0) say_drop(books_->others[p.node], p.booking);
-  }
-  wake();
-}
-
-// All its places are given: it, and what waited in it, go on.
-claim_list desk::opened(sched::group& g, forming& f) noexcept {
+// What an event has let go on, and what it has shown to be in vain.
+claim_list desk::follow(const sched::group_steps::outcome& from) noexcept {
   claim_list out;
-  books_->has.confirm(g);
-  g.shuns.clear();
-  f.number = 0;
-  f.asked.clear();
-  f.rests = false;
-  f.pause.reset();
-  // Meanwhile others may have been lost.
-  const auto is_lost = [](const auto& p) { return p.at == sched::group::seat::nowhere; };
-  if (std::ranges::any_of(g.places, is_lost)) rest(f);
-  if (claim* const by = std::exchange(f.by, nullptr)) out.append(*by);
-  out.append(claims_of(books_->waits.look_again()));
-  // What can't leave this node has no place in bundles of others.
-  out.append(refuse_infeasible(g.id));
-  out.append(give_up_if_hopeless(g, f));
+  for (sched::request* r = from.through.first; r != nullptr;) {
+    sched::request* const following = r->next;
+    list(claim::of(*r));
+    send_where_granted(claim::of(*r));
+    out.append(claim::of(*r));
+    r = following;
+  }
+  out.append(refused_as_hopeless(from.hopeless));
+  wake_if_news();
   return out;
 }
 
-// What can never have a place waits no longer: it, while it is in no line, and what waits in it.
-claim_list desk::give_up_if_hopeless(sched::group& g, forming& f) noexcept {
-  books_->has.judge(g, may_grow_);
-  return g.is_hopeless ? give_up(g, f) : claim_list{};
-}
-
-claim_list desk::give_up(sched::group& g, forming& f) noexcept {
-  claim_list out;
-  f.rests = false;
-  if (claim* const by = std::exchange(f.by, nullptr)) {
-    by->refusal = spec::made_error(errc::infeasible, [&] { return why_never(*by); });
-    out.append(*by);
+// Of those that have rested; `due`: the next that will have. Throws std::bad_alloc.
+void desk::try_again(base::time_point now, base::deadline& due, claim_list& through) {
+  for (auto& [id, f] : books_->groups.all()) {
+    if (f.rests && !f.until) f.until = base::after(f.pause.next(chance_));
+    if (f.rests && *f.until <= now) through.append(follow(books_->groups.try_again(id)));
+    if (f.rests && !f.until) f.until = base::after(f.pause.next(chance_));
+    if (f.rests && (!due.has_value() || *f.until < *due)) due = *f.until;
   }
-  out.append(refuse_infeasible(g.id));
-  return out;
-}
-
-claim_list desk::refused_by(sched::group& g, forming& f, sched::node_id node) noexcept {
-  for (const auto& [asked, is] : f.asked) say_drop(asked, f.number);
-  books_->has.take_apart(g);
-  try {
-    g.shuns.push_back(node);
-  } catch (const std::bad_alloc&) {
-    g.shuns.clear();
-  }
-  if (!g.shuns.empty() && books_->has.place(g)) {
-    if (!ask_nodes(g, f.by)) return opened(g, f);
-    return claims_of(books_->waits.look_again());  // what it had asked for and needs no more
-  }
-  rest(f);
-  claim_list out = claims_of(books_->waits.look_again());
-  out.append(give_up_if_hopeless(g, f));
-  return out;
-}
-
-// It has rested. Throws std::bad_alloc, with nothing done.
-claim_list desk::try_again(sched::group& g, forming& f) {
-  g.shuns.clear();
-  f.rests = false;
-  if (claim* const by = f.by) {
-    // In line with all others: it may have to wait for its turn.
-    f.by = nullptr;
-    by->now = sched::request::state::idle;
-    try {
-      if (!books_->waits.ask(*by)) return {};
-    } catch (...) {
-      f.by = by;
-      f.rests = true;
-      throw;
-    }
-    f.by = by;
-    return ask_nodes(g, by) ? claim_list{} : opened(g, f);
-  }
-  if (books_->has.place(g)) return ask_nodes(g, nullptr) ? claim_list{} : opened(g, f);
-  rest(f);
-  return {};
 }
 
 std::vector<booking_letter> desk::letters(base::time_point now, base::deadline& due) {
@@ -215,12 +113,7 @@ std::vector<booking_letter> desk::letters(base::time_point now, base::deadline& 
     claim_list through;
     if (books_ == nullptr || is_closed_) return through;
     try {
-      for (auto& [id, f] : books_->formings) {
-        sched::group* const g = books_->has.find_group(id);
-        if (g == nullptr) continue;
-        if (f.rests && f.next <= now) through.append(try_again(*g, f));
-        if (f.rests && (!due.has_value() || f.next < *due)) due = f.next;
-      }
+      try_again(now, due, through);
       write_letters(out);
     } catch (const std::bad_alloc&) {
       // What is not said now is later; what goes on does now.
@@ -229,8 +122,7 @@ std::vector<booking_letter> desk::letters(base::time_point now, base::deadline& 
       due = now + until_memory_for_letters;
       return through;
     }
-    books_->drops.clear();
-    for (auto& [id, f] : books_->formings) f.is_said = f.is_said || f.number != 0;
+    books_->groups.said();
     lent_is_said();
     return through;
   });
@@ -240,44 +132,27 @@ std::vector<booking_letter> desk::letters(base::time_point now, base::deadline& 
 
 // All that is to be said; it counts as said when all of it could be written.
 void desk::write_letters(std::vector<booking_letter>& out) const {
-  for (const auto& [node, number] : books_->drops) {
-    const auto act = static_cast<std::uint8_t>(booking_act::drop);
-    out.push_back({node, {.act = act, .number = number}});
-  }
-  for (const auto& [id, f] : books_->formings) {
-    const sched::group* const g = books_->has.find_group(id);
-    if (g == nullptr || f.number == 0 || f.is_said) continue;
-    for (const auto& [node, is] : f.asked) {
-      booking_letter one{node, {.act = static_cast<std::uint8_t>(booking_act::book)}};
-      one.what.group = id;
-      one.what.number = f.number;
-      for (std::size_t b = 0; b < g->places.size(); ++b) {
-        const sched::group::place& p = g->places[b];
-        if (p.booking != f.number || books_->others[p.node] != node) continue;
-        one.what.bundles.push_back(bookings::bundle_of(static_cast<std::uint32_t>(b), g->shown[b]));
-      }
-      out.push_back(std::move(one));
+  for (const sched::group_steps::letter& one : books_->groups.letters()) {
+    const booking_act is = one.bundles.empty() ? booking_act::drop : booking_act::book;
+    booking_letter& said = out.emplace_back();
+    said.node = one.node;
+    said.what.act = static_cast<std::uint8_t>(is);
+    said.what.group = one.group;
+    said.what.number = one.number;
+    if (is == booking_act::drop) continue;
+    const sched::group& g = *books_->has.find_group(one.group);
+    for (const std::uint32_t b : one.bundles) {
+      said.what.bundles.push_back(bookings::bundle_of(b, g.shown[b]));
     }
   }
   say_lent(out);
 }
 
 void desk::booked(std::uint64_t node, const booking_note& said) {
+  const bool is_yes = static_cast<booking_act>(said.act) != booking_act::no;
   change_soon([&]() -> claim_list {
     if (books_ == nullptr || is_closed_) return {};
-    sched::group* const g = books_->has.find_group(said.group);
-    const auto at = books_->formings.find(said.group);
-    if (g == nullptr || at == books_->formings.end()) return {};
-    forming& f = at->second;
-    const auto asked = f.asked.find(node);
-    // Of an older try, or nobody's.
-    if (f.number == 0 || f.number != said.number || asked == f.asked.end()) return {};
-    if (static_cast<booking_act>(said.act) == booking_act::no) {
-      return refused_by(*g, f, index_of(node));
-    }
-    asked->second = true;
-    const bool is_all = std::ranges::all_of(f.asked, [](const auto& one) { return one.second; });
-    return is_all ? opened(*g, f) : claim_list{};
+    return follow(books_->groups.answered(node, said.group, said.number, is_yes));
   });
 }
 
@@ -293,33 +168,11 @@ void desk::hear_lent(std::uint64_t node, const booking_note& said) {
   });
 }
 
-// Its index is still known.
-claim_list desk::lose_bundles(std::uint64_t node, sched::node_id at) noexcept {
-  claim_list out;
-  for (auto& [id, f] : books_->formings) {
-    sched::group* const g = books_->has.find_group(id);
-    if (g == nullptr) continue;
-    const bool was_asked = f.number != 0 && f.asked.contains(node);
-    if (was_asked) {
-      for (const auto& [asked, is] : f.asked) say_drop(asked, f.number);
-      books_->has.take_apart(*g);
-    }
-    const bool had = books_->has.lose(*g, at);
-    // Its other tries go on: what is lost here looks for its place after them.
-    if (!was_asked && (!had || f.number != 0)) continue;
-    f.pause.reset();
-    rest(f);
-  }
-  return out;
-}
-
 claim_list desk::end_formings(const error& why) noexcept {
   claim_list out;
-  for (auto& [id, f] : books_->formings) {
-    if (claim* const by = std::exchange(f.by, nullptr)) {
-      by->refusal = why;
-      out.append(*by);
-    }
+  while (sched::request* const by = books_->groups.take_first()) {
+    claim::of(*by).refusal = why;
+    out.append(claim::of(*by));
   }
   return out;
 }
@@ -358,15 +211,11 @@ bool desk::remove_group(sched::group_id id) {
     if (g == nullptr) return {};
     was_there = true;
     claim_list out;
-    drop_places(*g);
-    const auto at = books_->formings.find(id);
-    if (at != books_->formings.end()) {
-      if (claim* const by = at->second.by) {
-        by->refusal = reason;
-        out.append(*by);
-      }
-      books_->formings.erase(at);
+    if (sched::request* const by = books_->groups.remove(*g)) {
+      claim::of(*by).refusal = reason;
+      out.append(claim::of(*by));
     }
+    wake_if_news();
     out.append(take_group(*g, actors));
     return out;
   });
@@ -400,7 +249,7 @@ std::optional<std::uint64_t> desk::node_in_group(const spec::demand& asked,
         if (is_meant && p.at == seat::given && p.fits(what, when)) return books_->others[p.node];
       }
     }
-    const bool is_own = !books_->formings.contains(g->id);
+    const bool is_own = !books_->groups.has(g->id);
     return is_own ? std::optional<std::uint64_t>(0) : std::nullopt;
   });
 }

@@ -19,6 +19,7 @@ void desk::open_to_others(leaver may_leave, bool may_grow, void (*wake)()) noexc
     wake_ = wake;
     may_leave_ = may_leave;
     may_grow_ = may_grow;
+    if (books_ != nullptr) books_->groups.others_may_join(may_grow);
   });
 }
 
@@ -28,6 +29,7 @@ void desk::close_to_others() noexcept {
     may_grow_ = false;
     is_closed_ = true;
     if (books_ == nullptr) return {};
+    books_->groups.others_may_join(false);
     for (const auto& [node, at] : books_->index) {
       books_->has.set(at, sched::ledger::standing::gone);
     }
@@ -40,8 +42,12 @@ void desk::close_to_others() noexcept {
 }
 
 // What nobody can give any more, because its nodes are lost or this one's runtime ends.
-claim_list desk::refuse_infeasible(sched::group_id within) noexcept {
-  return refused_of(books_->waits.refuse_infeasible(within), [this](const claim& c) {
+claim_list desk::refuse_infeasible() noexcept {
+  return refused_as_hopeless(books_->waits.refuse_infeasible());
+}
+
+claim_list desk::refused_as_hopeless(const sched::request_list& all) noexcept {
+  return refused_of(all, [this](const claim& c) {
     if (is_closed_) return exec::ended_error();
     return spec::made_error(errc::infeasible, [&] { return why_never(c); });
   });
@@ -72,7 +78,7 @@ std::vector<std::uint64_t> desk::see_others(const std::vector<other_node>& all) 
       if (books_->has.of(at) == now) continue;
       is_news = true;
       books_->has.set(at, now);
-      if (now == standing::rests) out.append(stop_asking(one.node, at));
+      if (now == standing::rests) out.append(follow(books_->groups.stop_asking(one.node)));
     }
     if (is_news) out.append(claims_of(books_->waits.look_again()));
     return out;
@@ -138,20 +144,9 @@ void desk::rest_other(std::uint64_t node) noexcept {
     const sched::node_id at = index_of(node);
     if (at == 0) return out;
     books_->has.set(at, sched::ledger::standing::rests);
-    if (!is_closed_) out.append(stop_asking(node, at));
+    if (!is_closed_) out.append(follow(books_->groups.stop_asking(node)));
     return out;
   });
-}
-
-// What it was asked may never be answered.
-claim_list desk::stop_asking(std::uint64_t node, sched::node_id at) noexcept {
-  claim_list out;
-  for (auto& [id, f] : books_->formings) {
-    sched::group* const g = books_->has.find_group(id);
-    const bool is_asked = g != nullptr && f.number != 0 && f.asked.contains(node);
-    if (is_asked) out.append(refused_by(*g, f, at));
-  }
-  return out;
 }
 
 void desk::lose_other(std::uint64_t node) noexcept {
@@ -159,15 +154,13 @@ void desk::lose_other(std::uint64_t node) noexcept {
     const sched::node_id at = index_of(node);
     if (at == 0) return {};
     books_->has.set(at, sched::ledger::standing::gone);
-    claim_list out = lose_bundles(node, at);
+    books_->groups.lose(node);
+    claim_list out;
     books_->others[at] = 0;
     books_->index.erase(node);
     books_->has.judge(may_grow_);
     if (!may_grow_) out.append(refuse_infeasible());
-    for (auto& [id, f] : books_->formings) {
-      sched::group* const g = books_->has.find_group(id);
-      if (g != nullptr && g->is_hopeless) out.append(give_up(*g, f));
-    }
+    out.append(follow(books_->groups.give_up_hopeless()));
     // A wish that it could fulfil binds no more.
     out.append(claims_of(books_->waits.look_again()));
     return out;

@@ -15,20 +15,9 @@ using manta::node::booking_note;
 using seat = sched::group::seat;
 using told = entry::what;
 
-namespace {
-
-constexpr duration first_pause = 2ms;
-constexpr duration longest_pause = 250ms;
-
-}  // namespace
-
-groups::groups(home& of, books& with) : of_(of), books_(with) {
+groups::groups(home& of, books& with)
+    : of_(of), books_(with), steps_(with.has, with.waits, with.others), chance_(of.self) {
   with.on_group = [this](sched::request& one) { granted(one); };
-}
-
-groups::forming* groups::find(sched::group_id id) {
-  const auto at = formings_.find(id);
-  return at == formings_.end() ? nullptr : &at->second;
 }
 
 // ---- the workload
@@ -42,6 +31,7 @@ void groups::make(const std::vector<std::int64_t>& cpus, manta::strategy how) {
   f.of = &g;
   f.by = std::make_unique<sched::request>();
   f.by->forming = &g;
+  steps_.add(g.id);
   const auto all = std::accumulate(cpus.begin(), cpus.end(), std::int64_t{0});
   of_.note({.is = told::grouped, .number = g.id, .amount = static_cast<std::uint64_t>(all)});
   if (books_.waits.ask(*f.by)) granted(*f.by);
@@ -51,7 +41,7 @@ void groups::remove_one() {
   if (formings_.empty()) return;
   auto at = formings_.begin();
   std::advance(at, static_cast<long>(of_.random().below(formings_.size())));
-  remove(at->second, at->second.is_placed ? ending::value : ending::cancelled);
+  remove(at->second, at->second.is_whole ? ending::value : ending::cancelled);
 }
 
 void groups::remove_all() {
@@ -59,64 +49,83 @@ void groups::remove_all() {
 }
 
 void groups::remove(forming& f, ending how) {
-  for (const sched::group::place& p : f.of->places) {
-    const node_number there = books_.others[p.node];
-    if (p.at == seat::nowhere || p.booking == 0 || there == 0) continue;
-    say(there, act::drop, {.number = p.booking});
-  }
   sched::group& g = *f.of;
   const sched::group_id id = g.id;
+  steps_.remove(g);
   if (f.own > 0) of_.note({.is = told::given_back, .number = id, .amount = f.own});
   of_.note({.is = told::group_ended, .number = id, .how = how});
   const auto by = std::move(f.by);
   formings_.erase(id);
   sched::request_list refused;
   books_.go_on(books_.waits.remove(g, refused));
-}
-
-// What lies here, after each change.
-void groups::note_own(forming& f) {
-  std::uint64_t now = 0;
-  for (std::size_t b = 0; b < f.of->places.size(); ++b) {
-    const sched::group::place& p = f.of->places[b];
-    if (p.at == seat::nowhere || p.node != 0) continue;
-    now += static_cast<std::uint64_t>(f.of->shown[b].cpus);
-  }
-  const std::uint64_t id = f.of->id;
-  if (now > f.own) of_.note({.is = told::set_aside, .number = id, .amount = now - f.own});
-  if (now < f.own) of_.note({.is = told::given_back, .number = id, .amount = f.own - now});
-  f.own = now;
+  settle();
 }
 
 // ---- of this node
 
-void groups::granted(sched::request& one) {
-  forming& f = *find(one.forming->id);
-  if (!ask_nodes(f)) opened(f);
+// What lies here, after each change: what came back may be what another one has now.
+void groups::note_own() {
+  std::map<sched::group_id, std::uint64_t> now;
+  for (auto& [id, f] : formings_) {
+    for (std::size_t b = 0; b < f.of->places.size(); ++b) {
+      const sched::group::place& p = f.of->places[b];
+      if (p.at == seat::nowhere || p.node != 0) continue;
+      now[id] += static_cast<std::uint64_t>(f.of->shown[b].cpus);
+    }
+    if (now[id] >= f.own) continue;
+    of_.note({.is = told::given_back, .number = id, .amount = f.own - now[id]});
+    f.own = now[id];
+  }
+  for (auto& [id, f] : formings_) {
+    if (now[id] <= f.own) continue;
+    of_.note({.is = told::set_aside, .number = id, .amount = now[id] - f.own});
+    f.own = now[id];
+  }
 }
 
-// Of one that has found places. False: they are all this node's, and it has them.
-bool groups::ask_nodes(forming& f) {
-  note_own(f);
-  if (!sched::ledger::is_asking(*f.of)) return false;
-  f.rests = false;
-  f.number = ++last_booking_;
-  f.asked.clear();
-  std::map<node_number, booking_note> notes;
-  for (std::size_t b = 0; b < f.of->places.size(); ++b) {
-    sched::group::place& p = f.of->places[b];
-    const node_number there = books_.others[p.node];
-    if (p.at != seat::asked || there == 0) continue;
-    p.booking = f.number;
-    f.asked.emplace(there, false);
-    booking_note& note = notes[there];
-    note.group = f.of->id;
-    note.number = f.number;
-    note.bundles.push_back(
-        manta::node::bookings::bundle_of(static_cast<std::uint32_t>(b), f.of->shown[b]));
+void groups::note_placed() {
+  for (auto& [id, f] : formings_) {
+    const auto is_given = [](const auto& p) { return p.at == seat::given; };
+    const bool is_whole = std::ranges::all_of(f.of->places, is_given);
+    if (is_whole && !f.is_whole) of_.note({.is = told::group_placed, .number = id});
+    f.is_whole = is_whole;
   }
-  for (const auto& [to, note] : notes) say(to, act::book, note);
-  return true;
+}
+
+void groups::granted(sched::request& one) {
+  static_cast<void>(steps_.asks(one));
+  settle();
+}
+
+void groups::follow(const sched::group_steps::outcome& from) {
+  note_own();
+  note_placed();
+  books_.go_on(from.through);
+  settle();
+}
+
+// After each event.
+void groups::settle() {
+  note_own();
+  note_placed();
+  send_letters();
+  begin_rests();
+  const auto is_hopeless = [](const auto& one) { return one.second.of->is_hopeless; };
+  const auto at = std::ranges::find_if(formings_, is_hopeless);
+  if (at != formings_.end()) remove(at->second, ending::infeasible);
+}
+
+void groups::send_letters() {
+  const auto all = steps_.letters();
+  steps_.said();
+  for (const sched::group_steps::letter& one : all) {
+    booking_note note{.group = one.group, .number = one.number};
+    for (const std::uint32_t b : one.bundles) {
+      const sched::group& g = *formings_.at(one.group).of;
+      note.bundles.push_back(manta::node::bookings::bundle_of(b, g.shown[b]));
+    }
+    say(one.node, one.bundles.empty() ? act::drop : act::book, note);
+  }
 }
 
 void groups::say(node_number to, act what, const booking_note& note) {
@@ -130,106 +139,42 @@ void groups::say(node_number to, act what, const booking_note& note) {
   if (writer_.write({request, of_.self, 0}, asks)) of_.mail.send(to, request, writer_);
 }
 
-// What was set aside for this try.
-void groups::drop(const forming& f) {
-  for (const auto& [to, is] : f.asked) say(to, act::drop, {.number = f.number});
-}
-
-void groups::rest(forming& f) {
-  f.number = 0;
-  f.asked.clear();
-  f.rests = true;
-  f.rest = ++rests_;
-  f.pause = std::clamp<duration>(f.pause * 2, first_pause, longest_pause);
-  of_.later(f.pause / 2 + of_.in.time.any(f.pause), [this, id = f.of->id, rest = f.rest] {
-    forming* const still = find(id);
-    if (still != nullptr && still->rests && still->rest == rest) try_again(*still);
-  });
-}
-
-void groups::try_again(forming& f) {
-  f.of->shuns.clear();
-  f.rests = false;
-  if (!f.is_placed) {
-    f.by->now = sched::request::state::idle;
-    if (books_.waits.ask(*f.by)) granted(*f.by);
-  } else if (books_.has.place(*f.of)) {
-    if (!ask_nodes(f)) opened(f);
-  } else {
-    rest(f);
+void groups::begin_rests() {
+  for (auto& [id, f] : steps_.all()) {
+    if (!f.rests || f.until) continue;
+    const duration wait = f.pause.next(chance_);
+    const time_point until = of_.in.time.now() + wait;
+    f.until = until;
+    of_.later(wait, [this, id = id, until] {
+      const auto still = steps_.all().find(id);
+      const bool is_due = still != steps_.all().end() && still->second.rests;
+      if (is_due && still->second.until == until) try_again(id);
+    });
   }
 }
 
-void groups::opened(forming& f) {
-  const sched::group_id id = f.of->id;
-  books_.has.confirm(*f.of);
-  f.of->shuns.clear();
-  f.number = 0;
-  f.asked.clear();
-  f.rests = false;
-  f.pause = {};
-  const auto is_lost = [](const auto& p) { return p.at == seat::nowhere; };
-  const bool is_whole = std::ranges::none_of(f.of->places, is_lost);
-  if (!is_whole) rest(f);
-  f.is_placed = true;
-  if (is_whole) of_.note({.is = told::group_placed, .number = id});
-  books_.go_on(books_.waits.look_again());
-  if (forming* const still = find(id)) give_up_if_hopeless(*still);
-}
-
-void groups::refused_by(forming& f, node_number who) {
-  const sched::group_id id = f.of->id;
-  drop(f);
-  books_.has.take_apart(*f.of);
-  note_own(f);
-  if (books_.index.contains(who)) f.of->shuns.push_back(books_.index.at(who));
-  if (!f.of->shuns.empty() && books_.has.place(*f.of)) {
-    if (!ask_nodes(f)) return opened(f);
-    return books_.go_on(books_.waits.look_again());
-  }
-  rest(f);
-  books_.go_on(books_.waits.look_again());
-  if (forming* const still = find(id)) give_up_if_hopeless(*still);
-}
-
-// True: it has, and is gone.
-bool groups::give_up_if_hopeless(forming& f) {
-  books_.has.judge(*f.of, false);
-  if (!f.of->is_hopeless) return false;
-  remove(f, ending::infeasible);
-  return true;
-}
-
-void groups::give_up_hopeless() {
-  std::vector<sched::group_id> all;
-  for (const auto& [id, f] : formings_) all.push_back(id);
-  for (const sched::group_id id : all) {
-    if (forming* const f = find(id)) give_up_if_hopeless(*f);
-  }
-}
+void groups::try_again(sched::group_id id) { follow(steps_.try_again(id)); }
 
 void groups::booked(node_number from, const booking_note& said) {
-  forming* const f = find(said.group);
-  if (f == nullptr || f->number == 0) return;
-  const auto asked = f->asked.find(from);
-  const bool is_old = f->number != said.number && !of_.in.is(plant::old_yes_taken);
-  if (is_old || asked == f->asked.end()) return;
-  if (static_cast<act>(said.act) == act::no) return refused_by(*f, from);
-  asked->second = true;
-  const bool is_all = std::ranges::all_of(f->asked, [](const auto& one) { return one.second; });
-  if (is_all || of_.in.is(plant::opened_early)) opened(*f);
+  const bool is_yes = static_cast<act>(said.act) != act::no;
+  const auto at = steps_.all().find(said.group);
+  if (at == steps_.all().end()) return;
+  const bool is_any = of_.in.is(plant::old_yes_taken);
+  const std::uint64_t number = is_any ? at->second.number : said.number;
+  if (is_yes && of_.in.is(plant::opened_early)) {
+    std::vector<node_number> others;
+    for (const auto& [node, is] : at->second.asked) others.push_back(node);
+    for (const node_number one : others) {
+      if (one != from) follow(steps_.answered(one, said.group, number, true));
+    }
+  }
+  follow(steps_.answered(from, said.group, number, is_yes));
 }
 
 // ---- nodes that are lost
 
 void groups::gone(node_number who) {
-  std::vector<sched::group_id> asked;
-  for (const auto& [id, f] : formings_) {
-    if (f.number != 0 && f.asked.contains(who)) asked.push_back(id);
-  }
-  for (const sched::group_id id : asked) {
-    if (forming* const f = find(id)) refused_by(*f, who);
-  }
+  follow(steps_.stop_asking(who));
   if (of_.in.is(plant::makers_lost_kept)) return;
   std::vector<std::uint64_t> its;
   for (const auto& [key, one] : guests_) {
@@ -239,19 +184,11 @@ void groups::gone(node_number who) {
 }
 
 void groups::lose_bundles(node_number who) {
-  for (auto& [id, f] : formings_) {
-    const bool was_asked = f.number != 0 && f.asked.contains(who);
-    if (was_asked) {
-      drop(f);
-      books_.has.take_apart(*f.of);
-    }
-    const bool had = books_.has.lose(*f.of, books_.index.at(who));
-    note_own(f);
-    if (!was_asked && (!had || f.number != 0)) continue;
-    f.pause = {};
-    rest(f);
-  }
+  steps_.lose(who);
+  settle();
 }
+
+void groups::give_up_hopeless() { follow(steps_.give_up_hopeless()); }
 
 // ---- of others
 

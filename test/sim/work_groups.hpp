@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/chance.hpp"
 #include "node/bookings.hpp"
+#include "sched/group_steps.hpp"
 #include "sim/work_books.hpp"
 #include "sim/work_home.hpp"
 #include "wire/message.hpp"
@@ -17,9 +19,8 @@
 
 namespace sim::work {
 
-/// A node's placement groups, whose bundles may lie in others, and those of others' that lie here,
-/// as node/desk_groups.cpp and node/desk_guests.cpp have them: all nodes with a place are asked at
-/// once; one no, and all goes back, and other places are looked for, at once or after a rest.
+/// A node's placement groups, whose bundles may lie in others, and those of others' that lie here.
+/// Their steps are sched::group_steps', as in node/desk_groups.cpp; here is what follows from them.
 class groups {
  public:
   groups(home& of, books& with);
@@ -43,12 +44,7 @@ class groups {
   struct forming {
     sched::group* of = nullptr;
     std::unique_ptr<sched::request> by;
-    bool is_placed = false;
-    std::uint64_t number = 0;  // of the try for which nodes are asked; 0: for none
-    std::map<node_number, bool> asked = {};
-    bool rests = false;
-    std::uint64_t rest = 0;  // which one
-    duration pause{0};
+    bool is_whole = false;
     std::uint64_t own = 0;  // set aside here, as the log has it
   };
   struct guest {
@@ -57,18 +53,16 @@ class groups {
     std::uint64_t amount = 0;
   };
 
-  forming* find(sched::group_id id);
   void granted(sched::request& one);
-  bool ask_nodes(forming& f);
+  void follow(const sched::group_steps::outcome& from);
+  void settle();
+  void send_letters();
+  void begin_rests();
   void say(node_number to, act what, const manta::node::booking_note& note);
-  void drop(const forming& f);
-  void rest(forming& f);
-  void try_again(forming& f);
-  void opened(forming& f);
-  void refused_by(forming& f, node_number who);
-  bool give_up_if_hopeless(forming& f);
+  void try_again(sched::group_id id);
   void remove(forming& f, ending how);
-  void note_own(forming& f);
+  void note_own();
+  void note_placed();
   bool book(node_number maker, const manta::node::booking_note& asked);
   void booked(node_number from, const manta::node::booking_note& said);
   void drop_guest(node_number maker, std::uint64_t number);
@@ -77,8 +71,8 @@ class groups {
   books& books_;
   std::map<sched::group_id, forming> formings_;
   std::map<std::pair<node_number, std::uint64_t>, guest> guests_;
-  std::uint64_t last_booking_ = 0;
-  std::uint64_t rests_ = 0;
+  sched::group_steps steps_;
+  manta::base::chance chance_;
   manta::wire::message_writer writer_;
 };
 
