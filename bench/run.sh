@@ -39,7 +39,7 @@ after a comma is a preloaded allocator. "line us" is the round trip of a cache l
 cores, measured in the same processes: 0.1-0.2 near, 0.3-0.6 far.
 END
   for program in bench_tasks bench_actors bench_graphs bench_library bench_codec bench_control \
-    bench_ray_rows; do
+    bench_ray_rows bench_scale; do
     "$build/bench/$program" --pin --json "$build/$program.json" --bars "$bars" "$@" ||
       echo "$program" >>"$failed"
   done

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/spread.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <queue>
 #include <random>
 #include <unordered_map>
@@ -22,20 +25,21 @@ using namespace std::chrono_literals;
 using namespace manta;  // NOLINT: the words of this file
 using base::time_point;
 
-// Of bench_cluster, tasks between two nodes of one machine, and of its links.
-constexpr duration trip = 100us;
-constexpr duration cost_of_giving = 2us;  // the looker's
-constexpr duration cost_of_guest = 2us;   // a worker's there
-constexpr duration cost_of_own = 200ns;
-constexpr duration cost_of_refusing = 1us;
 // As in trade_overflow.cpp.
 constexpr duration between_looks = 1ms;
 
 constexpr time_point start{1h};
 
+// This thread's, so that what else the machine does is not in it.
+double processor_time_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 struct task {
   duration length{};
-  int home = 0;
+  std::vector<int> way = {};  // who has given it; the first has made it
 };
 
 struct message {
@@ -91,7 +95,7 @@ class world {
     for (int maker = 0; maker < with.makers; ++maker) {
       for (int i = 0; i < with.tasks_a_maker; ++i) {
         const duration takes(1 + static_cast<duration::rep>(length(random_)));
-        at(maker).own.push_back({takes, maker});
+        at(maker).own.push_back({takes});
         work_ += takes;
         ++out_.tasks;
       }
@@ -99,7 +103,7 @@ class world {
   }
 
   outcome run() {
-    const duration step = std::min<duration>(100us, with_.task_time);
+    const duration step = std::clamp<duration>(with_.task_time, 1us, 100us);
     for (; ran_ < out_.tasks; now_ += step) {
       while (!wire_.empty() && wire_.top().at <= now_) {
         const message came = wire_.top();
@@ -129,22 +133,32 @@ class world {
     return {n.queued(), static_cast<std::uint32_t>(with_.workers), n.pace.task_time()};
   }
 
+  void spend(node& n, duration cost) const {
+    n.free_at.front() = std::max(n.free_at.front(), now_ + cost);
+  }
+
   void arrive(const message& came) {
     node& n = at(came.to);
     if (came.is == message::kind::given) {
       if (!sched::refuses({}, queue_of(n))) return n.guests.push_back(came.what);
-      const time_point until = now_ + cost_of_refusing;
-      n.free_at.front() = std::max(n.free_at.front(), until);
-      wire_.push({now_ + trip, message::kind::refused, came.from, came.to, came.what,
+      spend(n, with_.cost.refusing);
+      wire_.push({now_ + with_.cost.trip, message::kind::refused, came.from, came.to, came.what,
                   sched::wait_of(queue_of(n))});
       return;
     }
     --n.sent[came.from];
-    if (came.is == message::kind::answered) return;
+    task back = came.what;
+    back.way.pop_back();
+    if (came.is == message::kind::answered) {
+      if (back.way.empty()) return;
+      spend(n, with_.cost.giving);
+      const int to = back.way.back();
+      return wire_.push({now_ + with_.cost.trip, message::kind::answered, to, came.to, back, {}});
+    }
     ++n.refused;
     ++out_.refused;
     n.full[came.from] = now_ + sched::rest_after(came.wait);
-    n.own.push_back(came.what);
+    (back.way.empty() ? n.own : n.guests).push_back(back);
   }
 
   // Its own and others' in turn, as they mix in its queues.
@@ -162,13 +176,16 @@ class world {
       free = std::max(free, now_);
       while (free < until && n.queued() > 0) {
         const task next = next_of(n);
-        const bool is_guest = next.home != i;
-        const duration takes = next.length + cost_of_own + (is_guest ? cost_of_guest : duration());
+        const bool is_guest = !next.way.empty();
+        const duration takes =
+            next.length + with_.cost.own + (is_guest ? with_.cost.guest : duration());
         free += takes;
         n.worked += takes;
         ++n.ran;
         ++ran_;
-        if (is_guest) wire_.push({free + trip, message::kind::answered, next.home, i, {}, {}});
+        if (!is_guest) continue;
+        const int to = next.way.back();
+        wire_.push({free + with_.cost.trip, message::kind::answered, to, i, next, {}});
       }
     }
   }
@@ -205,9 +222,21 @@ class world {
     return out;
   }
 
+  // Its own first; then the oldest of others' that may be sent on.
+  std::optional<task> next_to_give(node& n) const {
+    const auto may_go = [this](const task& one) {
+      return static_cast<int>(one.way.size()) < with_.hops;
+    };
+    std::deque<task>& from = n.own.empty() ? n.guests : n.own;
+    if (from.empty() || !may_go(from.front())) return std::nullopt;
+    std::optional<task> out = std::move(from.front());
+    from.pop_front();
+    return out;
+  }
+
   void look(int i) {
     node& n = at(i);
-    const auto begun = std::chrono::steady_clock::now();
+    const double begun = processor_time_s();
     n.pace.look(now_, n.ran, n.queued(), static_cast<std::uint32_t>(with_.workers));
     n.window.look(now_, n.given, n.refused);
     const sched::overflow_settings rules{.most = n.window.left(n.given)};
@@ -216,16 +245,18 @@ class world {
       shares = sched::spread_overflow(rules, queue_of(n),
                                       others(i, sched::worth_looking_at(rules.most)));
     }
-    out_.deciding_s +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    out_.deciding_s += processor_time_s() - begun;
     ++out_.looks;
     duration spent{};
     for (const sched::overflow_share& one : shares) {
-      for (std::uint64_t k = 0; k < one.tasks && !n.own.empty(); ++k) {
-        spent += cost_of_giving;
+      for (std::uint64_t k = 0; k < one.tasks; ++k) {
+        std::optional<task> next = next_to_give(n);
+        if (!next) break;
+        spent += with_.cost.giving;
         const int to = static_cast<int>(one.node);
-        wire_.push({now_ + spent + trip, message::kind::given, to, i, n.own.front(), {}});
-        n.own.pop_front();
+        if (!next->way.empty()) ++out_.sent_on;
+        next->way.push_back(i);
+        wire_.push({now_ + spent + with_.cost.trip, message::kind::given, to, i, *next, {}});
         ++n.sent[to];
         ++n.given;
         ++out_.given;
