@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/spread.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -71,6 +72,25 @@ TEST_CASE("a thousand nodes share what they have", "[sim][spread][repeats]") {
     CHECK(of.efficiency() > (tasks < 400 ? 0.45 : 0.75));
     CHECK(of.busiest < (tasks < 400 ? 2.2 : 1.5));
   }
+}
+
+// Decision 0049: what it would gain, were it allowed.
+TEST_CASE("to send tasks on once more gains nothing in a large cluster, and costs messages",
+          "[sim][spread]") {
+  std::uint64_t given = 0;
+  std::uint64_t given_on = 0;
+  for (const int makers : {100, 50, 10}) {
+    settings with{.nodes = 100, .makers = makers, .tasks_a_maker = 100 * 1000 / makers};
+    const outcome once = spread(with);
+    with.hops = 2;
+    const outcome twice = spread(with);
+    CHECK(once.sent_on == 0);
+    CHECK(twice.sent_on > 0);
+    CHECK(twice.efficiency() < once.efficiency() + 0.03);
+    given += once.given;
+    given_on += twice.given;
+  }
+  CHECK(4 * given_on > 5 * given);
 }
 
 TEST_CASE("the same seed spreads the same", "[sim][spread]") {
