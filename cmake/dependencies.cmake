@@ -64,13 +64,25 @@ if(openssl_problem)
   message(FATAL_ERROR "manta: ${openssl_problem}")
 endif()
 
-# xxHash: checksums of objects that are spilled to a disk (src/store), at the speed of memory. Its one
-# header is compiled into libmanta; nothing of it is linked or asked of users.
+# xxHash: checksums of objects that are spilled to a disk (src/store) or go to another machine
+# (src/bulk), at the speed of memory. Its one header is compiled into libmanta; nothing of it is linked
+# or asked of users.
 find_path(manta_xxhash_include xxhash.h)
 mark_as_advanced(manta_xxhash_include)
 if(NOT manta_xxhash_include)
   message(FATAL_ERROR "manta: the header xxhash.h was looked for and not found; install it "
     "(Debian: apt-get install libxxhash-dev) or name its prefix in CMAKE_PREFIX_PATH")
+endif()
+
+# Asio, standalone: says when the sockets of src/bulk are ready, over which the bytes of objects go
+# between machines. Header-only and private, in one source, under a namespace of our own; a program
+# that uses another Asio is not disturbed, and users of the installed package need none. KJ's loop, which
+# is here anyway, was rejected: it is the messages' own, and sends what a turn has written together.
+find_path(manta_asio_include asio.hpp)
+mark_as_advanced(manta_asio_include)
+if(NOT manta_asio_include)
+  message(FATAL_ERROR "manta: the header asio.hpp was looked for and not found; install it "
+    "(Debian: apt-get install libasio-dev) or name its prefix in CMAKE_PREFIX_PATH")
 endif()
 
 # CLI11: the command line of the program `manta` (src/tool): verbs within verbs, help and messages for

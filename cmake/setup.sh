@@ -53,6 +53,7 @@ need_compiler() {
     capnproto=cmd:capnp libcapnp-dev=file:/usr/include/capnp/message.h \
     librocksdb-dev=file:/usr/include/rocksdb/db.h \
     libssl-dev=file:/usr/include/openssl/ssl.h \
+    libasio-dev=file:/usr/include/asio.hpp \
     libxxhash-dev=file:/usr/include/xxhash.h \
     libcli11-dev=file:/usr/include/CLI/App.hpp \
     libcereal-dev=file:/usr/include/cereal/access.hpp "$@"

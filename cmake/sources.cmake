@@ -9,6 +9,13 @@ set(manta_sources
   src/barrier.cpp
   src/base/check.cpp
   src/base/machine.cpp
+  src/bulk/client.cpp
+  src/bulk/connection.cpp
+  src/bulk/message.cpp
+  src/bulk/plan.cpp
+  src/bulk/reactor.cpp
+  src/bulk/server.cpp
+  src/bulk/station.cpp
   src/codec/digest.cpp
   src/codec/display_name.cpp
   src/codec/errors.cpp
@@ -76,6 +83,7 @@ set(manta_sources
   src/node/array_names.cpp
   src/node/asked.cpp
   src/node/bookings.cpp
+  src/node/bulk_guard.cpp
   src/node/check_copy.cpp
   src/node/child_nodes.cpp
   src/node/cluster.cpp

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include <manta/spec/error.hpp>
 
@@ -36,6 +37,8 @@ class trust {
 
   /// What `by` has to send, over both greetings as they were sent.
   mac proof_of(end_of_link by, const greeting_block& dialler, const greeting_block& listener) const;
+  /// A key for proofs of another kind, which fits nothing that proof_of has to do with.
+  secret key_for(std::string_view use) const { return derive(key_, use); }
   bool allows_plaintext() const noexcept { return identity_ == nullptr; }
   /// Null: nothing is encrypted.
   const std::shared_ptr<const tls_identity>& identity() const noexcept { return identity_; }

@@ -13,7 +13,7 @@ BEGIN {
   # Third-party folder -> rooms whose sources may include it. fmt is the foundation's, so all may.
   homes["fmt"] = "*"
   homes["cereal"] = "codec"
-  homes["xxhash.h"] = "store"
+  homes["xxhash.h"] = "store bulk"
   homes["capnp"] = "wire control"
   homes["kj"] = "wire control observe"
   homes["control"] = "control"

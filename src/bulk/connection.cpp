@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bulk/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace manta::inline v0::bulk {
+
+namespace {
+
+bool would_wait(int why) noexcept { return why == EAGAIN || why == EWOULDBLOCK; }
+
+std::string lost_line(int why) {
+  return fmt::format("the connection is lost: {}", std::strerror(why));
+}
+
+// In constant time.
+bool is_same_proof(const proof_block& a, const proof_block& b) noexcept {
+  std::byte differs{0};
+  for (std::size_t i = 0; i < a.size(); ++i) differs |= a[i] ^ b[i];
+  return differs == std::byte{0};
+}
+
+}  // namespace
+
+connection::connection(reactor& at, guard& by, int file, line_end as, const base::id& listener)
+    : reactor_(at),
+      guard_(by),
+      as_(as),
+      listener_(listener),
+      socket_(at, file),
+      stage_(as == line_end::dialler ? stage::connecting : stage::encrypting) {}
+
+connection::~connection() = default;
+
+void connection::begin() {
+  if (stage_ != stage::connecting) return kick();
+  wants_write_ = true;
+  wait();
+}
+
+void connection::kick() {
+  if (is_kicked_) return;
+  reactor_.post([this, alive = std::weak_ptr<const int>(alive_)] {
+    if (alive.expired()) return;
+    is_kicked_ = false;
+    pump();
+  });
+  is_kicked_ = true;
+}
+
+// The last call may destroy it.
+void connection::pump() noexcept {
+  if (is_pumping_) return;  // it goes on by itself
+  std::string why;
+  try {
+    is_pumping_ = true;
+    wants_read_ = wants_write_ = false;
+    const turn is = go();
+    is_pumping_ = false;
+    if (is == turn::again) kick();
+    if (is != turn::over) return wait();
+    why = std::move(why_);
+  } catch (const std::exception& thrown) {
+    why = thrown.what();
+  }
+  on_over(why);
+}
+
+void connection::wait() {
+  if (wants_read_ && !waits_for_data_) {
+    socket_.when_readable([this] {
+      waits_for_data_ = false;
+      pump();
+    });
+    waits_for_data_ = true;
+  }
+  if (wants_write_ && !waits_for_room_) {
+    socket_.when_writable([this] {
+      waits_for_room_ = false;
+      pump();
+    });
+    waits_for_room_ = true;
+  }
+}
+
+connection::turn connection::go() {
+  if (stage_ != stage::open) {
+    const turn is = greet();
+    if (is != turn::waits || stage_ != stage::open) return is;
+    on_open();
+  }
+  return advance();
+}
+
+connection::turn connection::greet() {
+  for (;;) {
+    const stage before = stage_;
+    turn is = turn::waits;
+    switch (stage_) {
+      case stage::connecting:
+        is = finish_connecting();
+        break;
+      case stage::encrypting:
+        is = finish_encrypting();
+        break;
+      case stage::hello:
+        is = hear_hello();
+        break;
+      case stage::proof:
+        is = hear_proof();
+        break;
+      case stage::open:
+        return turn::waits;
+    }
+    if (is == turn::over || stage_ == before) return is;
+  }
+}
+
+connection::turn connection::finish_connecting() {
+  int why = 0;
+  socklen_t size = sizeof why;
+  if (getsockopt(socket_.file(), SOL_SOCKET, SO_ERROR, &why, &size) != 0) why = errno;
+  if (why != 0) return end(fmt::format("nobody answers there: {}", std::strerror(why)));
+  stage_ = stage::encrypting;
+  return turn::waits;
+}
+
+connection::turn connection::finish_encrypting() {
+  if (cipher_ == nullptr) {
+    if (!guard_.admits(socket_.file())) return end("another user's process is at the other end");
+    const int on = 1;  // refused by a unix socket, which needs none
+    setsockopt(socket_.file(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (guard_.encrypts(socket_.file())) {
+      cipher_ = guard_.encrypt(socket_.file(), as_);
+      if (cipher_ == nullptr) return end("it can't be encrypted");
+    }
+  }
+  if (cipher_ != nullptr) {
+    const io_step is = note(cipher_->handshake(), 0);
+    if (is == io_step::ended) return end("TLS was refused; compare both processes' tokens");
+    if (is != io_step::done) return turn::waits;
+  }
+  std::array<std::byte, nonce_bytes> nonce{};
+  guard_.draw(nonce);
+  own_ = write_hello(listener_, nonce);
+  say(own_);
+  stage_ = stage::hello;
+  return turn::waits;
+}
+
+connection::turn connection::hear_hello() {
+  if (flush() == io_step::ended) return turn::over;
+  while (read_ < other_.size()) {
+    std::size_t got = 0;
+    const io_step is = read(std::span(other_).subspan(read_), got);
+    if (is == io_step::ended) return turn::over;
+    if (is != io_step::done) return turn::waits;
+    read_ += got;
+  }
+  const std::optional<base::id> named = read_hello(other_);
+  if (!named.has_value()) return end("whoever is there is no process of this version of manta");
+  if (*named != listener_) return end("another process has its place by now");
+  read_ = 0;
+  if (!guard_.asks_for_proof(socket_.file())) return enter();
+  if (as_ == line_end::dialler) say(guard_.proof_of(as_, own_, other_));
+  stage_ = stage::proof;
+  return turn::waits;
+}
+
+connection::turn connection::hear_proof() {
+  if (flush() == io_step::ended) return turn::over;
+  while (read_ < proof_.size()) {
+    std::size_t got = 0;
+    const io_step is = read(std::span(proof_).subspan(read_), got);
+    if (is == io_step::ended) {
+      return end("the other process does not take this one's proof; give both the same token");
+    }
+    if (is != io_step::done) return turn::waits;
+    read_ += got;
+  }
+  const bool dials = as_ == line_end::dialler;
+  const proof_block right = dials ? guard_.proof_of(line_end::listener, own_, other_)
+                                  : guard_.proof_of(line_end::dialler, other_, own_);
+  if (!is_same_proof(proof_, right)) return end("the other process has another token");
+  if (!dials) say(guard_.proof_of(line_end::listener, other_, own_));
+  return enter();
+}
+
+connection::turn connection::enter() {
+  stage_ = stage::open;
+  return turn::waits;
+}
+
+// ---- bytes
+
+io_step connection::note(io_step is, std::size_t moved) {
+  if (moved > 0) moved_ = base::now();
+  wants_read_ = wants_read_ || is == io_step::wants_read;
+  wants_write_ = wants_write_ || is == io_step::wants_write;
+  return is;
+}
+
+io_step connection::flush() {
+  while (sent_ < out_.size()) {
+    const std::span<const std::byte> rest = std::span(out_).subspan(sent_);
+    std::size_t put = 0;
+    const io_step is =
+        cipher_ != nullptr ? cipher_->write(rest, put) : write_plain(std::span(&rest, 1), put);
+    if (note(is, put) == io_step::ended && why_.empty()) why_ = "the connection was closed";
+    if (is != io_step::done) return is;
+    sent_ += put;
+  }
+  out_.clear();
+  sent_ = 0;
+  return io_step::done;
+}
+
+io_step connection::read(std::span<std::byte> to, std::size_t& got) {
+  got = 0;
+  const io_step is = cipher_ != nullptr ? cipher_->read(to, got) : read_plain(to, got);
+  if (is == io_step::ended && why_.empty()) why_ = "the connection was closed";
+  return note(is, got);
+}
+
+io_step connection::read_plain(std::span<std::byte> to, std::size_t& got) {
+  for (;;) {
+    const ssize_t came = recv(socket_.file(), to.data(), to.size(), MSG_DONTWAIT);
+    if (came > 0) {
+      got = static_cast<std::size_t>(came);
+      return io_step::done;
+    }
+    if (came == 0) return io_step::ended;
+    if (would_wait(errno)) return io_step::wants_read;
+    if (errno == EINTR) continue;
+    why_ = lost_line(errno);
+    return io_step::ended;
+  }
+}
+
+io_step connection::write(std::span<const std::span<const std::byte>> pieces, std::size_t& put) {
+  put = 0;
+  if (const io_step is = flush(); is != io_step::done) return is;
+  if (cipher_ == nullptr) {
+    const io_step is = write_plain(pieces, put);
+    if (is == io_step::ended && why_.empty()) why_ = "the connection was closed";
+    return note(is, put);
+  }
+  for (const std::span<const std::byte> piece : pieces) {
+    std::size_t went = 0;
+    const io_step is = cipher_->write(piece, went);
+    put += went;
+    if (is == io_step::ended) why_ = "the connection was closed";
+    if (is != io_step::done) return note(put > 0 && is != io_step::ended ? io_step::done : is, put);
+    if (went < piece.size()) break;
+  }
+  return note(io_step::done, put);
+}
+
+io_step connection::write_plain(std::span<const std::span<const std::byte>> pieces,
+                                std::size_t& put) {
+  std::array<iovec, 4> at{};
+  std::size_t count = 0;
+  for (const std::span<const std::byte> piece : pieces) {
+    // sendmsg only reads there.
+    at[count++] = {const_cast<std::byte*>(piece.data()), piece.size()};
+  }
+  msghdr message{};
+  message.msg_iov = at.data();
+  message.msg_iovlen = count;
+  for (;;) {
+    const ssize_t went = sendmsg(socket_.file(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (went >= 0) {
+      put = static_cast<std::size_t>(went);
+      return io_step::done;
+    }
+    if (would_wait(errno)) return io_step::wants_write;
+    if (errno == EINTR) continue;
+    why_ = lost_line(errno);
+    return io_step::ended;
+  }
+}
+
+}  // namespace manta::inline v0::bulk

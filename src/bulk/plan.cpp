@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bulk/plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace manta::inline v0::bulk {
+
+void plan::add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> holders) {
+  const auto [at, is_new] = pulls_.try_emplace(pull);
+  if (!is_new) return;
+  at->second.bytes = at->second.left = bytes;
+  for (const holder_id one : holders) at->second.holders.try_emplace(one);
+  if (bytes == 0) return finish(at, pull_end::whole);
+  if (at->second.holders.empty()) finish(at, pull_end::unreachable);
+}
+
+void plan::drop(pull_id pull) {
+  pulls_.erase(pull);
+  std::erase_if(ended_, [pull](const ended_pull& one) { return one.pull == pull; });
+}
+
+void plan::opened(line_id line, holder_id to) { lines_.try_emplace(line, line_state{to, {}}); }
+
+void plan::closed(line_id line) {
+  const auto found = lines_.find(line);
+  if (found == lines_.end()) return;
+  const std::deque<chunk_ask> were = std::move(found->second.under_way);
+  lines_.erase(found);
+  // In front, and in their order: what was asked for first is to be here first.
+  for (auto one = were.rbegin(); one != were.rend(); ++one) {
+    const auto of = pulls_.find(one->pull);
+    if (of != pulls_.end()) of->second.again.push_front(one->at);
+  }
+}
+
+void plan::lost(holder_id holder) {
+  for (auto at = pulls_.begin(); at != pulls_.end();) {
+    const auto of = at++;
+    pull_state& one = of->second;
+    if (one.holders.erase(holder) == 0) continue;
+    if (one.holders.empty()) {
+      finish(of, pull_end::unreachable);
+      continue;
+    }
+    const chunk_set& lacking = one.holders.begin()->second;
+    const bool is_there = std::ranges::all_of(
+        lacking, [&one](std::uint64_t chunk) { return somebody_has(one, chunk); });
+    if (!is_there) finish(of, pull_end::not_there);
+  }
+}
+
+std::optional<chunk_ask> plan::take_front(line_id line) {
+  const auto found = lines_.find(line);
+  if (found == lines_.end() || found->second.under_way.empty()) return std::nullopt;
+  const chunk_ask out = found->second.under_way.front();
+  found->second.under_way.pop_front();
+  return out;
+}
+
+void plan::came(line_id line) {
+  const std::optional<chunk_ask> asked = take_front(line);
+  const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
+  if (of == pulls_.end()) return;
+  of->second.left -= asked->bytes;
+  for (auto& [holder, lacking] : of->second.holders) lacking.erase(asked->at);
+  of->second.wrong.erase(asked->at);
+  if (of->second.left == 0) finish(of, pull_end::whole);
+}
+
+void plan::lacks(line_id line) {
+  const holder_id by = lines_.contains(line) ? lines_.at(line).to : 0;
+  const std::optional<chunk_ask> asked = take_front(line);
+  const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
+  if (of == pulls_.end()) return;
+  const auto holder = of->second.holders.find(by);
+  if (holder != of->second.holders.end()) holder->second.insert(asked->at);
+  if (!somebody_has(of->second, asked->at)) return finish(of, pull_end::not_there);
+  of->second.again.push_back(asked->at);
+}
+
+// Once more elsewhere where there is one, else from the same: the path may have done it.
+void plan::wrong(line_id line) {
+  const holder_id by = lines_.contains(line) ? lines_.at(line).to : 0;
+  const std::optional<chunk_ask> asked = take_front(line);
+  const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
+  if (of == pulls_.end()) return;
+  pull_state& pull = of->second;
+  if (!pull.wrong.insert(asked->at).second) return finish(of, pull_end::damaged);
+  const auto holder = pull.holders.find(by);
+  if (holder != pull.holders.end()) {
+    holder->second.insert(asked->at);
+    if (!somebody_has(pull, asked->at)) holder->second.erase(asked->at);
+  }
+  pull.again.push_back(asked->at);
+}
+
+const chunk_ask* plan::front(line_id line) const {
+  const auto found = lines_.find(line);
+  if (found == lines_.end() || found->second.under_way.empty()) return nullptr;
+  return &found->second.under_way.front();
+}
+
+std::uint32_t plan::size_of(const pull_state& of, std::uint64_t at) const {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.chunk_bytes, of.bytes - at));
+}
+
+bool plan::somebody_has(const pull_state& of, std::uint64_t at) {
+  return std::ranges::any_of(of.holders,
+                             [at](const auto& one) { return !one.second.contains(at); });
+}
+
+std::optional<std::uint64_t> plan::pick(pull_state& of, holder_id holder) const {
+  const auto known = of.holders.find(holder);
+  if (known == of.holders.end()) return std::nullopt;
+  const chunk_set& lacking = known->second;
+  for (auto at = of.again.begin(); at != of.again.end(); ++at) {
+    if (lacking.contains(*at)) continue;
+    const std::uint64_t out = *at;
+    of.again.erase(at);
+    return out;
+  }
+  if (of.fresh >= of.bytes) return std::nullopt;
+  const std::uint64_t out = of.fresh;
+  of.fresh += size_of(of, out);
+  return out;
+}
+
+std::optional<chunk_ask> plan::next() {
+  std::vector<std::pair<std::size_t, line_id>> free;
+  for (const auto& [line, is] : lines_) {
+    if (is.under_way.size() < with_.credits) free.emplace_back(is.under_way.size(), line);
+  }
+  std::ranges::sort(free);
+  for (const auto& [count, line] : free) {
+    line_state& is = lines_.at(line);
+    for (auto& [number, of] : pulls_) {
+      const std::optional<std::uint64_t> at = pick(of, is.to);
+      if (!at.has_value()) continue;
+      return is.under_way.emplace_back(chunk_ask{line, number, *at, size_of(of, *at)});
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ended_pull> plan::next_end() {
+  if (ended_.empty()) return std::nullopt;
+  const ended_pull out = ended_.front();
+  ended_.pop_front();
+  return out;
+}
+
+bool plan::needs(holder_id holder) const {
+  return std::ranges::any_of(pulls_, [holder](const auto& one) {
+    const pull_state& of = one.second;
+    const auto known = of.holders.find(holder);
+    if (known == of.holders.end()) return false;
+    if (of.fresh < of.bytes) return true;
+    return std::ranges::any_of(of.again,
+                               [&](std::uint64_t at) { return !known->second.contains(at); });
+  });
+}
+
+void plan::finish(pull_place which, pull_end how) {
+  ended_.push_back({which->first, how});
+  pulls_.erase(which);
+}
+
+}  // namespace manta::inline v0::bulk

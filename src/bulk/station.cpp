@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bulk/station.hpp"
+
+#include <exception>
+#include <future>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "bulk/client.hpp"
+#include "bulk/reactor.hpp"
+#include "bulk/server.hpp"
+
+namespace manta::inline v0::bulk {
+
+struct station::body {
+  explicit body(const station_settings& with) : gives(at, with), takes(at, with) {}
+
+  reactor at;
+  server gives;
+  client takes;
+  std::thread thread;
+};
+
+station::station(std::unique_ptr<body> made) noexcept : body_(std::move(made)) {}
+
+result<std::unique_ptr<station>> station::start(const station_settings& with) {
+  try {
+    auto made = std::make_unique<body>(with);
+    // The user's signals are for the user's threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      made->thread = std::thread([at = made.get()] {
+        pthread_setname_np(pthread_self(), "manta-bulk");
+        at->at.run();
+      });
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return std::unique_ptr<station>(new station(std::move(made)));
+  } catch (const std::bad_alloc&) {
+    return error::out_of_memory();
+  } catch (const std::system_error& why) {
+    return error(errc::storage_failed,
+                 fmt::format("bulk: asked a thread for the bytes of objects, the machine gives "
+                             "none: {}; raise the limits of this user",
+                             why.what()));
+  }
+}
+
+station::~station() {
+  body_->at.stop();
+  body_->thread.join();
+}
+
+void station::listen(int file) {
+  try {
+    body_->at.post([at = body_.get(), file] {
+      try {
+        at->gives.listen(file);
+      } catch (const std::exception&) {
+        // It is closed: others find nobody there.
+      }
+    });
+  } catch (...) {
+    close(file);
+    throw;
+  }
+}
+
+// A function has to be copied, and an order is kept alive by what it goes with.
+void station::fetch(order one) {
+  auto kept = std::make_shared<order>(std::move(one));
+  body_->at.post([at = body_.get(), kept] {
+    const std::function<void(const error*)> done = kept->done;
+    try {
+      at->takes.fetch(std::move(*kept));
+    } catch (const std::exception&) {
+      const error why = error::out_of_memory();
+      done(&why);
+    }
+  });
+}
+
+void station::drop(pull_id number) {
+  body_->at.post([at = body_.get(), number] { at->takes.drop(number); });
+}
+
+station_counts station::counts() const {
+  std::promise<station_counts> said;
+  std::future<station_counts> is = said.get_future();
+  body_->at.post([at = body_.get(), &said] {
+    station_counts out = at->takes.counts();
+    out.served_now = at->gives.lines();
+    said.set_value(out);
+  });
+  return is.get();
+}
+
+}  // namespace manta::inline v0::bulk

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+
+#include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
+#include <manta/spec/error.hpp>
+
+#include "bulk/guard.hpp"
+#include "bulk/plan.hpp"
+
+// Moves the bytes of objects between processes: gives others what is here, and fetches what is
+// there, on a thread of its own.
+//
+// Problem. Large objects on the connection of the messages keep messages waiting, and are copied
+// and looked at on their way.
+// Idea. They have connections of their own, some to each process, on which nothing but chunks of
+// objects is asked for and answered. The bytes are written from the memory in which the holder has
+// them and read into that in which they are to be, and summed up at both ends meanwhile. What
+// became of a connection is a matter of which chunks are missing (plan.hpp).
+//
+//   fetch --> client --plan--> lines ~~~request~~~> server --> source
+//               |  <~~~~~~~~~~~~~~~~ bytes ~~~~~~~~~~'  from its segment
+//             done, when they are all where they are to be
+//
+// Limits: `lines` connections to a holder, `credits` chunks under way on each; those of server.hpp.
+// Threads: as said at each; source, guard and `done` are called on the bulk thread.
+
+namespace manta::inline v0::bulk {
+
+struct station_settings {
+  guard* by = nullptr;
+  source* from = nullptr;
+  base::id self = {};  ///< this process
+  /// Connections to a holder.
+  std::size_t lines = 2;
+  plan_limits chunks = {};
+  std::chrono::milliseconds greeting_limit{3000};
+  /// How long nothing may go or come where something is under way.
+  std::chrono::milliseconds slow_limit{30000};
+  /// How long a connection is kept that nobody needs.
+  std::chrono::milliseconds idle_after{30000};
+};
+
+/// An address as the kernel has it.
+struct place_of_holder {
+  sockaddr_storage at = {};
+  socklen_t size = 0;
+};
+
+struct holder {
+  holder_id number = 0;
+  base::id process = {};                     ///< which listens there
+  std::vector<place_of_holder> places = {};  ///< the best first
+};
+
+struct order {
+  pull_id number = 0;  ///< another one for each
+  base::id object = {};
+  std::span<std::byte> to = {};
+  std::vector<holder> holders = {};
+  /// Lives as long as anything may be written to `to`.
+  std::shared_ptr<void> keeps = {};
+  /// Once, unless it is dropped; null: all bytes are there. node_lost: no holder could be reached.
+  /// object_lost: none has it. decode_failed: the bytes that came are not what was sent, twice.
+  std::function<void(const error* why)> done = {};
+};
+
+/// What it has done so far.
+struct station_counts {
+  std::uint64_t asked_chunks = 0;
+  std::uint64_t came_bytes = 0;
+  std::uint64_t wrong_chunks = 0;
+  std::uint64_t lines_made = 0;
+  std::uint64_t lines_now = 0;  ///< to holders
+  std::uint64_t served_now = 0;
+};
+
+class station {
+ public:
+  /// storage_failed: the machine gives no thread or descriptor. `with.by` and `with.from` live
+  /// longer.
+  static result<std::unique_ptr<station>> start(const station_settings& with);
+  station(const station&) = delete;
+  station& operator=(const station&) = delete;
+  /// Nothing is written or told from then on. Not on the bulk thread.
+  ~station();
+
+  // Any thread. Throw std::bad_alloc.
+  /// Others connect to this listening socket, which never waits and is taken over.
+  void listen(int file);
+  void fetch(order one);
+  /// Nobody wants it any more; what keeps its memory goes soon. done is not called from when the
+  /// bulk thread has heard of it.
+  void drop(pull_id number);
+  /// Waits for the bulk thread, so not there.
+  station_counts counts() const;
+
+ private:
+  struct body;
+  explicit station(std::unique_ptr<body> made) noexcept;
+
+  std::unique_ptr<body> body_;
+};
+
+}  // namespace manta::inline v0::bulk
