@@ -84,6 +84,7 @@ set(manta_sources
   src/node/asked.cpp
   src/node/bookings.cpp
   src/node/bulk_guard.cpp
+  src/node/bulk_way.cpp
   src/node/check_copy.cpp
   src/node/child_nodes.cpp
   src/node/cluster.cpp
@@ -111,6 +112,7 @@ set(manta_sources
   src/node/far_names.cpp
   src/node/far_names_answers.cpp
   src/node/far_pulls.cpp
+  src/node/far_pulls_bulk.cpp
   src/node/far_rings.cpp
   src/node/far_streams.cpp
   src/node/far_things.cpp

@@ -21,7 +21,8 @@
 //   dialler only   as the guard   both     as the guard
 //
 // Each end says which process the listener is: another one may have the place of one that has
-// ended, and its objects' ids mean something else. The dialler proves itself first, so that nobody learns anything who has no key.
+// ended, and its objects' ids mean something else. The dialler proves itself first, so that nobody
+// learns anything who has no key.
 //
 // Threads: the bulk thread only. Who says that it is over may destroy it.
 

@@ -20,7 +20,8 @@ wire::introduction_view view_of(const spec::node_introduction& who) {
           .memory_bytes = who.memory_bytes,
           .resources = who.resources,
           .labels = who.labels,
-          .machine = who.machine};
+          .machine = who.machine,
+          .bulk = who.bulk};
 }
 
 spec::node_introduction who_is(const wire::introduction_view& said) {
@@ -35,7 +36,8 @@ spec::node_introduction who_is(const wire::introduction_view& said) {
           .memory_bytes = said.memory_bytes,
           .resources = std::string(said.resources),
           .labels = std::string(said.labels),
-          .machine = said.machine};
+          .machine = said.machine,
+          .bulk = std::string(said.bulk)};
 }
 
 }  // namespace

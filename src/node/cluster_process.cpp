@@ -8,6 +8,7 @@
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
+#include "node/far_pulls.hpp"
 #include "node/head_facts.hpp"
 #include "node/node_things.hpp"
 
@@ -56,8 +57,18 @@ result<void> cluster_process::open() {
   if (with_.who.has_value()) {
     self_ = *with_.who;
     if (with_.work != nullptr) self_.address = text_of_places(addresses_);
+    if (with_.work != nullptr) open_bulk();
   }
   return {};
+}
+
+// Without it others ask by messages, and so does this process.
+void cluster_process::open_bulk() {
+  auto made = bulk_way::open(with_.process, addresses_, with_.sockets);
+  if (!made) return;
+  bulk_ = *std::move(made);
+  self_.bulk = bulk_->text();
+  far_pulls::global().open_way(bulk_->station());
 }
 
 // Who is no head has nothing to say to members; and a connection that nobody takes ends.
@@ -102,6 +113,8 @@ cluster_process::~cluster_process() {
     const std::lock_guard lock(mutex_);
     line_.reset();
   }
+  far_pulls::global().close_way();
+  bulk_.reset();
   came_.clear();
   head_.reset();
   member_.reset();

@@ -18,6 +18,7 @@
 
 #include "base/id_hash.hpp"
 #include "control/store.hpp"
+#include "node/bulk_way.hpp"
 #include "node/cluster_head.hpp"
 #include "node/cluster_member.hpp"
 #include "node/head_line.hpp"
@@ -126,6 +127,7 @@ class cluster_process final : private cluster_member::visitor {
   explicit cluster_process(settings with) : with_(std::move(with)) {}
 
   result<void> open();
+  void open_bulk();
   void begin();
   base::deadline turn();
   void obey(base::time_point now);
@@ -149,6 +151,7 @@ class cluster_process final : private cluster_member::visitor {
   const settings with_;
   std::vector<wire::socket_address> addresses_;
   std::unique_ptr<wire::loop> loop_;
+  std::unique_ptr<bulk_way> bulk_;  // null: nobody works here, or the machine gives no thread
 
   struct guest {
     std::unique_ptr<wire::link> link;

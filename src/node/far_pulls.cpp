@@ -26,8 +26,6 @@
 
 namespace manta::inline v0::node {
 
-namespace {
-
 error lost_array_error(const std::string& why) noexcept {
   return spec::made_error(errc::node_lost, [&] {
     return fmt::format(
@@ -43,6 +41,8 @@ error let_go_error() noexcept {
            "again";
   });
 }
+
+namespace {
 
 error too_many_parts_error() noexcept {
   return spec::made_error(errc::store_full, [] {
@@ -247,6 +247,7 @@ void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
     const std::lock_guard lock(mutex_);
     if (by_ == nullptr || !pulls_.contains(number)) return;  // ended meanwhile, or close ends it
     of->room = std::move(room);
+    of->is_in_bulk = begin_bulk(number, *of);
     unasked = ask_more(owner);
     // One that can't be reached was told of before this one was listed, or takes it from the list.
     is_reached = by_->can_reach(owner);
@@ -266,7 +267,7 @@ std::uint64_t far_pulls::ask_more(std::uint64_t node) noexcept {
     under_way += (one->asked - one->came + part_bytes - 1) / part_bytes;
   }
   for (const auto& [number, one] : pulls_) {
-    if (one->block->from().owner != node || one->room == nullptr) continue;
+    if (one->block->from().owner != node || one->room == nullptr || one->is_in_bulk) continue;
     while (under_way < most_parts && one->asked < one->block->from().bytes) {
       try {
         if (!ask_part(number, *one)) return 0;
@@ -368,8 +369,9 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
   {
     const std::lock_guard lock(mutex_);
     const auto found = pulls_.find(number);
-    if (found == pulls_.end()) return;
+    if (found == pulls_.end() || (why != nullptr && found->second->is_landing)) return;
     last = std::move(found->second);
+    if (last->is_in_bulk && why != nullptr) drop_bulk(number);
     pulls_.erase(found);
     numbers_.erase(last->block);
     waiting.swap(last->waiting);
@@ -388,6 +390,7 @@ void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept {
     {
       const std::lock_guard lock(mutex_);
       const auto found = std::ranges::find_if(pulls_, [node](const auto& one) {
+        if (one.second->is_landing) return false;
         return node == 0 || one.second->block->from().owner == node;
       });
       if (found == pulls_.end()) return;

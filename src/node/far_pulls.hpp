@@ -22,6 +22,7 @@
 #include <manta/spec/parcel.hpp>
 
 #include "base/id_hash.hpp"
+#include "bulk/station.hpp"
 #include "node/array_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
@@ -47,6 +48,11 @@
 //
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
 // until they have (node/parting.hpp). What comes then is an array as any that was fetched.
+//
+// The bytes come over connections of bulk/, where both ends have them (bulk_way.hpp). To a maker
+// that has none, or none that can be reached, go questions, over the path of the messages:
+//
+//   maker: stored_block <-- far_arrays <-- bulk station <~~~ chunks ~~~> station :reader
 //
 // Who asks for more than that is answered when the path to it has room, so that nobody fills this
 // node's memory with answers.
@@ -112,6 +118,10 @@ class distant_block final : public placed_block {
   std::atomic<array_block*> here_{nullptr};
 };
 
+/// Of an array whose maker is lost, or has let go.
+error lost_array_error(const std::string& why) noexcept;
+error let_go_error() noexcept;
+
 class far_pulls {
  public:
   static far_pulls& global();
@@ -141,6 +151,9 @@ class far_pulls {
   bool begin_naming(const distant_block& of);
   /// As fetch_arrays; not the loop's thread.
   bool fetch(std::span<array_block* const> all, const base::deadline& until);
+  /// Bytes come by that station from now on, until close_way.
+  void open_way(bulk::station& by);
+  void close_way() noexcept;
   /// The runtime's end: what is fetched, or will be, ends with its error.
   void close() noexcept;
   /// After it, when no message is written any more: nobody reads what is away, so its makers need
@@ -165,7 +178,9 @@ class far_pulls {
       if (block != nullptr) block->drop();
     }
     distant_block* block = nullptr;  // with a hold
-    std::unique_ptr<array_making> room;
+    std::shared_ptr<array_making> room;
+    bool is_in_bulk = false;  // as is_landing: under the mutex
+    bool is_landing = false;  // its bytes are here, and it ends by that
     std::uint64_t asked = 0;  // bytes, so far; under the mutex
     std::uint64_t came = 0;   // the loop's thread
     std::vector<waiter_ptr> waiting;
@@ -179,6 +194,11 @@ class far_pulls {
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;
   bool ask_part(std::uint64_t number, pull& of);
+  bool begin_bulk(std::uint64_t number, pull& of);
+  void end_bulk(std::uint64_t number, const error* why) noexcept;
+  void land(std::uint64_t number, pull& of);
+  void drop_bulk(std::uint64_t number) noexcept;
+  bool ask_instead(std::uint64_t number);
   pull_ptr find(std::uint64_t number, std::uint64_t node) const noexcept;
   void end(std::uint64_t number, const error* why) noexcept;
   void fill(std::uint64_t number, pull& of, const spec::parcel_view& part);
@@ -203,6 +223,7 @@ class far_pulls {
   std::atomic<std::uint64_t> away_{0};  // distant blocks
   mutable std::mutex mutex_;
   peers* by_ = nullptr;
+  bulk::station* way_ = nullptr;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_

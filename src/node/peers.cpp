@@ -37,20 +37,6 @@ bool does_work(const spec::node_member& one) noexcept {
   return one.who.as == spec::node_role::driver || one.who.as == spec::node_role::node;
 }
 
-std::vector<wire::socket_address> places_of(const std::string& text) {
-  std::vector<wire::socket_address> out;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t to = std::min(text.find(' ', from), text.size());
-    const auto place = wire::endpoint::parse(std::string_view(text).substr(from, to - from));
-    if (place) {
-      const auto at = wire::resolve(*place, 1ms);
-      if (at) out.insert(out.end(), at->begin(), at->end());
-    }
-    from = to + 1;
-  }
-  return out;
-}
-
 }  // namespace
 
 struct peers::one final : wire::courier::visitor {
@@ -516,6 +502,13 @@ spec::node_introduction peers::introduction_of(std::uint64_t member) const {
   return found == all_.end() ? spec::node_introduction{} : found->second->is.who;
 }
 
+peers::bulk_place peers::bulk_place_of(std::uint64_t member) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(member);
+  if (found == all_.end()) return {};
+  return {found->second->is.process, found->second->is.who.bulk};
+}
+
 std::vector<std::string> peers::names() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> out;
@@ -579,6 +572,20 @@ std::string text_of_places(const std::vector<wire::socket_address>& places) {
     const std::vector<wire::endpoint> numbers = own_numbers(one.port());
     for (const wire::endpoint& place : numbers) add(place.text());
     if (numbers.empty()) add("127.0.0.1:" + std::to_string(one.port()));
+  }
+  return out;
+}
+
+std::vector<wire::socket_address> places_of(const std::string& text) {
+  std::vector<wire::socket_address> out;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t to = std::min(text.find(' ', from), text.size());
+    const auto place = wire::endpoint::parse(std::string_view(text).substr(from, to - from));
+    if (place) {
+      const auto at = wire::resolve(*place, 1ms);
+      if (at) out.insert(out.end(), at->begin(), at->end());
+    }
+    from = to + 1;
   }
   return out;
 }

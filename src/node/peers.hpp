@@ -175,6 +175,12 @@ class peers {
   std::vector<member> some(std::size_t most, std::uint64_t from) const;
   /// What that member says of itself; empty: there is none. Throws std::bad_alloc.
   spec::node_introduction introduction_of(std::uint64_t member) const;
+  /// Where that one gives bytes of objects, and which process that is; empty: nowhere.
+  struct bulk_place {
+    base::id process = {};
+    std::string at = {};
+  };
+  bulk_place bulk_place_of(std::uint64_t member) const;
   /// The names of those that live and can be reached, be it soon.
   std::vector<std::string> names() const;
   /// The epoch of the one of them that has this name; 0: there is none.
@@ -263,5 +269,7 @@ peers& open_peers(const std::atomic<peers*>& held);
 /// Where others reach who listens there, as an introduction has it: numbers only, so that nobody
 /// has to ask for names. Empty: nowhere.
 std::string text_of_places(const std::vector<wire::socket_address>& places);
+/// What such a text says, as far as it can be read.
+std::vector<wire::socket_address> places_of(const std::string& text);
 
 }  // namespace manta::inline v0::node

@@ -66,6 +66,7 @@ struct node_introduction {
   /// Those that say the same may read each other's arrays where they lie (node/neighbour.hpp); 0:
   /// others can't.
   std::uint64_t machine = 0;
+  std::string bulk = {};  ///< where others connect to for the bytes of objects; empty: they don't
 
   friend bool operator==(const node_introduction&, const node_introduction&) = default;
 };

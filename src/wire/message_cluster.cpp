@@ -27,6 +27,7 @@ void put_who(schema::Introduction::Builder to, const introduction_view& who) {
   put_text(who.labels, limits::offer_bytes,
            [&](std::size_t n) { return to.initLabels(kj::uint(n)); });
   to.setMachine(who.machine);
+  put_text(who.bulk, limits::name_bytes, [&](std::size_t n) { return to.initBulk(kj::uint(n)); });
 }
 
 template <class Builder>

@@ -409,7 +409,8 @@ introduction_view message_reader::state::who(schema::Introduction::Reader from) 
           from.getMemoryBytes(),
           text(from.getResources(), "process's resources", limits::offer_bytes),
           text(from.getLabels(), "process's labels", limits::offer_bytes),
-          from.getMachine()};
+          from.getMachine(),
+          text(from.getBulk(), "process's place for bulk", limits::name_bytes)};
 }
 
 namespace {

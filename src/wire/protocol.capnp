@@ -338,8 +338,8 @@ struct Ask {
     references @17;
     # Between nodes: what src/own/references.hpp says to another node, in its order. No answer.
     arrayBytes @18;
-    # Between nodes: a part of an array that has stayed there; the answer is a Result with one segment,
-    # as src/node/far_pulls.hpp has it.
+    # Between nodes: a part of an array that has stayed there, when it can't be had by src/bulk; the
+    # answer is a Result with one segment, as src/node/far_pulls.hpp has it.
     takeArrays @19;
     # Between nodes, by one that is about to leave: what has stayed there is to be fetched now. No
     # values, no answer.
@@ -423,6 +423,9 @@ struct Introduction {
   # bytes each, which is more than 256 of the longest. Who can't read one knows of nothing in it.
   machine @11 :UInt64;
   # Processes that say the same may open each other's files below /proc; 0: others can't.
+  bulk @12 :Text;
+  # Where others connect to for the bytes of objects, as address (src/bulk/message.hpp says what is said
+  # there); empty: they ask for them by arrayBytes. Up to 1,024 bytes.
 
   enum Role {
     driver @0;

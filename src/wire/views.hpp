@@ -285,6 +285,7 @@ struct introduction_view {
   std::string_view resources = {};
   std::string_view labels = {};
   std::uint64_t machine = 0;
+  std::string_view bulk = {};
 };
 
 /// A process tells its head that it lives.

@@ -149,13 +149,15 @@ class house {
   }
 
   memory_source have;
-  std::unique_ptr<bulk::station> is;
 
  private:
   manta_test::folder folder_;
   manta::node::bulk_guard guard_;
   wire::socket_place place_;
   std::atomic<std::uint64_t> last_{0};
+
+ public:
+  std::unique_ptr<bulk::station> is;  // last: it uses the others
 };
 
 /// Passes on what goes through its unix socket, but for what `change` does to what comes back.

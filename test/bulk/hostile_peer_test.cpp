@@ -6,6 +6,8 @@
 
 // Sockets that speak for no honest end.
 
+namespace bulk_hostile_peer_test {
+
 namespace {
 
 using namespace bulk_support;
@@ -174,3 +176,5 @@ TEST_CASE("a process without descriptors accepts when it has some again", "[bulk
   CHECK(recv(file, all.data(), all.size(), MSG_WAITALL) == static_cast<ssize_t>(all.size()));
   close(file);
 }
+
+}  // namespace bulk_hostile_peer_test

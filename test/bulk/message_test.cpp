@@ -10,6 +10,8 @@
 
 #include "exec/support.hpp"
 
+namespace bulk_message_test {
+
 namespace {
 
 using namespace manta::bulk;
@@ -77,3 +79,5 @@ TEST_CASE("the sum of pieces is that of the whole", "[bulk]") {
   pieces.add(all);
   CHECK(whole.value() != pieces.value());
 }
+
+}  // namespace bulk_message_test

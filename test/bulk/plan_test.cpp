@@ -17,6 +17,8 @@
 // Pulls whose lines open, end, lack chunks and send wrong ones at random. What each chunk's state
 // is has been written down beside the plan, which is held to it.
 
+namespace bulk_plan_test {
+
 namespace {
 
 using manta::bulk::chunk_ask;
@@ -314,3 +316,5 @@ TEST_CASE("a wrong chunk is asked of another holder where there is one", "[bulk]
   p.wrong(2);
   CHECK(p.next_end().value().how == pull_end::damaged);
 }
+
+}  // namespace bulk_plan_test

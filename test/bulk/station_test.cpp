@@ -5,6 +5,8 @@
 
 #include "bulk/bulk_support.hpp"
 
+namespace bulk_station_test {
+
 namespace {
 
 using namespace bulk_support;
@@ -223,3 +225,5 @@ TEST_CASE("a connection that nobody needs is closed and made again when one does
     CHECK(manta_test::happens([&] { return from.is->counts().served_now == 0; }));
   }
 }
+
+}  // namespace bulk_station_test

@@ -180,7 +180,8 @@ class maker {
             random_(),
             text(0, 2000),
             text(0, 2000),
-            random_()};
+            random_(),
+            text(0, 1024)};
   }
   manta::spec::node_load load() {
     return {number32(), number32(), manta::duration(number(0, std::uint64_t{1} << 62U))};

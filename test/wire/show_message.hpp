@@ -98,9 +98,9 @@ inline std::string show(const wire::flow_view& f) {
 inline std::string show(const wire::introduction_view& w) {
   return fmt::format(
       "{} at {} on {}, pid {}, role {}, functions {}, workers {}, gpus {}, memory {}, {}, {}, "
-      "machine {}",
+      "machine {}, bulk {}",
       w.name, w.address, w.host, w.pid, static_cast<int>(w.as), w.functions, w.workers, w.gpus,
-      w.memory_bytes, w.resources, w.labels, w.machine);
+      w.memory_bytes, w.resources, w.labels, w.machine, w.bulk);
 }
 inline std::string show(const manta::spec::node_load& l) {
   return fmt::format("{} queued, {} running of {}", l.queued, l.running, l.task_time.count());

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// How arrays come by bulk/: all that far_pulls.cpp has to do with a station.
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <manta/spec/error.hpp>
+
+#include "node/far_pulls.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+std::vector<bulk::place_of_holder> bulk_places_of(const std::string& text) {
+  std::vector<bulk::place_of_holder> out;
+  for (const wire::socket_address& one : places_of(text)) {
+    bulk::place_of_holder& at = out.emplace_back();
+    std::memcpy(&at.at, one.get(), one.size());
+    at.size = one.size();
+  }
+  return out;
+}
+
+}  // namespace
+
+void far_pulls::open_way(bulk::station& by) {
+  const std::lock_guard lock(mutex_);
+  way_ = &by;
+}
+
+void far_pulls::close_way() noexcept {
+  const std::lock_guard lock(mutex_);
+  way_ = nullptr;
+}
+
+// Under the mutex, when its room is there. False: it is to be asked for.
+bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
+  const distant_block::source& from = of.block->from();
+  if (way_ == nullptr) return false;
+  const peers::bulk_place place = by_->bulk_place_of(from.owner);
+  bulk::holder maker{from.owner, place.process, bulk_places_of(place.at)};
+  if (maker.places.empty()) return false;
+  way_->fetch({.number = number,
+               .object = from.id,
+               .to = of.room->bytes(),
+               .holders = {std::move(maker)},
+               .keeps = of.room,
+               .done = [this, number](const error* why) { end_bulk(number, why); }});
+  return true;
+}
+
+// Under the mutex.
+void far_pulls::drop_bulk(std::uint64_t number) noexcept {
+  if (way_ == nullptr) return;
+  try {
+    way_->drop(number);
+  } catch (const std::bad_alloc&) {
+    return;  // it comes, for nothing
+  }
+}
+
+// The bulk thread.
+void far_pulls::end_bulk(std::uint64_t number, const error* why) noexcept {
+  try {
+    if (why != nullptr && why->code() == errc::node_lost && ask_instead(number)) return;
+    if (why != nullptr) {
+      const bool is_lost = why->code() == errc::node_lost;
+      const bool was_let_go = why->code() == errc::object_lost;
+      const error is = is_lost      ? lost_array_error(why->message())
+                       : was_let_go ? let_go_error()
+                                    : *why;
+      return end(number, &is);
+    }
+    pull_ptr of;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = pulls_.find(number);
+      if (found == pulls_.end()) return;  // it has ended
+      of = found->second;
+      of->is_landing = true;
+    }
+    land(number, *of);
+  } catch (...) {
+    const error failed = describe_current_exception("fetching an array");
+    end(number, &failed);
+  }
+}
+
+void far_pulls::land(std::uint64_t number, pull& of) {
+  try {
+    array_block* const as = of.room->seal();
+    fetched_bytes_ += of.block->from().bytes;
+    of.block->arrives(as);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    of.is_landing = false;
+    throw;
+  }
+  end(number, nullptr);
+}
+
+// Its maker may be there still, and reached by the path of the messages only. False: the pull has
+// ended, or its maker is no member.
+bool far_pulls::ask_instead(std::uint64_t number) {
+  std::uint64_t unasked = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pulls_.find(number);
+    if (found == pulls_.end() || by_ == nullptr) return true;  // close has ended it
+    const std::uint64_t owner = found->second->block->from().owner;
+    if (!by_->can_reach(owner)) return false;
+    found->second->is_in_bulk = false;
+    unasked = ask_more(owner);
+  }
+  end_unasked(unasked);
+  return true;
+}
+
+}  // namespace manta::inline v0::node
