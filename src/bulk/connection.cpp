@@ -25,6 +25,30 @@ std::string lost_line(int why) {
   return fmt::format("the connection is lost: {}", std::strerror(why));
 }
 
+bool stays_on_machine(int file) noexcept {
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  if (getpeername(file, reinterpret_cast<sockaddr*>(&at), &size) != 0) return false;
+  if (at.ss_family == AF_INET) {
+    const auto number = ntohl(reinterpret_cast<const sockaddr_in*>(&at)->sin_addr.s_addr);
+    return number >> 24U == 127;
+  }
+  if (at.ss_family != AF_INET6) return at.ss_family == AF_UNIX;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&at)->sin6_addr);
+}
+
+// Within a machine no bytes are on a long way: what TCP's buffers grow to for one would lie outside
+// of the cache by the time it is read, which made 100 MB over loopback take twice as long.
+constexpr int local_buffer_bytes = 256 << 10U;
+
+void set_manner(int file) noexcept {
+  const int on = 1;  // refused by a unix socket, which needs none
+  setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!stays_on_machine(file)) return;
+  setsockopt(file, SOL_SOCKET, SO_SNDBUF, &local_buffer_bytes, sizeof local_buffer_bytes);
+  setsockopt(file, SOL_SOCKET, SO_RCVBUF, &local_buffer_bytes, sizeof local_buffer_bytes);
+}
+
 // In constant time.
 bool is_same_proof(const proof_block& a, const proof_block& b) noexcept {
   std::byte differs{0};
@@ -140,8 +164,7 @@ connection::turn connection::finish_connecting() {
 connection::turn connection::finish_encrypting() {
   if (cipher_ == nullptr) {
     if (!guard_.admits(socket_.file())) return end("another user's process is at the other end");
-    const int on = 1;  // refused by a unix socket, which needs none
-    setsockopt(socket_.file(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_manner(socket_.file());
     if (guard_.encrypts(socket_.file())) {
       cipher_ = guard_.encrypt(socket_.file(), as_);
       if (cipher_ == nullptr) return end("it can't be encrypted");
