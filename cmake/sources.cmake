@@ -193,6 +193,7 @@ set(manta_sources
   src/node/zygote.cpp
   src/own/references.cpp
   src/own/rings.cpp
+  src/own/units.cpp
   src/parallel.cpp
   src/placement.cpp
   src/progress.cpp
