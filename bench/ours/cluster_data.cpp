@@ -132,8 +132,8 @@ contestant broadcasts(const char* name, bool maps, bool is_whole) {
     const std::size_t store = std::size_t{p.quick ? 256U : 2200U} << 20U;
     const auto rt = job_with_store(static_cast<int>(broadcast_nodes) + 1, store, maps);
     return [=](const turn&) {
-      const bytes all = written_bytes(size);
       return median_ms(rounds, [&] {
+        const bytes all = written_bytes(size);  // another one, which nobody has a copy of
         const double before = now_s();
         std::vector<decltype(manta::remote<F>(all))> there;
         for (const manta::node_info& node : rt->nodes()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/reactor.hpp"
 
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -25,7 +26,18 @@ struct reactor::body {
 reactor::reactor() : body_(std::make_unique<body>()) {}
 reactor::~reactor() = default;
 
-void reactor::run() noexcept { body_->at.run(); }
+// Where there is no memory one event is lost: whoever waits for what it would have brought gives up
+// after its limit.
+void reactor::run() noexcept {
+  for (;;) {
+    try {
+      body_->at.run();
+      return;
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
 void reactor::stop() noexcept { body_->at.stop(); }
 void reactor::post(std::function<void()> then) { asio::post(body_->at, std::move(then)); }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "bulk/connection.hpp"
 #include "bulk/message.hpp"
@@ -174,7 +175,7 @@ void server::accept(place& at) {
 void server::take(int file) {
   if (unknown_.size() >= most_unknown) drop(*unknown_.begin());
   if (lines_.size() >= most_served) {
-    reactor::watched refused(reactor_, file);
+    ::close(file);
     return;
   }
   const std::uint64_t number = ++last_;

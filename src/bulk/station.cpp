@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <future>
+#include <memory>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -37,6 +39,7 @@ result<std::unique_ptr<station>> station::start(const station_settings& with) {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       made->thread = std::thread([at = made.get()] {
@@ -64,19 +67,25 @@ station::~station() {
   body_->thread.join();
 }
 
+// The station may end before it is taken.
 void station::listen(int file) {
-  try {
-    body_->at.post([at = body_.get(), file] {
-      try {
-        at->gives.listen(file);
-      } catch (const std::exception&) {
-        // It is closed: others find nobody there.
-      }
-    });
-  } catch (...) {
+  const auto end = [](const int* of) {
+    if (*of >= 0) close(*of);
+    delete of;
+  };
+  int* const own = new (std::nothrow) int(file);
+  if (own == nullptr) {
     close(file);
-    throw;
+    throw std::bad_alloc();
   }
+  const std::shared_ptr<int> held(own, end);
+  body_->at.post([at = body_.get(), held] {
+    try {
+      at->gives.listen(std::exchange(*held, -1));
+    } catch (const std::exception&) {
+      // It is closed: others find nobody there.
+    }
+  });
 }
 
 // A function has to be copied, and an order is kept alive by what it goes with.

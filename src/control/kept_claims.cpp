@@ -21,7 +21,7 @@ struct found_claim {
 };
 
 std::string claim_key(const claimed_name& of) {
-  return std::string(keys::claims) + of.name_space + '\0' + of.name;
+  return std::string(keys::claims) + digits(of.name_space.size()) + of.name_space + of.name;
 }
 
 std::string claim_bytes(const name_holder& by) { return digits(by.node) + digits(by.number); }

@@ -260,9 +260,9 @@ void cluster::share(std::uint32_t workers, given_all all) {
 void cluster::ask_head_of(const process_ptr& at) {
   at->ask_head();
   head_facts::global().ask_by(
-      [by = std::weak_ptr(at)](head_facts::pieces message, std::size_t size) -> result<void> {
-        if (const process_ptr is = by.lock()) return is->post_to_head(message, size);
-        return exec::ended_error();
+      [by = std::weak_ptr(at)](std::uint64_t number, head_facts::pieces message, std::size_t size) {
+        const process_ptr is = by.lock();
+        return is != nullptr && is->post_to_head(number, message, size);
       });
 }
 

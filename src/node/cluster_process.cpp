@@ -2,6 +2,7 @@
 #include "node/cluster_process.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "node/far_arrays.hpp"
@@ -113,7 +114,10 @@ cluster_process::~cluster_process() {
     const std::lock_guard lock(mutex_);
     line_.reset();
   }
-  far_pulls::global().close_way();
+  if (bulk_ != nullptr) {
+    far_pulls::global().close();  // if it was never in the trade
+    far_pulls::global().close_way(bulk_->station());
+  }
   bulk_.reset();
   came_.clear();
   head_.reset();
@@ -226,7 +230,7 @@ base::deadline cluster_process::pump_head_line(base::time_point now) {
     const std::lock_guard lock(mutex_);
     line_ = line;
     changed_.notify_all();
-    if (before != nullptr) head_facts::global().head_is_another();
+    if (before != nullptr) head_facts::global().head_is_another(before->posted());
   }
   line->pump(now);
   return line->due();
@@ -234,10 +238,8 @@ base::deadline cluster_process::pump_head_line(base::time_point now) {
 
 std::unique_ptr<wire::link> cluster_process::dial_line(const base::id& head) {
   // One that was started again has drawn another number for the cluster.
-  const wire::greeting self{.sender = with_.process,
-                            .wanted = head,
-                            .epoch = joined_,
-                            .as = wire::guest_kind::asker};
+  const wire::greeting self{
+      .sender = with_.process, .wanted = head, .epoch = joined_, .as = wire::guest_kind::asker};
   auto made = wire::connect(*loop_, head_addresses(), self, with_.sockets);
   return made ? *std::move(made) : nullptr;
 }
@@ -249,15 +251,19 @@ void cluster_process::ask_head() {
   changed_.wait(lock, [this] { return line_ != nullptr || is_over_; });
 }
 
-result<void> cluster_process::post_to_head(std::span<const std::span<const std::byte>> message,
-                                           std::size_t size) {
-  std::shared_ptr<head_line> line;
-  {
-    const std::lock_guard lock(mutex_);
-    line = line_;
+bool cluster_process::post_to_head(std::uint64_t number, head_line::pieces message,
+                                   std::size_t size) {
+  for (;;) {
+    std::shared_ptr<head_line> line;
+    {
+      const std::lock_guard lock(mutex_);
+      line = line_;
+    }
+    if (line == nullptr) return false;
+    const head_line::taken is = line->send(number, message, size);
+    if (is != head_line::taken::replaced) return is == head_line::taken::yes;
+    std::this_thread::yield();  // the next one is about to be there
   }
-  if (line == nullptr) return error(errc::node_lost, "this process has no head any more");
-  return line->send(message, size);
 }
 
 void cluster_process::obey(base::time_point now) {

@@ -116,8 +116,8 @@ class cluster_process final : private cluster_member::visitor {
   std::uint64_t head_member() const;
   /// It is no member's: it is asked by a line of its own from now on. A member's, once.
   void ask_head();
-  /// A question for head_facts, by that line. node_lost: there is none. As head_line::send.
-  result<void> post_to_head(std::span<const std::span<const std::byte>> message, std::size_t size);
+  /// A question for head_facts, by that line. False: there is no room now, or no line.
+  bool post_to_head(std::uint64_t number, head_line::pieces message, std::size_t size);
 
   /// Those that have not ended, by their names.
   std::vector<spec::node_member> members() const;

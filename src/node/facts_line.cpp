@@ -31,6 +31,11 @@ facts_line& facts_line::of_things() {
   return *made;
 }
 
+facts_line& facts_line::of_answers() {
+  static auto* const made = new facts_line("manta-answers");
+  return *made;
+}
+
 void facts_line::add(std::function<void()> what) {
   {
     const std::lock_guard lock(mutex_);

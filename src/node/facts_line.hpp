@@ -24,6 +24,9 @@ class facts_line {
   /// other node's answer, so those of two nodes never wait for each other.
   static facts_line& of_things();
 
+  /// Of answers of a head of its own, which the first line may wait for.
+  static facts_line& of_answers();
+
   /// Throws std::bad_alloc, std::system_error: no thread can be made.
   void add(std::function<void()> what);
   /// Whether the calling thread is that one.

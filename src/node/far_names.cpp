@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/far_names.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -44,7 +45,7 @@ name_answer answer_in(const wire::result_view& came) {
 }
 // The looker hears the answers.
 void check_may_wait() {
-  if (!trade::is_looker()) return;
+  if (!trade::is_looker() && !facts_line::of_answers().is_here()) return;
   raise(errc::unsupported,
         "find_actor: asked for a name while a value from another node is read; ask for it before, "
         "or in the task");
@@ -83,12 +84,17 @@ far_names& far_names::global() {
 }
 
 void far_names::open(peers& by, std::uint64_t head, bool is_driver) {
+  std::unordered_set<exec::actor_core*> before;  // of an earlier runtime, whose actors have ended
+  {
+    const std::lock_guard lock(mutex_);
+    before.swap(kept_);
+  }
+  for (exec::actor_core* const one : before) one->drop_handle();
   const std::lock_guard lock(mutex_);
   head_.store(head);
   is_driver_.store(is_driver);
   known_ = {};
   claims_.clear();
-  kept_.clear();  // of an earlier runtime, whose actors have ended
   by_.store(&by);
   is_open_.store(true);
 }
@@ -380,10 +386,14 @@ void far_names::check_outlives(const exec::actor_core& made) const {
           "own that outlives it, and so does every actor; start a head (MANTA_ROLE=head), or keep "
           "a handle in main instead");
   }
-  if (made.is_afar() || !is_driver_.load()) return;
+  if (!made.is_afar()) check_outlives_here();
+}
+
+void far_names::check_outlives_here() const {
+  if (!is_driver_.load()) return;
   raise(errc::unsupported,
-        "option detached: the actor would live in its driver's process, and end with it; give it "
-        "a place in another node, .where = manta::on_node(its name)");
+        "option detached: the actor would live in a driver's process, and end with it; give it a "
+        "place in another node, .where = manta::on_node(its name)");
 }
 
 // One that has ended already has no claim.
@@ -448,7 +458,8 @@ T far_names::value_or_none(std::uint64_t of, const Ask& asks) const {
     const peers* const by = by_.load();
     const bool is_lost = got.error().code() == errc::node_lost;
     if (!is_lost || !is_open() || by == nullptr || by->has(of)) got.error().raise();
-    if (of <= by->newest()) return T{};
+    // Of those that ended before this one joined it never hears.
+    if (of <= std::max(by->newest(), by->epoch())) return T{};
     exec::parker nap;
     exec::executor::sleep(nap, base::after(until_heard_of));
   }

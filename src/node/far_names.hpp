@@ -111,6 +111,8 @@ class far_names {
   /// Of an actor that is to be detached, before its name is taken: throws unsupported where there
   /// is no head of its own, or the driver's end would be the actor's.
   void check_outlives(const exec::actor_core& made) const;
+  /// The same of one that is to live in this node.
+  void check_outlives_here() const;
   /// An actor of this node that has taken its name lives on without handles, until it ends.
   void keep(exec::actor_core* core) noexcept;
   /// An actor has ended that may have one.

@@ -72,15 +72,17 @@ void raise_array_away() { let_go_error().raise(); }
 void distant_block::arrives(array_block* as) noexcept {
   far_pulls& all = far_pulls::global();
   bool lets_go = !as->is_copied();  // what has no name of its own here keeps its maker's
+  bool is_kept = lets_go;
   lies_at(as->bytes().data());
   {
     const std::lock_guard lock(all.mutex_);
+    is_kept = is_kept && all.by_ != nullptr && counts();
     here_.store(as, std::memory_order_release);
     came_ = base::now();
     if (std::exchange(is_let_go_, is_let_go_ || lets_go)) lets_go = false;  // it was before
   }
   --all.away_;
-  if (!as->is_copied()) {
+  if (is_kept) {
     const std::uint64_t most = array_home::global().limit_bytes() / 8;
     copy_cache::global().keep({from_.owner, from_.contents, from_.bytes}, *as, base::now(), most);
   }
@@ -137,8 +139,10 @@ far_pulls& far_pulls::global() {
 
 void far_pulls::begin(peers& by) {
   unanswered_.clear();
+  copy_cache::global().forget(0);  // of an earlier runtime, whose numbers come again
   const std::lock_guard lock(mutex_);
   views_.clear();
+  unreached_.clear();
   by_ = &by;
 }
 

@@ -153,7 +153,7 @@ class far_pulls {
   bool fetch(std::span<array_block* const> all, const base::deadline& until);
   /// Bytes come by that station from now on, until close_way.
   void open_way(bulk::station& by);
-  void close_way() noexcept;
+  void close_way(const bulk::station& by) noexcept;
   /// The runtime's end: what is fetched, or will be, ends with its error.
   void close() noexcept;
   /// After it, when no message is written any more: nobody reads what is away, so its makers need
@@ -224,6 +224,7 @@ class far_pulls {
   mutable std::mutex mutex_;
   peers* by_ = nullptr;
   bulk::station* way_ = nullptr;
+  std::map<std::uint64_t, base::time_point> unreached_;  // by bulk, until then; by node
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_

@@ -12,6 +12,8 @@ namespace manta::inline v0::node {
 
 namespace {
 
+constexpr duration unreached_for = std::chrono::minutes(1);
+
 std::vector<bulk::place_of_holder> bulk_places_of(const std::string& text) {
   std::vector<bulk::place_of_holder> out;
   for (const wire::socket_address& one : places_of(text)) {
@@ -29,15 +31,17 @@ void far_pulls::open_way(bulk::station& by) {
   way_ = &by;
 }
 
-void far_pulls::close_way() noexcept {
+void far_pulls::close_way(const bulk::station& by) noexcept {
   const std::lock_guard lock(mutex_);
-  way_ = nullptr;
+  if (way_ == &by) way_ = nullptr;  // else it is a next runtime's
 }
 
 // Under the mutex, when its room is there. False: it is to be asked for.
 bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   const distant_block::source& from = of.block->from();
   if (way_ == nullptr) return false;
+  const auto known = unreached_.find(from.owner);
+  if (known != unreached_.end() && base::now() < known->second) return false;
   const peers::bulk_place place = by_->bulk_place_of(from.owner);
   bulk::holder maker{from.owner, place.process, bulk_places_of(place.at)};
   if (maker.places.empty()) return false;
@@ -111,6 +115,7 @@ bool far_pulls::ask_instead(std::uint64_t number) {
     const std::uint64_t owner = found->second->block->from().owner;
     if (!by_->can_reach(owner)) return false;
     found->second->is_in_bulk = false;
+    unreached_[owner] = base::now() + unreached_for;  // to find that took seconds
     unasked = ask_more(owner);
   }
   end_unasked(unasked);

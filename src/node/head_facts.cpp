@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/head_facts.hpp"
 
-#include <new>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -66,22 +67,18 @@ void head_facts::ask_name(const name_question& what, worker_questions::taker the
   asked->ask_raw(wire::question::find_actor, what, std::move(then));
 }
 
-void head_facts::head_is_away() noexcept {
-  if (const auto asked = asks()) asked_ = asked->last();
-}
-
 // On a thread of its own, since what it ends may be the user's.
-void head_facts::head_is_another() noexcept {
-  const auto asked = asks();
-  if (asked == nullptr) return;
+void head_facts::head_is_another(std::uint64_t asked) noexcept {
+  const auto asks_on = asks();
+  if (asks_on == nullptr || asked == 0) return;
   try {
-    facts_line::global().add([asked, until = asked_] {
-      asked->end_asked(error(errc::node_lost,
-                             "the head of the cluster was lost before it answered, and another "
-                             "one is there by now; whether it was done is not known"),
-                       until);
+    facts_line::of_answers().add([asks_on, asked] {
+      asks_on->end_asked(error(errc::node_lost,
+                               "the head of the cluster was lost before it answered, and another "
+                               "one is there by now; whether it was done is not known"),
+                         asked);
     });
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return;  // they end with the runtime
   }
 }
@@ -119,25 +116,35 @@ void head_facts::stop_answering() noexcept {
     door->is_open = false;
   }
   for (const auto& [node, one] : gone) one->end();
+  facts_line::of_answers().close();
   facts_line::of_ends().close();  // what it ends may ask the other one
   facts_line::global().close();
 }
 
 void head_facts::send(void* self, workbench& on) noexcept {
   auto* const here = static_cast<head_facts*>(self);
+  if (here->post(on)) return;
   const base::id request{peers::question, ++here->last_};
-  poster line;
-  {
-    const std::lock_guard lock(here->mutex_);
-    line = here->line_;
-  }
   peers* const with = here->with_.load();
-  if (with == nullptr && !line) return;  // and what was asked has ended
-  const result<void> is = line ? line(on.writer.pieces(), on.writer.size_bytes())
-                               : with->send_when_room(here->head_.load(), request,
-                                                      on.writer.pieces(), on.writer.size_bytes());
+  if (with == nullptr) return;  // and what was asked has ended
+  const result<void> is =
+      with->send_when_room(here->head_.load(), request, on.writer.pieces(), on.writer.size_bytes());
   if (is) return;
   if (const auto asked = here->asks()) asked->end(is.error());
+}
+
+// To a head of its own, when there is room. False: there is no line to one, or none any more.
+bool head_facts::post(workbench& on) noexcept {
+  for (;;) {
+    poster line;
+    {
+      const std::lock_guard lock(mutex_);
+      line = line_;
+    }
+    if (!line) return false;
+    if (line(on.question, on.writer.pieces(), on.writer.size_bytes())) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::shared_ptr<worker_facts> head_facts::facts_of(std::uint64_t node, const voice& say) {
@@ -158,16 +165,26 @@ void head_facts::on_question(peers& by, std::uint64_t from, std::span<const std:
   const auto say = [this, &by, from](pieces message, std::size_t size) {
     static_cast<void>(by.send_anyway(from, {peers::answer, ++last_}, message, size));
   };
-  hear(from, say, frame, false);
+  hear(from, say, frame, 0);
 }
 
-void head_facts::on_question(std::uint64_t from, const voice& say,
-                             std::span<const std::byte> frame) {
-  hear(from, say, frame, true);
+void head_facts::on_question(const asker& who, const voice& say, std::span<const std::byte> frame) {
+  hear(who.number, say, frame, who.epoch);
 }
+
+namespace {
+
+// What it claims is its own.
+name_question checked(name_question what, std::uint64_t epoch) {
+  if (static_cast<name_act>(what.act) != name_act::claim) return what;
+  if (what.node == epoch && what.number != 0) return what;
+  raise(errc::decode_failed, "a claim of a name for another node, or of none");
+}
+
+}  // namespace
 
 void head_facts::hear(std::uint64_t from, const voice& say, std::span<const std::byte> frame,
-                      bool is_alone) {
+                      std::uint64_t epoch) {
   std::uint64_t number = 0;
   try {
     const borrowed_workbench on;
@@ -175,8 +192,8 @@ void head_facts::hear(std::uint64_t from, const voice& say, std::span<const std:
     if (!read) return;
     number = read->head.request.low;
     const auto* const asked = std::get_if<wire::ask_view>(&read->body);
-    if (is_alone && asked != nullptr && asked->what == wire::question::find_actor) {
-      return answer_name(say, number, codec::decode<name_question>(asked->with));
+    if (epoch != 0 && asked != nullptr && asked->what == wire::question::find_actor) {
+      return answer_name(say, number, checked(codec::decode<name_question>(asked->with), epoch));
     }
     if (asked == nullptr || is_of_workers(asked->what)) {
       raise(errc::decode_failed, "a question that no other node asks the head's");

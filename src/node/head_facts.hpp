@@ -39,16 +39,15 @@ class head_facts {
 
   /// In a node that is not the head's: asks that one, by its epoch, until close.
   void ask_of(peers& with, std::uint64_t head);
-  /// The same of a head of its own; head_line::send of whichever line there is.
+  /// The same of a head of its own, by whichever line there is: false when there is no room now.
   using pieces = std::span<const std::span<const std::byte>>;
-  using poster = std::function<result<void>(pieces message, std::size_t size)>;
+  using poster = std::function<bool(std::uint64_t number, pieces message, std::size_t size)>;
   void ask_by(poster line);
   /// Asks that one for a name. Throws what worker_questions::begin does.
   void ask_name(const name_question& what, worker_questions::taker then);
-  /// The line to it is broken; then it is there again, or another one is in its place, which does
-  /// not know what was asked before: that ends with node_lost. The loop's thread.
-  void head_is_away() noexcept;
-  void head_is_another() noexcept;
+  /// It was started anew: of what the one before was asked, up to that number, what has no answer
+  /// ends with node_lost.
+  void head_is_another(std::uint64_t asked) noexcept;
   /// Nobody asks any more: what was asked, and is from now on, ends with `ended_error`.
   void close() noexcept;
   /// Others are not answered any more, since their peers are about to go. Nothing comes from there
@@ -59,8 +58,12 @@ class head_facts {
   void on_question(peers& by, std::uint64_t from, std::span<const std::byte> frame);
   /// Says an answer to who asked; any thread, and nothing when that one has gone.
   using voice = std::function<void(pieces message, std::size_t size)>;
-  /// In a head of its own; `from`: a number of who asks, for on_gone.
-  void on_question(std::uint64_t from, const voice& say, std::span<const std::byte> frame);
+  /// In a head of its own.
+  struct asker {
+    std::uint64_t number = 0;  ///< for on_gone
+    std::uint64_t epoch = 0;   ///< of the member
+  };
+  void on_question(const asker& who, const voice& say, std::span<const std::byte> frame);
   void on_gone(std::uint64_t node);
   /// What was asked for is told on the calling thread, which is not the loop's.
   void on_answer(std::span<const std::byte> frame) noexcept;
@@ -73,7 +76,9 @@ class head_facts {
     std::mutex mutex;
     bool is_open = true;
   };
-  void hear(std::uint64_t from, const voice& say, std::span<const std::byte> frame, bool is_alone);
+  bool post(workbench& on) noexcept;
+  void hear(std::uint64_t from, const voice& say, std::span<const std::byte> frame,
+            std::uint64_t epoch);
   static void answer_name(const voice& say, std::uint64_t number, const name_question& what);
   void ask_as(std::uint64_t head, peers* with, poster line, worker_questions::scope what);
   std::shared_ptr<worker_facts> facts_of(std::uint64_t node, const voice& say);

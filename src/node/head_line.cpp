@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "node/facts_line.hpp"
 #include "node/head_facts.hpp"
 #include "node/worker_facts.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto between_looks_at_guests = 1s;
+constexpr auto between_looks_at_waiting = 5ms;
 constexpr std::size_t most_letters = std::size_t{1} << 16U;
 constexpr std::size_t most_letter_bytes = std::size_t{256} << 20U;
 // What the high half of a request's id says.
@@ -51,45 +53,53 @@ head_line::head_line(settings how, head_line* before)
           *this) {
   if (before == nullptr) return;
   const std::lock_guard lock(before->mutex_);
+  before->is_replaced_ = true;
   waiting_ = std::move(before->waiting_);
   waiting_bytes_ = std::exchange(before->waiting_bytes_, 0);
 }
 
-// Under the mutex.
-result<void> head_line::post(std::span<const std::span<const std::byte>> pieces, std::size_t size) {
-  return mail_.request({of_question, ++last_}, pieces, size);
+std::uint64_t head_line::posted() const {
+  const std::lock_guard lock(mutex_);
+  return posted_;
 }
 
-result<void> head_line::send(std::span<const std::span<const std::byte>> pieces, std::size_t size) {
+// Under the mutex. False: there is no room for it now.
+bool head_line::post(std::uint64_t number, pieces message, std::size_t size) {
+  if (!mail_.request({of_question, last_ + 1}, message, size)) return false;
+  ++last_;
+  posted_ = std::max(posted_, number);
+  return true;
+}
+
+head_line::taken head_line::send(std::uint64_t number, pieces message, std::size_t size) {
   const std::lock_guard lock(mutex_);
+  if (is_replaced_) return taken::replaced;
   if (waiting_.empty() && mail_.is_linked()) {
-    result<void> is = post(pieces, size);
-    if (is) how_.wake();
-    return is;
+    if (!post(number, message, size)) return taken::full;
+    how_.wake();
+    return taken::yes;
   }
-  if (waiting_.size() >= most_letters || waiting_bytes_ + size > most_bytes) {
-    return error(errc::store_full,
-                 "the head of the cluster is away, and too much waits for it; start it again");
+  if (waiting_.size() >= most_letters || waiting_bytes_ + size > most_bytes) return taken::full;
+  letter kept{.number = number, .message = {}};
+  kept.message.reserve(size);
+  for (const std::span<const std::byte> one : message) {
+    kept.message.insert(kept.message.end(), one.begin(), one.end());
   }
-  std::vector<std::byte> kept;
-  kept.reserve(size);
-  for (const std::span<const std::byte> one : pieces)
-    kept.insert(kept.end(), one.begin(), one.end());
   waiting_.push_back(std::move(kept));
   waiting_bytes_ += size;
-  return {};
+  how_.wake();
+  return taken::yes;
 }
 
 void head_line::pump(base::time_point now) {
   mail_.pump(now);
-  const bool was_linked = std::exchange(was_linked_, mail_.is_linked());
-  if (was_linked && !was_linked_) head_facts::global().head_is_away();
   const std::lock_guard lock(mutex_);
   if (waiting_.empty() || !mail_.is_linked()) return;
   bool has_said = false;
   while (!waiting_.empty()) {
-    const std::span<const std::byte> one = waiting_.front();
-    if (!post({&one, 1}, one.size())) break;  // when there is room
+    const letter& first = waiting_.front();
+    const std::span<const std::byte> one = first.message;
+    if (!post(first.number, {&one, 1}, one.size())) break;  // when there is room
     has_said = true;
     waiting_bytes_ -= one.size();
     waiting_.pop_front();
@@ -97,16 +107,24 @@ void head_line::pump(base::time_point now) {
   if (has_said) how_.wake();
 }
 
+// Nobody tells when the other end has greeted.
+base::deadline head_line::due() const {
+  const base::deadline its = mail_.due();
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty()) return its;
+  return earlier_of(its, base::now() + between_looks_at_waiting);
+}
+
 // Not told here: what it ends may be the user's.
 void head_line::on_request(const wire::arrival& came) {
   mail_.answer(came, {});
   if (came.head.request.high != of_answer) return;
   try {
-    facts_line::global().add(
+    facts_line::of_answers().add(
         [kept = std::vector<std::byte>(came.message.begin(), came.message.end())] {
           head_facts::global().on_answer(kept);
         });
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return;  // who asked hears of it when the runtime ends
   }
 }
@@ -114,7 +132,7 @@ void head_line::on_request(const wire::arrival& came) {
 // ---- the head's
 
 struct head_office::guest final : wire::courier::visitor {
-  std::uint64_t number = 0;
+  head_facts::asker who;
   std::mutex mutex;  // guards the next two
   std::uint64_t last = 0;
   bool is_over = false;
@@ -136,7 +154,7 @@ struct head_office::guest final : wire::courier::visitor {
 void head_office::guest::on_request(const wire::arrival& came) {
   if (came.head.request.high == of_question) {
     head_facts::global().on_question(
-        number,
+        who,
         [to = self](std::span<const std::span<const std::byte>> pieces, std::size_t size) {
           if (const auto is = to.lock()) is->say(pieces, size);
         },
@@ -163,7 +181,7 @@ void head_office::accept(std::unique_ptr<wire::link> from, const wire::greeting&
   if (to == nullptr) {
     to = std::make_shared<guest>();
     to->self = to;
-    to->number = ++last_;
+    to->who = {++last_, by.epoch};
     to->wake = wake_;
     to->mail = std::make_unique<wire::courier>(courier_to(self_, 1, by.sender, wake_), *to);
   }
@@ -185,7 +203,7 @@ void head_office::forget_ended(base::time_point now) {
       const std::lock_guard lock(one->second->mutex);
       one->second->is_over = true;
     }
-    head_facts::global().on_gone(one->second->number);
+    head_facts::global().on_gone(one->second->who.number);
     guests_.erase(one);
   }
 }

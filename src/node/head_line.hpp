@@ -48,29 +48,39 @@ class head_line final : private wire::courier::visitor {
     std::function<std::unique_ptr<wire::link>()> dial = {};
     std::function<void()> wake = {};  ///< pump, soon
   };
-  /// `before`: the line to the head that was there, or null; what waits there goes by this one.
+  /// `before`: the line to the head that was there, or null; what waits there goes by this one, and
+  /// it takes nothing any more.
   head_line(settings how, head_line* before);
   head_line(const head_line&) = delete;
   head_line& operator=(const head_line&) = delete;
   ~head_line() = default;
 
   const base::id& head() const noexcept { return how_.head; }
-  /// A question. store_full: too many wait. Throws std::bad_alloc.
-  result<void> send(std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  enum class taken : std::uint8_t { yes, full, replaced };
+  using pieces = std::span<const std::span<const std::byte>>;
+  /// A question of that number. Throws std::bad_alloc.
+  taken send(std::uint64_t number, pieces message, std::size_t size);
   void pump(base::time_point now);
-  base::deadline due() const { return mail_.due(); }
+  base::deadline due() const;
+  /// The largest number of those that the head may have been told.
+  std::uint64_t posted() const;
 
  private:
   void on_request(const wire::arrival& came) override;
   void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
-  result<void> post(std::span<const std::span<const std::byte>> pieces, std::size_t size);
+  struct letter {
+    std::uint64_t number = 0;
+    std::vector<std::byte> message;
+  };
+  bool post(std::uint64_t number, pieces message, std::size_t size);
 
   const settings how_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::uint64_t last_ = 0;
-  std::deque<std::vector<std::byte>> waiting_;  // for a connection
+  std::uint64_t posted_ = 0;
+  bool is_replaced_ = false;
+  std::deque<letter> waiting_;  // for a connection
   std::size_t waiting_bytes_ = 0;
-  bool was_linked_ = false;  // the loop's thread only
   wire::courier mail_;
 };
 

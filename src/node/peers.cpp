@@ -30,6 +30,8 @@ constexpr std::size_t most_bytes = std::size_t{256} << 20U;
 constexpr std::size_t most_leaving = std::size_t{1} << 20U;
 constexpr std::size_t long_message = std::size_t{64} << 10U;
 constexpr duration until_memory = 10ms;
+// Of one node: what an introduction has more is left out.
+constexpr std::size_t most_places_of_one = 16;
 // Of parts, on their way to one other node: enough to fill the path, and others wait shortly.
 constexpr std::size_t most_parts_bytes = std::size_t{32} << 20U;
 
@@ -578,11 +580,11 @@ std::string text_of_places(const std::vector<wire::socket_address>& places) {
 
 std::vector<wire::socket_address> places_of(const std::string& text) {
   std::vector<wire::socket_address> out;
-  for (std::size_t from = 0; from < text.size();) {
+  for (std::size_t from = 0; from < text.size() && out.size() < most_places_of_one;) {
     const std::size_t to = std::min(text.find(' ', from), text.size());
     const auto place = wire::endpoint::parse(std::string_view(text).substr(from, to - from));
     if (place) {
-      const auto at = wire::resolve(*place, 1ms);
+      const auto at = wire::resolve(*place, 0ms);  // numbers, as text_of_places writes them
       if (at) out.insert(out.end(), at->begin(), at->end());
     }
     from = to + 1;

@@ -26,6 +26,7 @@ void resident_actors::reserve(
   const bool is_nonsense = !asked.reserves || asked.options == nullptr ||
                            asked.options->name.empty() || maker_of(asked.actor) != from;
   if (is_nonsense) raise(errc::decode_failed, "an actor that wants a name, and is none");
+  if (asked.detached) far_names::global().check_outlives_here();
   const resident_ptr one = make(by, from, asked);
   one->is_reserved.store(true);
   const auto is_not_to_be = [this, one, from] {

@@ -32,6 +32,7 @@ struct workbench {
   // See large_ranges.hpp.
   std::vector<spec::segment_view> segments;  ///< of that message, when some are in the store
   std::vector<array_block*> packed;          ///< those, with a hold each
+  std::uint64_t question = 0;                ///< the number of one that was written here last
   std::uint64_t goes_to = 0;                 ///< the other node that the message is for; 0: none
   bool packs = true;                         ///< large ranges may go through the store there
 

@@ -112,7 +112,9 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
   std::size_t open_bytes_ = 0;
   bool is_over_ = false;
   std::unordered_map<std::uint64_t, kv_watch> watches_;
-  std::uint64_t last_watch_ = 0;
+  // From where no other one has begun: who asks may have numbers of a head that was there before.
+  std::uint64_t last_watch_ = static_cast<std::uint64_t>(base::now().time_since_epoch().count())
+                              << 8U;
 };
 
 }  // namespace manta::inline v0::node

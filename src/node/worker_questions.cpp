@@ -83,6 +83,7 @@ void worker_questions::begin(const writer& write, taker then, std::uint64_t* tol
   if (told != nullptr) *told = number;
   try {
     const borrowed_workbench on;
+    on->question = number;
     write(*on, {worker_, number});
     send_(to_, *on);
   } catch (...) {
@@ -98,11 +99,6 @@ void worker_questions::end(const error& why) noexcept {
     if (!over_.has_value()) over_ = why;
   }
   end_asked(why, UINT64_MAX);
-}
-
-std::uint64_t worker_questions::last() noexcept {
-  const std::lock_guard lock(mutex_);
-  return last_ | question_mark;
 }
 
 void worker_questions::end_asked(const error& why, std::uint64_t until) noexcept {

@@ -86,10 +86,8 @@ class worker_questions {
 
   /// Nobody answers any more: what was asked, and will be, ends with `why`.
   void end(const error& why) noexcept;
-  /// The same of those up to that number, which last() gave; later ones go on.
+  /// The same of those up to that number; later ones go on.
   void end_asked(const error& why, std::uint64_t until) noexcept;
-  /// The number of what was asked last.
-  std::uint64_t last() noexcept;
   /// It is not that of this process any more.
   void leave() noexcept;
 

@@ -161,6 +161,10 @@ result<std::vector<socket_address>> resolve(const endpoint& from, std::chrono::m
   if (looked_up at_once = look_up(from, AI_NUMERICHOST); at_once.code == 0) {
     return std::move(at_once.found);
   }
+  if (limit == std::chrono::milliseconds::zero()) {
+    return error(errc::invalid_argument,
+                 fmt::format("wire: asked for a number, found the name {}", from.host));
+  }
   std::promise<looked_up> there;
   std::future<looked_up> here = there.get_future();
   try {

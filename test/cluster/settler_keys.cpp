@@ -16,6 +16,13 @@ int adds_to_kept() {
 }
 void tells(const std::string& key) { manta::kv::put(key, 7).get(long_enough); }
 
+// A worker asks its node, and that one the head.
+int watches(const std::string& key) {
+  auto puts = manta::kv::watch<int>(key);
+  manta::kv::put(key, 8).get(long_enough);
+  return *puts.next().get(long_enough).value;
+}
+
 struct outage {
   bool was_seen = false;
   int put = 0;      // the last that was put, as far as is known
@@ -53,6 +60,9 @@ int keeps_keys(const manta::runtime& /*rt*/) {
   auto puts = manta::kv::watch<int>("told");
   manta::remote<tells>.with(at("helper"))(std::string("told")).get(long_enough);
   expect(puts.next().get(long_enough).value == 7, "a watch sees what another node puts");
+  const auto in_worker =
+      manta::remote<watches>.with({.isolation = manta::isolation_mode::processes});
+  expect(in_worker(std::string("watched")).get(long_enough) == 8, "in an isolated worker");
   expect(!manta::history::jobs().get(long_enough).empty(), "a history of its own");
   std::printf("it may be killed\n");
   std::fflush(stdout);
@@ -63,6 +73,11 @@ int keeps_keys(const manta::runtime& /*rt*/) {
   expect(manta::kv::get<int>("kept").get(long_enough)->value == 42, "what was put before, too");
   expect(manta::remote<adds_to_kept>.with(at("helper"))().get(long_enough) == 43,
          "in a task again");
+  // The one of before says that it is over, and takes nothing from the next.
+  auto again = manta::kv::watch<int>("told");
+  puts = manta::kv::watch<int>("else");
+  manta::remote<tells>.with(at("helper"))(std::string("told")).get(long_enough);
+  expect(again.next().get(long_enough).value == 7, "another watch");
   return say("keeps");
 }
 
@@ -82,6 +97,18 @@ manta::actor_options detached(const std::string& name) {
 long adds_by_name(const std::string& name, long what) {
   const auto found = manta::find_actor<counter>(name);
   return found ? manta::remote<&counter::add>(*found, what).get(long_enough) : -1;
+}
+
+// From a node that is no driver, in one that is.
+std::string leaves_at(const std::string& node) {
+  manta::actor_options there = detached("there");
+  there.where = manta::on_node(node);
+  try {
+    static_cast<void>(manta::spawn<counter>.with(there)(1));
+    return "it was made";
+  } catch (const manta::unsupported& why) {
+    return why.what();
+  }
 }
 
 }  // namespace
@@ -104,6 +131,11 @@ int detaches(const manta::runtime& /*rt*/) {
   } catch (const manta::unsupported& why) {
     expect(has(why.what(), "on_node"), why.what());
   }
+  const std::string why =
+      manta::remote<leaves_at>.with(at("helper"))(std::string("first")).get(long_enough);
+  expect(has(why, "on_node"), why);
+  static const auto* const mine = new auto(manta::spawn<counter>.with({.name = "mine"})(1));
+  expect(manta::remote<&counter::add>(*mine, 1).get(long_enough) == 2, "one that lives here");
   static const auto* const other =
       new auto(manta::spawn<counter>.with({.name = "other", .where = manta::on_node("helper")})(1));
   expect(manta::remote<&counter::add>(*other, 1).get(long_enough) == 2, "one with a handle");
@@ -114,6 +146,7 @@ int detaches(const manta::runtime& /*rt*/) {
 int meets(const manta::runtime& /*rt*/) {
   expect(adds_by_name("kept", 4) == 15, "it has outlived its driver");
   expect(adds_by_name("other", 1) == -1, "one with handles has not");
+  expect(adds_by_name("mine", 1) == -1, "nor one that lived in that driver");
   try {
     static_cast<void>(manta::spawn<counter>.with(detached("kept"))(1));
     expect(false, "its name is taken");

@@ -26,6 +26,7 @@ TEST_CASE("a name that is kept is one claim's until that is dropped", "[control]
   CHECK(control::drop_claim(*in, of, second).has_value());
   CHECK(*control::kept_claim(*in, of) == first);
   CHECK(*control::kept_claim(*in, {"", "spacename"}) == name_holder{});
+  CHECK(*control::kept_claim(*in, {"spac", "ename"}) == name_holder{});
   CHECK(control::drop_claim(*in, of, first).has_value());
   CHECK(control::drop_claim(*in, of, first).has_value());
   CHECK(*control::keep_claim(*in, of, second) == second);
@@ -55,8 +56,8 @@ TEST_CASE("kept claims are as those in memory", "[control][claims]") {
 TEST_CASE("a record of a claim that is none is told, and claims nothing", "[control][claims]") {
   const auto in = control::make_memory_store();
   control::batch what;
-  what.changes.push_back(
-      {control::change::kind::put, std::string(control::keys::claims) + "s" + '\0' + "n", "short"});
+  what.changes.push_back({control::change::kind::put,
+                          std::string(control::keys::claims) + control::digits(1) + "sn", "short"});
   REQUIRE(control::commit_now(*in, what).has_value());
   const auto got = control::keep_claim(*in, {"s", "n"}, {1, 1});
   REQUIRE_FALSE(got.has_value());
