@@ -62,7 +62,8 @@ class socket_address {
 };
 
 /// What an endpoint stands for, the best first. node_lost: no such name, or nobody who knows it
-/// answers within `limit`; with none of it only numbers are asked for. invalid_argument: a path with more bytes than fit (107).
+/// answers within `limit`; with none of it only numbers are asked for. invalid_argument: a path
+/// with more bytes than fit (107).
 result<std::vector<socket_address>> resolve(const endpoint& from, std::chrono::milliseconds limit);
 
 }  // namespace manta::inline v0::wire
