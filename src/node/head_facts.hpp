@@ -93,7 +93,6 @@ class head_facts {
   std::shared_ptr<worker_questions> asks_;
   std::vector<std::shared_ptr<worker_questions>> ended_;  // watches may know them still
   poster line_;                                           // to a head of its own
-  std::uint64_t asked_ = 0;  // of it, when it went away last; the loop's thread only
   std::shared_ptr<door> door_;
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> facts_;  // by node
 };

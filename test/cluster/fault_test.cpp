@@ -286,7 +286,7 @@ TEST_CASE("a head of its own is killed and started again; its members stay what 
   const site here;
   const std::string at = "unix:" + here.path() + "/head";
   const variables as_head{"MANTA_ROLE=head", "MANTA_ADDRESS=" + at,
-                          "MANTA_CONTROL=" + here.path() + "/control"};
+                          "MANTA_CONTROL=" + here.path() + "/control", beside_rocksdb};
   auto head = std::make_unique<child>(std::vector{program}, here.with(as_head));
   REQUIRE(head->complains("head of a cluster at"));
   child driver({program, "watch"},

@@ -176,9 +176,10 @@ class lone_head {
 
  private:
   void start() {
-    head_ = std::make_unique<child>(std::vector<std::string>{settler},
-                                    here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
-                                                "MANTA_CONTROL=" + here_.path() + "/control"}));
+    head_ = std::make_unique<child>(
+        std::vector<std::string>{settler},
+        here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
+                    "MANTA_CONTROL=" + here_.path() + "/control", beside_rocksdb}));
     REQUIRE(head_->complains("head of a cluster at"));
     if (helper_ != nullptr) return;
     helper_ =

@@ -46,6 +46,10 @@ inline std::string without_loads(std::string lines) {
   return lines;
 }
 
+/// For a process with a folder of its own: RocksDB is not built for ThreadSanitizer.
+inline const std::string beside_rocksdb =
+    "TSAN_OPTIONS=halt_on_error=1 report_thread_leaks=0 ignore_noninstrumented_modules=1";
+
 class site {
  public:
   /// The variables of a process of a job here.
