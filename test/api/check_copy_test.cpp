@@ -173,7 +173,7 @@ TEST_CASE("arguments are other objects than those that were passed", "[check_cop
   CHECK(manta::remote<sum>(large).get() == 150000);
 }
 
-TEST_CASE("an exception arrives with its texts; of std's classes itself",
+TEST_CASE("an exception arrives with its texts, of std's classes itself",
           "[check_copy][anywhere]") {
   const manta::runtime rt(checking());
   constexpr auto standard = []() -> int { throw std::out_of_range("far"); };

@@ -99,7 +99,7 @@ TEST_CASE("queued work ends at its deadline while the workers are busy, and neve
   CHECK(b->ran == 0);
 }
 
-TEST_CASE("running work's future ends at the deadline; the result is dropped",
+TEST_CASE("running work's future ends at the deadline, the result is dropped",
           "[deadline][anywhere]") {
   const own_board b;
   const int before = test::tracked::alive;
@@ -229,7 +229,7 @@ TEST_CASE("a scope in a coroutine ends where it ends, though it was suspended in
   for (const bool each : manta::get(all)) CHECK(each);
 }
 
-TEST_CASE("calls of an actor end at their deadline, queued or running; the actor goes on",
+TEST_CASE("calls of an actor end at their deadline, queued or running, the actor goes on",
           "[deadline][anywhere]") {
   const own_board b;
   const manta::runtime rt(test::two_workers());

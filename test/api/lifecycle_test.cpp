@@ -183,7 +183,7 @@ TEST_CASE("futures outlive the runtime with their values and errors", "[lifecycl
   CHECK(std::move(value).get() == "kept");
 }
 
-TEST_CASE("actor handles outlive the runtime; their calls are refused", "[lifecycle][anywhere]") {
+TEST_CASE("actor handles outlive the runtime, their calls are refused", "[lifecycle][anywhere]") {
   manta::actor<counter> a;
   manta::future<int> before;
   {

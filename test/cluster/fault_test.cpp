@@ -281,7 +281,7 @@ TEST_CASE("drivers of one cluster come and go, and each does its work", "[cluste
   CHECK(node.finish().status == 0);
 }
 
-TEST_CASE("a head of its own is killed and started again; its members stay what they are",
+TEST_CASE("a head of its own is killed and started again, its members stay what they are",
           "[cluster]") {
   const site here;
   const std::string at = "unix:" + here.path() + "/head";

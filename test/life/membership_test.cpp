@@ -44,7 +44,7 @@ TEST_CASE("an epoch is on the disk before it is told, and is given once", "[life
   CHECK(refused.reason.find("the disk is full") != std::string::npos);
 }
 
-TEST_CASE("who is silent is suspected, then ended; who speaks in between is well", "[life]") {
+TEST_CASE("who is silent is suspected, then ended, who speaks in between is well", "[life]") {
   head h;
   const std::uint64_t a = h.join(1, "a", begin);
   h.join(2, "b", begin);

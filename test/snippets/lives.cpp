@@ -88,7 +88,7 @@ TEST_CASE("concurrency: several calls at a time, in groups with limits of their 
   CHECK(plain.get() + io.get() == 3);
 }
 
-TEST_CASE("mailboxes: at most so many calls wait; one more waits for a place, or is refused") {
+TEST_CASE("mailboxes: at most so many calls wait, one more waits for a place, or is refused") {
   manta::runtime rt;
   using manta::full_policy;
   manta::actor<room> patient =

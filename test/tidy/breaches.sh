@@ -124,6 +124,8 @@ in_src base/bad.cpp "// $(lines 30 'wide' | tr '\n' ' ')."
 planted text "src/base/bad.cpp:2: longer than 100 columns"
 in_src base/bad.cpp "// TODO(""now): finish"
 planted text "src/base/bad.cpp:2: TODO(""now) is still to be done"
+in_src base/bad.cpp 'TEST_CASE("one; two") {}'
+planted text "src/base/bad.cpp:2: a test case with a semicolon in its name"
 
 clean sources
 in_src base/bad.cpp ''

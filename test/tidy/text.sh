@@ -5,7 +5,8 @@
 # - headers have #pragma once;
 # - C++ lines, comments included, have at most 100 columns;
 # - nothing is left to be done now (see `marker`), and no line ends with blanks;
-# - no file name has a blank, so that scripts may split lists of them.
+# - no file name has a blank, so that scripts may split lists of them;
+# - no test case has a semicolon in its name: CMake's lists end there, and ctest would run none.
 set -eu
 cd "$1"
 marker="TODO(""now)"  # in two parts, or this line would be a breach itself
@@ -44,6 +45,9 @@ for file in $(printf '%s\n' "$list" | grep -v '[[:blank:]]'); do
     *.hpp | *.cpp)
       for line in $(awk 'length($0) > 100 { print FNR }' "$file"); do
         complain "$file:$line: longer than 100 columns"
+      done
+      for line in $(grep -nE 'TEST_CASE\("[^"]*;' "$file" | cut -d: -f1); do
+        complain "$file:$line: a test case with a semicolon in its name"
       done
       ;;
   esac

@@ -177,7 +177,7 @@ TEST_CASE("a dialler that wants another process is told that it is not there", "
   CHECK(house.waiting() == 0);
 }
 
-TEST_CASE("a dialler that knows no cluster is taken in; two such are not", "[wire][tcp]") {
+TEST_CASE("a dialler that knows no cluster is taken in, two such are not", "[wire][tcp]") {
   tcp_house house(guard::proof);
   wire::greeting as = someone(2);
   as.cluster = {};
