@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/kept_claims.hpp"
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

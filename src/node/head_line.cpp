@@ -7,7 +7,6 @@
 
 #include "node/facts_line.hpp"
 #include "node/head_facts.hpp"
-#include "node/worker_facts.hpp"
 
 namespace manta::inline v0::node {
 
