@@ -436,13 +436,13 @@ TEST_CASE("what waits for a worker goes by priority", "[isolation]") {
   for (int i = 0; i < 80; ++i) all.push_back(manta::remote<run_order>(i));
   all.push_back(manta::remote<run_order>.with({.priority = manta::priority::high})(90));
   all.push_back(manta::remote<run_order>.with({.priority = manta::priority::low})(91));
-  all.push_back(manta::remote<run_order>(92));
+  for (int i = 92; i < 100; ++i) all.push_back(manta::remote<run_order>(i));
   numbers[200] = 1;
   for (auto& f : all) f.get();
   CHECK(numbers[90] < numbers[79]);
-  // Two threads may be sending at once, so one that was taken from the line earlier may come later.
-  CHECK(numbers[91] >= 82);
-  CHECK(numbers[92] < numbers[91]);
+  // Two threads may be sending at once, so one that was taken from the line earlier may come later:
+  // of the 90, at most one behind the low one.
+  CHECK(numbers[91] >= 89);
 }
 
 namespace {
