@@ -201,6 +201,7 @@ TEST_CASE("keys are the cluster's at a head of its own, which is killed and star
   child driver = with.driver("first", "keeps");
   REQUIRE(driver.says("it may be killed\n"));
   with.kill_and_restart();
+  kill(driver.pid(), SIGUSR1);  // the head is back
   check_right(driver.finish(), "keeps");
   child later = with.driver("second", "finds");
   check_right(later.finish(), "finds");

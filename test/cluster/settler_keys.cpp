@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of settler.cpp whose cluster has a head of its own.
+#include <csignal>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cluster/settling.hpp"
 
@@ -23,19 +26,27 @@ int watches(const std::string& key) {
   return *puts.next().get(long_enough).value;
 }
 
+// The test's word, a signal: that it has done its part.
+volatile std::sig_atomic_t is_told = 0;
+void listen_to_test() {
+  std::signal(SIGUSR1, [](int) { is_told = 1; });
+}
+
 struct outage {
   bool was_seen = false;
   int put = 0;      // the last that was put, as far as is known
   int unknown = 0;  // what may have been put since
 };
 
-// Puts numbers until the head was away, and some more.
+// Puts numbers until the head is back, and some more.
 outage puts_through() {
   constexpr int more = 50;
+  constexpr auto away = 250ms;  // the schedule has it away for longer
   outage out;
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  for (int i = 1, left = more; left > 0 && std::chrono::steady_clock::now() < limit; ++i) {
-    const auto began = std::chrono::steady_clock::now();
+  auto last = std::chrono::steady_clock::now();
+  const auto limit = last + long_enough;
+  for (int i = 1, left = more; left > 0 && last < limit; ++i) {
+    const bool is_back = is_told != 0;
     try {
       manta::kv::put("count", i, {.durable = true}).get(long_enough);
       out.put = i;
@@ -44,8 +55,9 @@ outage puts_through() {
       out.unknown = i;
       out.was_seen = true;
     }
-    out.was_seen = out.was_seen || std::chrono::steady_clock::now() - began > 100ms;
-    if (out.was_seen) --left;
+    const auto before = std::exchange(last, std::chrono::steady_clock::now());
+    out.was_seen = out.was_seen || last - before > away;
+    if (is_back) --left;
   }
   return out;
 }
@@ -53,7 +65,9 @@ outage puts_through() {
 }  // namespace
 
 // The head is killed when this says so, and started again.
-int keeps_keys(const manta::runtime& /*rt*/) {
+int keeps_keys(const manta::runtime& rt) {
+  listen_to_test();
+  expect(has_joined(rt, "helper"), "the helper has joined");
   manta::kv::put("kept", 41, {.durable = true}).get(long_enough);
   expect(manta::remote<adds_to_kept>.with(at("helper"))().get(long_enough) == 42, "in a task");
   expect(manta::kv::get<int>("kept").get(long_enough)->value == 42, "and here");
@@ -67,7 +81,7 @@ int keeps_keys(const manta::runtime& /*rt*/) {
   std::printf("it may be killed\n");
   std::fflush(stdout);
   const outage was = puts_through();
-  expect(was.was_seen, "the head was away");
+  expect(is_told != 0 && was.was_seen, "the head was away");
   const int now = manta::kv::get<int>("count").get(long_enough)->value;
   expect(now == was.put || (was.unknown > 0 && now == was.unknown), "what was put last is there");
   expect(manta::kv::get<int>("kept").get(long_enough)->value == 42, "what was put before, too");
@@ -114,7 +128,8 @@ std::string leaves_at(const std::string& node) {
 }  // namespace
 
 // Leaves an actor behind, and one that ends with it.
-int detaches(const manta::runtime& /*rt*/) {
+int detaches(const manta::runtime& rt) {
+  expect(has_joined(rt, "helper"), "the helper has joined");
   {
     const auto made = manta::spawn<counter>.with(detached("kept"))(5);
     expect(manta::remote<&counter::add>(made, 2).get(long_enough) == 7, "it is made");

@@ -244,6 +244,18 @@ inline std::vector<manta::node_info> others(const manta::runtime& rt) {
   return out;
 }
 
+/// Whether it is a member, be it soon: a name that nobody has is waited for shortly.
+inline bool has_joined(const manta::runtime& rt, const std::string& name) {
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  for (;;) {
+    for (const manta::node_info& one : rt.nodes()) {
+      if (one.name == name) return true;
+    }
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(1ms);  // it is about to join
+  }
+}
+
 // settler_handles.cpp
 int handles(const manta::runtime& rt);
 int holders(const manta::runtime& rt);
