@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/kept_claims.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <manta/base/id.hpp>
 
 #include "control/ask.hpp"
 #include "control/rows.hpp"
@@ -19,23 +23,45 @@ struct found_claim {
   std::uint64_t at = 0;  // the revision that wrote it
 };
 
+// A key may be shorter than a name with its name space: such a pair goes by 128 bits of a hash. No
+// digits begin with that word.
+constexpr std::string_view of_long_names = "hash/";
+
+std::string hash_digits(std::string_view text) {
+  base::id hash{text.size(), 0};
+  for (std::uint64_t at = 0; at < text.size(); at += sizeof at) {
+    std::uint64_t word = 0;
+    const std::string_view part = text.substr(at, sizeof word);
+    std::memcpy(&word, part.data(), part.size());
+    hash = base::derive(hash, at, word);
+  }
+  return digits(hash.high) + digits(hash.low);
+}
+
 std::string claim_key(const claimed_name& of) {
-  return std::string(keys::claims) + digits(of.name_space.size()) + of.name_space + of.name;
+  std::string begin(keys::claims);
+  const std::string pair = digits(of.name_space.size()) + of.name_space + of.name;
+  if (begin.size() + pair.size() <= limits::key_bytes) return begin + pair;
+  return begin.append(of_long_names).append(hash_digits(pair));
 }
 
 std::string claim_bytes(const name_holder& by) { return digits(by.node) + digits(by.number); }
+
+std::optional<name_holder> holder_in(std::string_view bytes) {
+  constexpr std::size_t half = 16;
+  if (bytes.size() != 2 * half) return std::nullopt;
+  return name_holder{number_of(bytes.substr(0, half)), number_of(bytes.substr(half))};
+}
 
 result<std::optional<found_claim>> find_claim(store& in, const std::string& key) {
   const auto found = read_one(in, key);
   if (!found) return found.error();
   if (!*found) return std::optional<found_claim>();
-  const std::string_view bytes = (*found)->value;
-  constexpr std::size_t half = 16;
-  if (bytes.size() != 2 * half) {
+  const std::optional<name_holder> by = holder_in((*found)->value);
+  if (!by) {
     return error(errc::decode_failed, "control: the record of a name's claim is not one of those");
   }
-  const name_holder by{number_of(bytes.substr(0, half)), number_of(bytes.substr(half))};
-  return std::optional(found_claim{by, (*found)->at});
+  return std::optional(found_claim{*by, (*found)->at});
 }
 
 // False: it was changed since that revision.
@@ -79,6 +105,20 @@ result<void> drop_claim(store& in, const claimed_name& of, const name_holder& by
   const result<bool> is = write_claim(in, key, (*has)->at, nullptr);
   if (!is) return is.error();
   return {};  // or somebody else has done that
+}
+
+result<std::size_t> drop_claims_of(store& in, std::span<const std::uint64_t> nodes) {
+  const auto all = scan_all(in, std::string(keys::claims));
+  if (!all) return all.error();
+  std::size_t dropped = 0;
+  for (const record& one : *all) {
+    const std::optional<name_holder> by = holder_in(one.value);
+    if (!by || std::ranges::find(nodes, by->node) == nodes.end()) continue;
+    const result<bool> is = write_claim(in, one.key, one.at, nullptr);
+    if (!is) return is.error();
+    dropped += *is ? 1 : 0;
+  }
+  return dropped;
 }
 
 }  // namespace manta::inline v0::control
