@@ -152,14 +152,18 @@ void seat::apply(bulletin& came) {
 }
 
 void seat::put(node_member&& one) {
+  const bool is_news = one.epoch > largest_epoch_;
   largest_epoch_ = std::max(largest_epoch_, one.epoch);
   const auto known = view_.find(one.process);
   // A row of a time before it joined, which the head has found on a disk that had failed.
   if (known != view_.end() && known->second.epoch > one.epoch) return;
   if (one.is == node_state::ended) {
-    if (known == view_.end()) return;
-    by_epoch_.erase(known->second.epoch);
-    view_.erase(known);
+    // One that came and went before this one was told: others may have heard of it meanwhile.
+    if (known == view_.end() && !is_news) return;
+    if (known != view_.end()) {
+      by_epoch_.erase(known->second.epoch);
+      view_.erase(known);
+    }
   } else if (known != view_.end()) {
     if (known->second == one) return;
     by_epoch_.erase(known->second.epoch);

@@ -36,7 +36,8 @@ class seat {
   struct joined {
     std::uint64_t epoch = 0;
   };
-  /// Another member has come, or stands differently; ended ones are told of once.
+  /// Another member has come, or stands differently; ended ones are told of once, also those that
+  /// had never come, if nobody who joined later was told of before.
   struct changed {
     spec::node_member member;
   };

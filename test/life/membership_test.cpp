@@ -342,6 +342,34 @@ TEST_CASE("a seat takes the newest word of the newest head", "[life]") {
   CHECK(over.why->code() == manta::errc::node_lost);
 }
 
+// Where the head was started again all that it tells at first are those that live.
+TEST_CASE("a seat hears once of who has ended before it was told of him", "[life]") {
+  seat s({}, {9, 1}, {.name = "a"}, begin);
+  s.on_time(begin);
+  s.on_connected(begin);
+  bulletin b{.process = {9, 1}, .head_epoch = 5, .epoch = 6, .revision = 10};
+  b.changed.push_back({.who = {.name = "a"}, .process = {9, 1}, .epoch = 6});
+  s.on_bulletin(b, begin);
+  s.take();
+  const auto ends = [&](std::uint64_t epoch, std::uint64_t revision) {
+    bulletin c{.process = {9, 1}, .head_epoch = 5, .epoch = 6, .since = 10, .revision = revision};
+    c.changed.push_back(
+        {.who = {.name = "b"}, .process = {9, epoch}, .epoch = epoch, .is = node_state::ended});
+    s.on_bulletin(c, begin);
+    std::vector<std::uint64_t> told;
+    for (const seat::action& one : s.take()) {
+      const auto* const is = std::get_if<seat::changed>(&one);
+      if (is != nullptr && is->member.is == node_state::ended) told.push_back(is->member.epoch);
+    }
+    return told;
+  };
+  CHECK(ends(8, 11) == std::vector<std::uint64_t>{8});
+  CHECK(s.of({9, 8}, 8) == seat::worth::stale);
+  CHECK(ends(8, 12).empty());  // again, with the next change
+  CHECK(ends(7, 13).empty());  // he joined before that one: nobody waits for him
+  CHECK(ends(4, 14).empty());
+}
+
 TEST_CASE("a seat without a head says so in time, and looks for it meanwhile", "[life]") {
   membership_settings with;
   with.join_limit = 2s;
