@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -47,6 +48,15 @@ void set_manner(int file) noexcept {
   if (!stays_on_machine(file)) return;
   setsockopt(file, SOL_SOCKET, SO_SNDBUF, &local_buffer_bytes, sizeof local_buffer_bytes);
   setsockopt(file, SOL_SOCKET, SO_RCVBUF, &local_buffer_bytes, sizeof local_buffer_bytes);
+}
+
+// Empty: there is no memory for it.
+std::string text_of(const std::exception& thrown) noexcept {
+  try {
+    return thrown.what();
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 // In constant time.
@@ -97,9 +107,13 @@ void connection::pump() noexcept {
     if (is != turn::over) return wait();
     why = std::move(why_);
   } catch (const std::exception& thrown) {
-    why = thrown.what();
+    why = text_of(thrown);
   }
-  on_over(why);
+  try {
+    on_over(why);
+  } catch (const std::bad_alloc&) {
+    return;  // it may be destroyed by now; what its end would have begun comes with another event
+  }
 }
 
 void connection::wait() {

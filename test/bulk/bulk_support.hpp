@@ -73,7 +73,8 @@ class memory_source final : public bulk::source {
   }
   std::optional<bulk::pinned_bytes> find(const manta::base::id& object, std::uint64_t at,
                                          std::uint32_t size) override {
-    ++asked;
+    const int number = ++asked;
+    if (on_find) on_find(number);
     const std::lock_guard lock(mutex_);
     const auto found = all_.find(object.low);
     if (found == all_.end()) return std::nullopt;
@@ -82,6 +83,8 @@ class memory_source final : public bulk::source {
     return bulk::pinned_bytes{std::span(*is).subspan(static_cast<std::size_t>(at), size), is};
   }
   std::atomic<int> asked{0};
+  /// Set before anybody asks; the station's thread waits for it.
+  std::function<void(int number)> on_find;
 
  private:
   std::mutex mutex_;
@@ -107,7 +110,9 @@ class house {
   explicit house(path_kind of, int token = 1,
                  const std::function<void(bulk::station_settings&)>& change = {})
       : guard_(settings_of(of, token)), place_(listen_at(of, (folder_.path() / "b").string())) {
-    bulk::station_settings with{.by = &guard_, .from = &have};
+    // A machine that stands still for seconds ends no connection.
+    bulk::station_settings with{
+        .by = &guard_, .from = &have, .greeting_limit = long_enough, .slow_limit = long_enough};
     if (change) change(with);
     auto made = bulk::station::start(with);
     if (!made) FAIL(made.error().message());

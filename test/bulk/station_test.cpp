@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bulk/station.hpp"
 
+#include <new>
 #include <string>
 
 #include "bulk/bulk_support.hpp"
+#include "bulk/connection.hpp"
+#include "bulk/reactor.hpp"
 
 namespace bulk_station_test {
 
@@ -25,6 +28,20 @@ void goes_round(path_kind of, std::size_t size) {
 }
 
 const auto one_line = [](bulk::station_settings& with) { with.lines = 1; };
+
+// No memory is left when it ends.
+class forgetful final : public bulk::connection {
+ public:
+  using connection::connection;
+  bool was_told = false;
+
+ private:
+  turn advance() override { return turn::waits; }
+  void on_over(const std::string& /*why*/) override {
+    was_told = true;
+    throw std::bad_alloc();
+  }
+};
 
 }  // namespace
 
@@ -195,8 +212,13 @@ TEST_CASE("many objects at a time come through the same connections", "[bulk]") 
 }
 
 TEST_CASE("memory of a fetch that was dropped is let go while its bytes still come", "[bulk]") {
+  std::promise<void> dropped;
   house from(path_kind::unix_socket);
-  house to(path_kind::unix_socket);
+  house to(path_kind::unix_socket, 1, one_line);
+  // Of two that are asked for at a time: the second has to come still, and not the rest.
+  from.have.on_find = [is = dropped.get_future().share()](int number) {
+    if (number == 2) is.wait_for(long_enough);
+  };
   from.have.put({0, 5}, bytes(64 * chunk));
   const bytes small = random_bytes(100, 1);
   from.have.put({0, 6}, small);
@@ -207,10 +229,25 @@ TEST_CASE("memory of a fetch that was dropped is let go while its bytes still co
   REQUIRE(manta_test::happens([&] { return from.have.asked > 1; }));
   to.is->drop(fetch.number);
   CHECK(manta_test::happens([&] { return weak.expired(); }));
+  dropped.set_value();
   bytes got(small.size());
   REQUIRE_FALSE(to.fetch(6, got, {from.as_holder()}).has_value());
   CHECK((got == small));
+  CHECK(from.have.asked <= 4);
   CHECK(fetch.is.wait_for(std::chrono::seconds(0)) != std::future_status::ready);
+}
+
+TEST_CASE("a connection that ends without memory ends no process", "[bulk]") {
+  bulk::reactor at;
+  manta::node::bulk_guard by(settings_of(path_kind::unix_socket));
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+  close(ends[1]);
+  forgetful one(at, by, ends[0], bulk::line_end::listener, {});
+  one.begin();
+  at.post([&at] { at.stop(); });
+  at.run();
+  CHECK(one.was_told);
 }
 
 TEST_CASE("a connection that nobody needs is closed and made again when one does", "[bulk]") {
