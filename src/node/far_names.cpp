@@ -26,8 +26,10 @@ namespace manta::inline v0::node {
 
 namespace {
 
-// The head's word of a new member comes within a heartbeat.
-constexpr auto until_heard_of = std::chrono::milliseconds(2);
+// The head's word of a new member comes within a heartbeat; of one that ended while the head was
+// away it may never come.
+constexpr auto between_looks = std::chrono::milliseconds(2);
+constexpr auto until_heard_of = std::chrono::seconds(2);
 
 name_question about_name(name_act act, const control::claimed_name& of) {
   return {static_cast<std::uint8_t>(act), of.name_space, of.name};
@@ -452,16 +454,22 @@ void far_names::let_go(const exec::actor_core* core) noexcept {
 // one that has just joined before this node has.
 template <class T, class Ask>
 T far_names::value_or_none(std::uint64_t of, const Ask& asks) const {
+  const base::time_point limit = base::after(until_heard_of);
   for (;;) {
+    const peers* const by = by_.load();
+    if (by == nullptr) exec::ended_error().raise();
+    // Of those that ended before this one joined it never hears. Looked at first: it may join
+    // while it is asked.
+    const bool is_known = of <= std::max(by->newest(), by->epoch()) || base::now() >= limit;
+    const bool was_there = by->has(of);
     result<T> got = asks();
     if (got) return *std::move(got);
-    const peers* const by = by_.load();
-    const bool is_lost = got.error().code() == errc::node_lost;
-    if (!is_lost || !is_open() || by == nullptr || by->has(of)) got.error().raise();
-    // Of those that ended before this one joined it never hears.
-    if (of <= std::max(by->newest(), by->epoch())) return T{};
+    if (got.error().code() != errc::node_lost || !is_open()) got.error().raise();
+    const bool is_there = by->has(of);
+    if (was_there && is_there) got.error().raise();
+    if (is_known && !is_there) return T{};
     exec::parker nap;
-    exec::executor::sleep(nap, base::after(until_heard_of));
+    exec::executor::sleep(nap, base::after(between_looks));
   }
 }
 

@@ -52,7 +52,7 @@ void far_names::hear(peers& by, std::uint64_t from, std::uint64_t number,
                      std::span<const std::byte> message) noexcept {
   try {
     const borrowed_workbench on;
-    const neutral_caller nobody;
+    const neutral_caller its_node(neutral_caller::of_node{from});
     const result<const wire::message_view&> read = on->reader.read(message);
     if (!read) return;
     if (const auto* const asked = std::get_if<wire::spawn_view>(&read->body)) {

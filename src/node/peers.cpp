@@ -31,7 +31,7 @@ constexpr std::size_t most_leaving = std::size_t{1} << 20U;
 constexpr std::size_t long_message = std::size_t{64} << 10U;
 constexpr duration until_memory = 10ms;
 // Of one node: what an introduction has more is left out.
-constexpr std::size_t most_places_of_one = 16;
+constexpr std::size_t most_places_of_one = 64;
 // Of parts, on their way to one other node: enough to fill the path, and others wait shortly.
 constexpr std::size_t most_parts_bytes = std::size_t{32} << 20U;
 
@@ -267,8 +267,9 @@ bool peers::has_ended(const std::string& name) const {
 }
 
 void peers::see(const spec::node_member& of) {
-  const bool is_news = of.epoch > newest_;
-  newest_ = std::max(newest_.load(), of.epoch);
+  const bool is_news = of.epoch > heard_of_;
+  heard_of_ = std::max(heard_of_, of.epoch);
+  if (is_news) job_->ask();
   if (!does_work(of) || of.process == with_.self || of.who.address.empty()) return;
   one_ptr gone;
   bool is_new = false;
@@ -323,6 +324,7 @@ std::vector<peers::one_ptr> peers::living() const {
 base::deadline peers::turn() {
   if (epoch_ == 0) return std::nullopt;
   const base::time_point now = base::now();
+  if (newest_.exchange(heard_of_) != heard_of_) has_news_.store(true);
   try {
     return look_at_all(now);
   } catch (const std::bad_alloc&) {

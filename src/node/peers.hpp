@@ -204,7 +204,7 @@ class peers {
   /// The visitor's on_turn is called soon. Any thread. Throws std::bad_alloc.
   void turn_soon();
   /// The last one to join of those that this process has heard of; who joins later has a larger
-  /// number.
+  /// number. Who joined before it and is not there by then has ended, or is no peer.
   std::uint64_t newest() const noexcept { return newest_.load(); }
   /// Whether all that was sent has come there.
   bool is_quiet() const;
@@ -245,8 +245,10 @@ class peers {
   wire::loop& at_;
   const settings with_;
   visitor& tell_;
-  std::atomic<std::uint64_t> epoch_{0};   // written by the loop's thread
-  std::atomic<std::uint64_t> newest_{0};  // as epoch_
+  std::atomic<std::uint64_t> epoch_{0};  // written by the loop's thread
+  // As epoch_; behind heard_of_ while what the head has said together is seen one by one.
+  std::atomic<std::uint64_t> newest_{0};
+  std::uint64_t heard_of_ = 0;  // the loop's thread only
   std::atomic<bool> has_news_{false};
   std::atomic<std::uint64_t> long_messages_{0};  // so far
   std::atomic<bool> is_over_{false};

@@ -29,7 +29,10 @@ namespace spec = manta::spec;
 class ear final : public peers::visitor {
  public:
   void on_begin(peers& /*by*/) override {}
-  void on_joined(peers& /*by*/, const spec::node_member& /*one*/) override {}
+  // The others that came with it are not there yet.
+  void on_joined(peers& by, const spec::node_member& one) override {
+    if (by.newest() >= one.epoch) ++known_too_early_;
+  }
   base::deadline on_turn(peers& /*by*/, base::time_point /*now*/) override { return std::nullopt; }
   struct heard {
     std::uint64_t from = 0;
@@ -56,11 +59,13 @@ class ear final : public peers::visitor {
     return all_;
   }
   int losses() const { return losses_.load(); }
+  int known_too_early() const { return known_too_early_.load(); }
 
  private:
   mutable std::mutex mutex_;
   std::vector<heard> all_;
   std::atomic<int> losses_{0};
+  std::atomic<int> known_too_early_{0};
 };
 
 spec::node_member member(std::uint64_t number, const std::string& path) {
@@ -103,6 +108,12 @@ class node {
   void sees(const node& other) { sees(member(other.number_, other.path_)); }
   void sees(const spec::node_member& other) {
     on_loop([&] { others_->see(other); });
+  }
+  // As a head tells them: in any order, and nothing else is done between.
+  void sees(const std::vector<spec::node_member>& all) {
+    on_loop([&] {
+      for (const spec::node_member& one : all) others_->see(one);
+    });
   }
   peers& others() { return *others_; }
   ear& hears() { return ear_; }
@@ -165,6 +176,34 @@ TEST_CASE("what is said to another node comes there once, in its order, whatever
     CHECK(to->others().any(7) == 3 - to->number());
     CHECK(to->hears().losses() == 0);
   }
+}
+
+// Who is looked for in vain, though a later one is known, counts as one that has ended.
+TEST_CASE("a node counts as known when all that it was told of with are", "[node]") {
+  const folder at;
+  node a(1, (at.path() / "a" / "s").string());
+  const std::string nobody = (at.path() / "nobody").string();
+  for (std::uint64_t i = 2; i < 40; i += 2) {
+    a.sees(std::vector{member(i + 1, nobody), member(i, nobody)});
+    CHECK(happens([&] { return a.others().newest() == i + 1; }));
+    CHECK((a.others().has(i) && a.others().has(i + 1)));
+  }
+  CHECK(a.hears().known_too_early() == 0);
+  spec::node_member gone = member(50, nobody);
+  gone.is = spec::node_state::ended;
+  a.sees(gone);
+  CHECK(happens([&] { return a.others().newest() == 50; }));
+  CHECK_FALSE(a.others().has(50));
+  CHECK(a.hears().losses() == 1);
+}
+
+TEST_CASE("all places of a machine with many are read", "[node]") {
+  std::string text;
+  for (int i = 1; i <= 50; ++i)
+    text += (i == 1 ? "10.0.0." : " 10.0.0.") + std::to_string(i) + ":7";
+  const auto all = manta::node::places_of(text);
+  REQUIRE(all.size() == 50);
+  CHECK(all.back().text() == "10.0.0.50:7");
 }
 
 TEST_CASE("a request that is no bundle counts as the loss of what its node has", "[node]") {
