@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "node/copy_cache.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
@@ -119,6 +120,8 @@ cluster_process::~cluster_process() {
     far_pulls::global().close_way(bulk_->station());
   }
   bulk_.reset();
+  // What landed as this ended may have been kept after the end of all else that uses it.
+  copy_cache::global().forget(0);
   came_.clear();
   head_.reset();
   member_.reset();

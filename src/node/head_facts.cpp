@@ -55,10 +55,10 @@ void head_facts::ask_as(std::uint64_t head, peers* with, poster line,
                         worker_questions::scope what) {
   head_.store(head);
   with_.store(with);
-  auto made = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_, what);
   const std::lock_guard lock(mutex_);
   line_ = std::move(line);
-  asks_ = std::move(made);
+  // Others find it as soon as it is made; what they ask waits for the mutex, and finds the line.
+  asks_ = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_, what);
 }
 
 void head_facts::ask_name(const name_question& what, worker_questions::taker then) {
@@ -193,7 +193,9 @@ void head_facts::hear(std::uint64_t from, const voice& say, std::span<const std:
     number = read->head.request.low;
     const auto* const asked = std::get_if<wire::ask_view>(&read->body);
     if (epoch != 0 && asked != nullptr && asked->what == wire::question::find_actor) {
-      return answer_name(say, number, checked(codec::decode<name_question>(asked->with), epoch));
+      const auto what = checked(codec::decode<name_question>(asked->with), epoch);
+      return facts_of(from, say)->ask_else(number, asked->with,
+                                           [say, number, what] { answer_name(say, number, what); });
     }
     if (asked == nullptr || is_of_workers(asked->what)) {
       raise(errc::decode_failed, "a question that no other node asks the head's");
@@ -235,18 +237,16 @@ result<name_answer> answer_from_store(const name_question& what) {
 
 // The store may wait for its disk.
 void head_facts::answer_name(const voice& say, std::uint64_t number, const name_question& what) {
-  facts_line::global().add([say, number, what] {
-    try {
-      const result<name_answer> got = answer_from_store(what);
-      if (!got) got.error().raise();
-      const borrowed_workbench on;
-      on->out.clear();
-      say_answer(say, number, {.task = {1, 1}, .outcome = codec::encode(on->out, *got)});
-    } catch (...) {
-      const wire::error_record record(describe_current_exception("an actor's name"));
-      say_answer(say, number, {.task = {1, 1}, .outcome = record.view()});
-    }
-  });
+  try {
+    const result<name_answer> got = answer_from_store(what);
+    if (!got) got.error().raise();
+    const borrowed_workbench on;
+    on->out.clear();
+    say_answer(say, number, {.task = {1, 1}, .outcome = codec::encode(on->out, *got)});
+  } catch (...) {
+    const wire::error_record record(describe_current_exception("an actor's name"));
+    say_answer(say, number, {.task = {1, 1}, .outcome = record.view()});
+  }
 }
 
 void head_facts::on_gone(std::uint64_t node) {

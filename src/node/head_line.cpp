@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
+#include "control/kept_claims.hpp"
 #include "node/facts_line.hpp"
 #include "node/head_facts.hpp"
+#include "node/journal.hpp"
 
 namespace manta::inline v0::node {
 
@@ -176,16 +179,19 @@ head_office::~head_office() {
 // One that the head does not know dials again: its rows may not be read yet.
 void head_office::accept(std::unique_ptr<wire::link> from, const wire::greeting& by) {
   if (!lives_(by.sender)) return;
-  std::shared_ptr<guest>& to = guests_[by.sender];
-  if (to == nullptr) {
-    to = std::make_shared<guest>();
-    to->self = to;
-    to->who = {++last_, by.epoch};
-    to->wake = wake_;
-    to->mail = std::make_unique<wire::courier>(courier_to(self_, 1, by.sender, wake_), *to);
-  }
-  to->mail->attach(std::move(from));
+  auto known = guests_.find(by.sender);
+  if (known == guests_.end()) known = guests_.emplace(by.sender, made_for(by)).first;
+  known->second->mail->attach(std::move(from));
   wake_();
+}
+
+std::shared_ptr<head_office::guest> head_office::made_for(const wire::greeting& by) {
+  auto made = std::make_shared<guest>();
+  made->self = made;
+  made->who = {++last_, by.epoch};
+  made->wake = wake_;
+  made->mail = std::make_unique<wire::courier>(courier_to(self_, 1, by.sender, wake_), *made);
+  return made;
 }
 
 void head_office::pump(base::time_point now) {
@@ -203,7 +209,24 @@ void head_office::forget_ended(base::time_point now) {
       one->second->is_over = true;
     }
     head_facts::global().on_gone(one->second->who.number);
+    gone_.push_back(one->second->who.epoch);
     guests_.erase(one);
+  }
+  drop_claims();
+}
+
+// Behind all that they had asked for. What their actors would have said as they ended was said too
+// late for most: at a runtime's end nothing is asked any more by then.
+void head_office::drop_claims() noexcept {
+  if (gone_.empty()) return;
+  try {
+    facts_line::global().add([of = gone_] {
+      const auto store = journal::global().store();
+      if (store != nullptr) static_cast<void>(control::drop_claims_of(*store, of));
+    });
+    gone_.clear();
+  } catch (const std::exception&) {
+    return;  // no memory, no thread: at the next look
   }
 }
 

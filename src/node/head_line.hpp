@@ -101,12 +101,15 @@ class head_office {
 
  private:
   struct guest;
+  std::shared_ptr<guest> made_for(const wire::greeting& by);
   void forget_ended(base::time_point now);
+  void drop_claims() noexcept;
 
   const base::id self_;
   const std::function<bool(const base::id&)> lives_;
   const std::function<void()> wake_;
   std::unordered_map<base::id, std::shared_ptr<guest>, base::id_hash> guests_;  // by process
+  std::vector<std::uint64_t> gone_;  // epochs of members that have ended, whose claims are there
   std::uint64_t last_ = 0;
   base::time_point looks_at_{};
 };

@@ -225,19 +225,37 @@ std::function<void()> worker_facts::open(std::uint64_t number, const wire::ask_v
   }
 }
 
+bool worker_facts::takes_or_tells(std::uint64_t number, std::size_t bytes) {
+  if (takes(bytes)) return true;
+  std::size_t questions = 0;
+  std::size_t taken = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    questions = open_;
+    taken = open_bytes_;
+  }
+  tell(number, result<std::uint64_t>(too_much_open(questions, taken)));
+  return false;
+}
+
+void worker_facts::ask_else(std::uint64_t number, const spec::parcel_view& with,
+                            std::function<void()> answers) {
+  const std::size_t bytes = bytes_of(with);
+  if (!takes_or_tells(number, bytes)) return;
+  try {
+    facts_line::global().add([self = shared_from_this(), bytes, answers = std::move(answers)] {
+      answers();
+      self->answered(bytes);
+    });
+  } catch (...) {
+    answered(bytes);
+    throw;
+  }
+}
+
 void worker_facts::ask(std::uint64_t number, const wire::ask_view& asked) {
   const std::size_t bytes = bytes_of(asked.with);
-  if (!takes(bytes)) {
-    std::size_t questions = 0;
-    std::size_t taken = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      questions = open_;
-      taken = open_bytes_;
-    }
-    tell(number, result<std::uint64_t>(too_much_open(questions, taken)));
-    return;
-  }
+  if (!takes_or_tells(number, bytes)) return;
   try {
     std::function<void()> todo = open(number, asked, bytes);
     if (!todo) raise(errc::decode_failed, "a question that is none");

@@ -87,6 +87,8 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
 
   /// A question that is not about names of actors. Throws decode_failed: nonsense; std::bad_alloc.
   void ask(std::uint64_t number, const wire::ask_view& asked);
+  /// The same of what others know how to answer: `answers` is called in the line.
+  void ask_else(std::uint64_t number, const spec::parcel_view& with, std::function<void()> answers);
   /// The worker is gone: its watches end, and nobody hears the answers.
   void end() noexcept;
 
@@ -104,6 +106,7 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
   std::optional<kv_watch> watch_of(std::uint64_t watch);
   void end_watch(std::uint64_t watch) noexcept;
   bool takes(std::size_t bytes) noexcept;
+  bool takes_or_tells(std::uint64_t number, std::size_t bytes);
   void answered(std::size_t bytes) noexcept;
 
   const teller tell_;

@@ -164,9 +164,23 @@ class lone_head {
     std::this_thread::sleep_for(300ms);  // the fault's schedule: it is away for a while
     start();
   }
+  /// The next one finds the claim of a node that it never had.
+  void kill_and_haunt() {
+    head_.reset();
+    check_right(here_.run({settler, "haunts", control_}, {beside_rocksdb}), "haunts");
+    start();
+  }
   child driver(const std::string& name, const std::string& what) const {
     return child({settler, what}, here_.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at_,
                                               "MANTA_MEMBER_NAME=" + name}));
+  }
+  /// The head's records that begin so, one in a line.
+  std::string records(const std::string& prefix) const {
+    const std::string copy = here_.path() + "/copy";
+    std::filesystem::remove_all(copy);
+    const outcome made = here_.run({tool, "control", "backup", control_, copy}, {beside_rocksdb});
+    if (made.status != 0) return "no copy: " + made.err;
+    return here_.run({tool, "control", "dump", "--prefix", prefix, copy}, {beside_rocksdb}).out;
   }
   void end() {
     kill(head_->pid(), SIGINT);
@@ -176,10 +190,9 @@ class lone_head {
 
  private:
   void start() {
-    head_ = std::make_unique<child>(
-        std::vector<std::string>{settler},
-        here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
-                    "MANTA_CONTROL=" + here_.path() + "/control", beside_rocksdb}));
+    head_ = std::make_unique<child>(std::vector<std::string>{settler},
+                                    here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
+                                                "MANTA_CONTROL=" + control_, beside_rocksdb}));
     REQUIRE(head_->complains("head of a cluster at"));
     if (helper_ != nullptr) return;
     helper_ =
@@ -189,6 +202,7 @@ class lone_head {
 
   const site here_;
   const std::string at_ = "unix:" + here_.path() + "/head";
+  const std::string control_ = here_.path() + "/control";
   std::unique_ptr<child> head_;
   std::unique_ptr<child> helper_;
 };
@@ -216,6 +230,30 @@ TEST_CASE("a detached actor outlives its driver and the head, and later drivers 
   with.kill_and_restart();
   child second = with.driver("second", "meets");
   check_right(second.finish(), "meets");
+  with.end();
+}
+
+// At a runtime's end nothing is said any more as its actors end.
+TEST_CASE("a head of its own has no claims of who has ended", "[cluster][settle]") {
+  lone_head with;
+  child first = with.driver("first", "named");
+  REQUIRE(first.says("they are named\n"));
+  CHECK(count_of(with.records("claim/"), "\n") == 4);
+  kill(first.pid(), SIGUSR1);
+  check_right(first.finish(), "named");
+  std::string left;
+  CHECK(happens([&] { return count_of(left = with.records("claim/"), "\n") == 1; }));
+  CHECK_THAT(left, Contains("kept"));
+  with.end();
+}
+
+// Its end was told while the head was away, or it is a row that a head should have dropped.
+TEST_CASE("a name that a node has of which nobody hears is free after a while",
+          "[cluster][settle]") {
+  lone_head with;
+  with.kill_and_haunt();
+  child driver = with.driver("first", "haunted");
+  check_right(driver.finish(), "haunted");
   with.end();
 }
 

@@ -400,6 +400,8 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"keeps", keeps_keys},
     {"finds", finds_keys},
     {"detaches", detaches},
+    {"named", named},
+    {"haunted", haunted},
     {"meets", meets},
     {"given", given},
     {"given-lost", given_lost},
@@ -445,6 +447,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "spread";
   const int count = argc > 2 ? std::atoi(argv[2]) : 12;
   if (what == "heirlooms") return heirlooms(argc, argv);
+  if (what == "haunts") return haunts(argv[2]);
   if (what == "lasts") return lasts(argc, argv);
   manta::runtime rt(argc, argv);
   if (const auto found = programs.find(what); found != programs.end()) return found->second(rt);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/settling.hpp"
+#include "control/kept_claims.hpp"
 
 namespace settling {
 
@@ -157,8 +158,46 @@ int detaches(const manta::runtime& rt) {
   return say("detaches");
 }
 
+// Has named actors when it ends, and leaves one behind.
+int named(const manta::runtime& rt) {
+  listen_to_test();
+  expect(has_joined(rt, "helper"), "the helper has joined");
+  static_cast<void>(manta::spawn<counter>.with(detached("kept"))(5));
+  static auto* const mine = new std::vector<manta::actor<counter>>;
+  for (const char* const name : {"one", "two", "three"}) {
+    mine->push_back(manta::spawn<counter>.with({.name = name})(1));
+  }
+  std::printf("they are named\n");
+  std::fflush(stdout);
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (is_told == 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);  // until it is told to end
+  }
+  return say("named");
+}
+
+// In the folder of a head that is away.
+int haunts(const char* control) {
+  const auto in = manta::control::open_rocks_store({.path = control});
+  expect(in.has_value(), "the head's store");
+  const auto is = manta::control::keep_claim(**in, {"", "ghost"}, {1'000'000, 1});
+  expect(is.has_value() && is->node == 1'000'000, "the claim is kept");
+  return say("haunts");
+}
+
+int haunted(const manta::runtime& rt) {
+  expect(has_joined(rt, "helper"), "the helper has joined");
+  expect(!manta::find_actor<counter>("ghost").has_value(), "nobody has that name");
+  {
+    const auto made = manta::spawn<counter>.with({.name = "ghost"})(1);
+    expect(adds_by_name("ghost", 1) == 2, "it is taken");
+  }
+  return say("haunted");
+}
+
 // A later driver finds it, and ends it.
-int meets(const manta::runtime& /*rt*/) {
+int meets(const manta::runtime& rt) {
+  expect(has_joined(rt, "helper"), "the helper is there still");
   expect(adds_by_name("kept", 4) == 15, "it has outlived its driver");
   expect(adds_by_name("other", 1) == -1, "one with handles has not");
   expect(adds_by_name("mine", 1) == -1, "nor one that lived in that driver");
