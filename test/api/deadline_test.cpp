@@ -117,6 +117,7 @@ TEST_CASE("running work's future ends at the deadline, the result is dropped",
 // What the work throws when it is asked to stop must not take the place of the error that is there.
 TEST_CASE("work that throws after its deadline does not touch its future", "[deadline][anywhere]") {
   const manta::runtime rt(test::two_workers());
+  CHECK(manta::remote<count_run>(1).get() == 1);  // somebody is there to begin it
   for (int i = 0; i < 10; ++i) {
     const auto f = manta::remote<throw_when_told>.with({.timeout = 1ms})();
     CHECK_THROWS_AS(f.get(), manta::timed_out);
@@ -169,6 +170,7 @@ TEST_CASE("what waits for an argument ends at its deadline", "[deadline][anywher
 TEST_CASE("a task hands its deadline on to what it calls", "[deadline][anywhere][one_node]") {
   const own_board b;
   const manta::runtime rt(test::two_workers());
+  CHECK(manta::remote<count_run>(1).get() == 1);  // somebody is there to begin it
   constexpr auto outer = [](int x) {
     const bool has_own = manta::this_task::deadline().has_value();
     const auto inner = manta::remote<stops>(x);  // no options: it inherits
