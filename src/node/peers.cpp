@@ -370,7 +370,7 @@ void peers::give_up(one& on) {
 result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
                                    std::span<const std::span<const std::byte>> pieces,
                                    std::size_t size) {
-  if (size > most_at_once) return send_parts(to, request, pieces, size);
+  if (size > most_at_once) return send_parts(to, request, pieces, size, true);
   const user here(*this);
   const bool may_wait = is_over_.load() || !at_.is_here();
   for (;;) {
@@ -389,19 +389,21 @@ bool peers::has_room_for_part(std::uint64_t to) const {
 
 // Not all at once: what others have to say meanwhile goes between.
 result<void> peers::send_parts(std::uint64_t to, const base::id& request,
-                               std::span<const std::span<const std::byte>> pieces,
-                               std::size_t size) {
+                               std::span<const std::span<const std::byte>> pieces, std::size_t size,
+                               bool waits) {
   if (size > wire::largest_frame) return error(errc::store_full, "it is too long for a message");
   const base::id about{part, ++long_messages_};
   const user here(*this);
-  const bool may_wait = is_over_.load() || !at_.is_here();
+  const bool may_wait = waits && (is_over_.load() || !at_.is_here());
   std::vector<std::span<const std::byte>> some;
   for (std::size_t at = 0; at < size;) {
     while (may_wait && !has_room_for_part(to)) std::this_thread::sleep_for(1ms);
     const auto head = wire::parts::head_of(request, size, at);
     some.assign(1, head);
     const std::size_t now = wire::parts::cut(pieces, at, some);
-    if (result<void> is = send_when_room(to, about, some, head.size() + now); !is) return is;
+    result<void> is = may_wait ? send_when_room(to, about, some, head.size() + now)
+                               : send(to, about, some, head.size() + now, true);
+    if (!is) return is;
     at += now;
   }
   return {};
@@ -465,6 +467,7 @@ result<void> peers::send(std::uint64_t to, const base::id& request,
 result<void> peers::send_anyway(std::uint64_t to, const base::id& request,
                                 std::span<const std::span<const std::byte>> pieces,
                                 std::size_t size) {
+  if (size > most_at_once) return send_parts(to, request, pieces, size, false);
   return send(to, request, pieces, size, true);
 }
 

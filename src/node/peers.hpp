@@ -165,8 +165,8 @@ class peers {
   /// can't be reached.
   result<void> send_when_room(std::uint64_t to, const base::id& request,
                               std::span<const std::span<const std::byte>> pieces, std::size_t size);
-  /// The same, however much waits: what is small, and said by who must not wait for room, and can't
-  /// say it later.
+  /// The same, however much waits: said by who must not wait for room, and can't say it later. What
+  /// is long goes in parts here, too: as one request no link would take it, nor what comes behind.
   result<void> send_anyway(std::uint64_t to, const base::id& request,
                            std::span<const std::span<const std::byte>> pieces, std::size_t size);
   std::vector<member> all() const;
@@ -228,7 +228,8 @@ class peers {
                     std::span<const std::span<const std::byte>> pieces, std::size_t size,
                     bool ignores_limits);
   result<void> send_parts(std::uint64_t to, const base::id& request,
-                          std::span<const std::span<const std::byte>> pieces, std::size_t size);
+                          std::span<const std::span<const std::byte>> pieces, std::size_t size,
+                          bool waits);
   static member member_of(std::uint64_t epoch, const one& other);
   static bool is_there(const one& other) noexcept;
   static bool takes_work(const one& other) noexcept;

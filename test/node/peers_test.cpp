@@ -206,6 +206,24 @@ TEST_CASE("all places of a machine with many are read", "[node]") {
   CHECK(all.back().text() == "10.0.0.50:7");
 }
 
+TEST_CASE("what is longer than a link takes comes in parts, also from who must not wait",
+          "[node]") {
+  const folder at;
+  node a(1, (at.path() / "a" / "s").string());
+  node b(2, (at.path() / "b" / "s").string());
+  a.sees(b);
+  b.sees(a);
+  const std::size_t sizes[] = {wire::default_frame_limit + 1000, 100};
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const bytes what = message(i, sizes[i]);
+    const std::span<const std::byte> piece(what);
+    REQUIRE(a.others().send_anyway(2, {peers::task, i + 1}, {&piece, 1}, what.size()));
+  }
+  CHECK(happens([&] { return b.hears().all().size() == 2; }));
+  for (const ear::heard& one : b.hears().all()) CHECK(one.size == sizes[one.about - 1]);
+  CHECK(happens([&] { return a.others().is_quiet(); }));
+}
+
 TEST_CASE("a request that is no bundle counts as the loss of what its node has", "[node]") {
   const folder at;
   node a(1, (at.path() / "a" / "s").string());
