@@ -87,9 +87,9 @@ void worker_questions::begin(const writer& write, taker then, std::uint64_t* tol
     write(*on, {worker_, number});
     send_(to_, *on);
   } catch (...) {
+    // Else `end` has answered it, or is about to: who asked hears of that, and only of that.
     const std::lock_guard lock(mutex_);
-    asked_.erase(number);
-    throw;
+    if (asked_.erase(number) > 0) throw;
   }
 }
 

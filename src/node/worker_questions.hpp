@@ -57,6 +57,12 @@ class worker_questions {
     return (number & ~question_mark) >> life_shift;
   }
 
+  /// Whether who asked under that number waits for an answer.
+  static bool has_answer(std::uint64_t number) noexcept {
+    constexpr std::uint64_t in_life = (std::uint64_t{1} << life_shift) - 1;
+    return (number & in_life) != 0;
+  }
+
   ~worker_questions() { leave(); }
   worker_questions(const worker_questions&) = delete;
   worker_questions& operator=(const worker_questions&) = delete;
@@ -97,7 +103,7 @@ class worker_questions {
   // Writes the message of a question under that request.
   using writer = std::function<void(workbench& on, const base::id& request)>;
   /// Sends a question; `number`, when it is there, has its number before it goes. Throws what
-  /// `write` does.
+  /// `write` does, but not when it was answered meanwhile: `then` is called, or this throws.
   void begin(const writer& write, taker then, std::uint64_t* number = nullptr);
   /// The same for what has no answer.
   void tell(const writer& write);
