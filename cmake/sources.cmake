@@ -115,6 +115,7 @@ set(manta_sources
   src/node/far_pulls_bulk.cpp
   src/node/far_rings.cpp
   src/node/far_streams.cpp
+  src/node/far_thing_wishes.cpp
   src/node/far_things.cpp
   src/node/future_names.cpp
   src/node/gpu_sight.cpp

@@ -35,9 +35,10 @@ constexpr base::id far_array_id(std::uint64_t owner, std::uint64_t number) noexc
 }
 constexpr bool is_far_array_id(const base::id& of) noexcept { return of.high >> 62U == 1; }
 
-/// The channel, semaphore or barrier that the member `owner` has named as its `number`th.
-constexpr base::id far_thing_id(std::uint64_t owner, std::uint64_t number) noexcept {
-  return {owner | std::uint64_t{2} << 60U, number};
+/// The channel, semaphore or barrier that the member `owner` has named so. `drawn` is by chance: to
+/// know the id is to have been given it, since whoever names one to its owner may use it.
+constexpr base::id far_thing_id(std::uint64_t owner, std::uint64_t drawn) noexcept {
+  return {owner | std::uint64_t{2} << 60U, drawn};
 }
 constexpr bool is_far_thing_id(const base::id& of) noexcept { return of.high >> 60U == 2; }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "node/actor_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_ids.hpp"
+#include "node/far_thing.hpp"
 #include "node/large_ranges.hpp"
 #include "node/node_things.hpp"
 #include "node/trade.hpp"
@@ -30,110 +32,7 @@ using exec::wish_state;
 
 std::atomic<far_things*> things_here{nullptr};
 
-// A wish that the node has: until it is answered, or was taken back.
-struct far_wish {
-  exec::parker answered;
-  std::atomic<bool> was_withdrawn{false};
-  std::uint64_t number = 0;
-  exec::wish* want = nullptr;
-  exec::permit_request* request = nullptr;
-  exec::barrier_party* party = nullptr;
-
-  exec::waiter* whom() const noexcept {
-    if (want != nullptr) return want->group->tell;
-    return request != nullptr ? request->tell : party->tell;
-  }
-};
-
 }  // namespace
-
-/// One of them. Wishes are looked up by their address; who is told is told under the lock, so that
-/// who takes a wish back knows that it is not being told. It may be the last one to use this, so
-/// who brings an answer keeps it.
-class far_thing final : public std::enable_shared_from_this<far_thing>,
-                        public far_link,
-                        public exec::far_channel,
-                        public exec::far_semaphore,
-                        public exec::far_barrier {
- public:
-  far_thing(far_things& in, const base::id& id, std::uint64_t type, const item_ops* items,
-            node_link by)
-      : in_(in), id_(id), type_(type), items_(items), holds_(std::move(by.asker)) {
-    channel = this;
-    semaphore = this;
-    barrier = this;
-    if (by.counts) run_ = far_handles::global().has_view(id_);
-  }
-  ~far_thing() override {
-    {
-      const std::lock_guard lock(in_.mutex_);
-      const auto found = in_.by_id_.find(id_);
-      if (found != in_.by_id_.end() && found->second.link == this) in_.by_id_.erase(found);
-    }
-    if (in_.node_ != 0) {
-      if (run_ != 0) far_handles::global().lost_view(id_, run_);
-    } else {
-      in_.give_back_(in_.to_, id_, times_came.load());
-    }
-  }
-
-  wish_state attempt(const exec::wish& w) override;
-  bool enlist(exec::wish& w) noexcept override;
-  bool withdraw(exec::wish& w) noexcept override { return take_back(&w); }
-  void restore(void* box) noexcept override;
-  bool close() override { return ask_number(thing_op::close, 0).value != 0; }
-  std::pair<std::size_t, bool> look() override {
-    const thing_answer found = ask_number(thing_op::look, 0);
-    return {static_cast<std::size_t>(found.value), found.state != 0};
-  }
-
-  bool attempt(std::size_t count) override {
-    return ask_number(thing_op::try_acquire, count).state ==
-           static_cast<std::uint8_t>(wish_state::met);
-  }
-  bool enlist(exec::permit_request& r) noexcept override;
-  bool withdraw(exec::permit_request& r) noexcept override { return take_back(&r); }
-  void release(std::size_t count) noexcept override { tell(thing_op::release, count, nullptr); }
-  std::size_t available() override {
-    return static_cast<std::size_t>(ask_number(thing_op::available, 0).value);
-  }
-
-  bool enlist(exec::barrier_party& p) noexcept override;
-  bool withdraw(exec::barrier_party& p) noexcept override { return take_back(&p); }
-
-  const base::id& id() const noexcept { return id_; }
-  std::uint64_t type() const noexcept { return type_; }
-  // 0: it is a worker's, or of a node or a runtime that is over.
-  std::uint64_t node() const noexcept {
-    return run_ != 0 && run_ == far_handles::global().run() ? in_.node_ : 0;
-  }
-  std::atomic<std::uint32_t> times_came{1};  // times the node has sent it, which it has back then
-
- private:
-  worker_questions::writer question(thing_op op, std::uint64_t value, const void* sent) const;
-  void write_asked(workbench& on, const base::id& request, thing_op op, std::uint64_t value,
-                   const std::function<void()>& item) const;
-  void check_may_wait() const;
-  thing_answer ask_number(thing_op op, std::uint64_t value);
-  void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
-  thing_answer read(const wire::result_view& came, void* into) const;
-  void answered(far_wish& one, const void* key, const wire::result_view& came) noexcept;
-  bool note_item(exec::wish& w, wish_state state, std::exception_ptr why) noexcept;
-  template <class Wish>
-  bool enlist_far(Wish& w, Wish* far_wish::*as, thing_op op, std::uint64_t value) noexcept;
-  void begin(const std::shared_ptr<far_wish>& one, const void* key,
-             const worker_questions::writer& ask);
-  bool take_back(const void* key) noexcept;
-
-  far_things& in_;
-  const base::id id_;
-  const std::uint64_t type_;  // of the handle
-  const item_ops* const items_;
-  const std::shared_ptr<void> holds_;  // what in_ is a part of
-  std::uint64_t run_ = 0;              // the runtime that counts it
-  std::mutex mutex_;
-  std::unordered_map<const void*, std::shared_ptr<far_wish>> open_;
-};
 
 void far_thing::write_asked(workbench& on, const base::id& request, thing_op op,
                             std::uint64_t value, const std::function<void()>& item) const {
@@ -164,8 +63,8 @@ void far_thing::check_may_wait() const {
         "written or destroyed by the engine; use it in a task");
 }
 
-// Throws what the node says. `into`: the box for an item that was received.
-thing_answer far_thing::read(const wire::result_view& came, void* into) const {
+// Throws what the node says. `box`: none, where no item can come.
+thing_answer far_thing::read(const wire::result_view& came, const box_of& box) const {
   if (const auto* const failure = std::get_if<wire::error_view>(&came.outcome)) {
     wire::to_error(*failure).raise();
   }
@@ -178,7 +77,7 @@ thing_answer far_thing::read(const wire::result_view& came, void* into) const {
     raise(errc::decode_failed, "an answer about a channel that is none");
   }
   const bool is_met = said.state == static_cast<std::uint8_t>(wish_state::met);
-  if (into != nullptr && is_met) items_->read(into, in);
+  if (box && is_met) items_->read(box(), in);
   in.finish();
   return said;
 }
@@ -226,7 +125,7 @@ wish_state far_thing::attempt(const exec::wish& w) {
   if (items_ == nullptr) raise(errc::unsupported, "items of that channel can't travel");
   check_may_wait();
   const auto until = std::make_shared<waiting>();
-  void* const into = w.is_send ? nullptr : w.value;
+  const box_of into = w.is_send ? box_of() : [to = w.value] { return to; };
   in_.asks_.begin(question(w.is_send ? thing_op::try_send : thing_op::try_receive, 0,
                            w.is_send ? w.value : nullptr),
                   [this, until, into](const wire::result_view& came) {
@@ -240,140 +139,6 @@ wish_state far_thing::attempt(const exec::wish& w) {
   worker_questions::wait(until->nap);
   if (until->why) std::rethrow_exception(until->why);
   return static_cast<wish_state>(until->got.state);
-}
-
-// Its answer may come before this is over. Throws with nothing listed.
-void far_thing::begin(const std::shared_ptr<far_wish>& one, const void* key,
-                      const worker_questions::writer& ask) {
-  check_may_wait();
-  {
-    const std::lock_guard lock(mutex_);
-    open_[key] = one;
-  }
-  try {
-    in_.asks_.begin(
-        ask,
-        [self = shared_from_this(), one, key](const wire::result_view& came) {
-          self->answered(*one, key, came);
-        },
-        &one->number);
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    open_.erase(key);
-    throw;
-  }
-}
-
-bool far_thing::enlist(exec::wish& w) noexcept {
-  try {
-    if (items_ == nullptr) raise(errc::unsupported, "items of that channel can't travel");
-    if (w.is_send && w.group->open.load(std::memory_order_relaxed) > 1) {
-      raise(errc::unsupported,
-            "select: sending to a channel of another process can't be one of several cases yet; "
-            "receive in the select, or send without it");
-    }
-    const auto one = std::make_shared<far_wish>();
-    one->want = &w;
-    begin(
-        one, &w,
-        question(w.is_send ? thing_op::send : thing_op::receive, 0, w.is_send ? w.value : nullptr));
-    return false;
-  } catch (...) {
-    if (!w.group->claim()) return false;
-    w.failure = std::current_exception();
-    w.state = wish_state::met;
-    return true;
-  }
-}
-
-// As one that is met at once when it could not be asked for.
-template <class Wish>
-bool far_thing::enlist_far(Wish& w, Wish* far_wish::*as, thing_op op,
-                           std::uint64_t value) noexcept {
-  try {
-    const auto one = std::make_shared<far_wish>();
-    (*one).*as = &w;
-    begin(one, &w, question(op, value, nullptr));
-    return false;
-  } catch (...) {
-    w.failure = std::current_exception();
-    return true;
-  }
-}
-
-bool far_thing::enlist(exec::permit_request& r) noexcept {
-  return enlist_far(r, &far_wish::request, thing_op::acquire, r.count);
-}
-
-bool far_thing::enlist(exec::barrier_party& p) noexcept {
-  return enlist_far(p, &far_wish::party, thing_op::arrive, 0);
-}
-
-// Whether its group is told, which has the only one to hold `why` then.
-bool far_thing::note_item(exec::wish& w, wish_state state, std::exception_ptr why) noexcept {
-  if (state == wish_state::closed) {
-    w.state = state;
-    return w.group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && w.group->claim();
-  }
-  if (state != wish_state::met) return false;
-  const bool is_told = w.group->claim();
-  const bool has_failed = why != nullptr;
-  // Else another case of its select has happened, or that has been given up.
-  if (!is_told && !w.is_send && !has_failed) tell(thing_op::restore, 0, w.value);
-  if (is_told) w.failure = std::move(why);
-  // What was sent was, also when that is too late: it waited alone.
-  if (is_told || (w.is_send && !has_failed)) w.state = state;
-  return is_told;
-}
-
-// By who found the answer in the ring. `key`: what it is listed by.
-void far_thing::answered(far_wish& one, const void* key, const wire::result_view& came) noexcept {
-  exec::wish* const w = one.want;
-  std::exception_ptr why;
-  thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
-  try {
-    said = read(came, w != nullptr && !w->is_send ? w->value : nullptr);
-  } catch (...) {
-    why = std::current_exception();
-  }
-  const auto state = static_cast<wish_state>(said.state);
-  bool is_told = state == wish_state::met;
-  // Who is told holds the failure alone, and ends it.
-  if (w != nullptr) {
-    is_told = note_item(*w, state, std::move(why));
-  } else if (is_told && one.request != nullptr) {
-    one.request->failure = std::move(why);
-  } else if (is_told && one.party != nullptr) {
-    one.party->failure = std::move(why);
-    one.party->generation = said.value / 2;
-    one.party->is_last = said.value % 2 != 0;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    open_.erase(key);
-    one.was_withdrawn = state == wish_state::open;
-    exec::waiter* const whom = one.whom();
-    if (is_told) whom->fire(whom);
-  }
-  one.answered.signal();
-}
-
-// Waits for the answer, since that may be under way: afterwards nobody touches the wish.
-bool far_thing::take_back(const void* key) noexcept {
-  std::shared_ptr<far_wish> one;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = open_.find(key);
-    if (found == open_.end()) return false;
-    one = found->second;
-  }
-  tell(thing_op::withdraw, one->number, nullptr);
-  try {
-    worker_questions::wait(one->answered);
-  } catch (...) {
-    std::terminate();  // the wish may go while it is used
-  }
-  return one->was_withdrawn;
 }
 
 void far_thing::restore(void* box) noexcept { tell(thing_op::restore, 0, box); }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/node_things.hpp"
 
+#include <cstddef>
 #include <new>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -19,6 +21,7 @@
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
 #include "spec/made_error.hpp"
+#include "wire/secret.hpp"
 
 namespace manta::inline v0::node {
 
@@ -44,6 +47,21 @@ error left_error() noexcept {
     return "the node has left, or its runtime has ended, and its channels, semaphores and barriers "
            "with it; make them in a node that stays";
   });
+}
+
+// Cryptographically random: see far_thing_id.
+std::uint64_t drawn_number() {
+  std::uint64_t out = 0;
+  wire::fill_random(std::as_writable_bytes(std::span(&out, 1)));
+  return out;
+}
+
+error too_many_bytes(std::size_t open) {
+  return {
+      errc::store_full,
+      fmt::format("items of {} bytes of one node wait at the node of the channel, and {} is the "
+                  "most; let some of them be received first",
+                  open, worker_things::most_open_bytes)};
 }
 
 }  // namespace
@@ -140,7 +158,8 @@ void node_things::end_homes() noexcept {
   }
 }
 
-// By the line's thread, which may be listing a wish; and then what was met meanwhile is put back.
+// By the line's thread, which may be listing a wish; and then what was met meanwhile is finished,
+// and put back.
 void node_things::end_homes_in_line() noexcept {
   facts_line& line = facts_line::of_things();
   try {
@@ -149,8 +168,7 @@ void node_things::end_homes_in_line() noexcept {
   } catch (...) {
     return;  // no memory
   }
-  line.drain();
-  line.drain();
+  for (int i = 0; i < 3; ++i) line.drain();
 }
 
 void node_things::stop_answering() noexcept {
@@ -177,8 +195,8 @@ far_name node_things::name(workbench& on, const shared_thing& of, const char* fu
     on.lent.put(known->second);
     return {known->second, self};
   }
-  const base::id id = far_thing_id(self, ++last_);
-  own_.emplace(id, own{of, 1});
+  base::id id = far_thing_id(self, drawn_number());
+  while (!own_.emplace(id, own{of, 1}).second) id = far_thing_id(self, drawn_number());
   try {
     own_ids_.emplace(of.core, id);
   } catch (...) {
@@ -263,16 +281,54 @@ bool gives_back(std::span<const std::byte> message) {
   }
 }
 
+// While it lives those bytes are kept for a node, of what it has asked.
+class kept_bytes {
+ public:
+  kept_bytes(std::shared_ptr<std::atomic<std::size_t>> of, std::size_t size)
+      : of_(std::move(of)), size_(size) {
+    of_->fetch_add(size_);
+  }
+  ~kept_bytes() { of_->fetch_sub(size_); }
+  kept_bytes(const kept_bytes&) = delete;
+  kept_bytes& operator=(const kept_bytes&) = delete;
+
+ private:
+  const std::shared_ptr<std::atomic<std::size_t>> of_;
+  const std::size_t size_;
+};
+
+// Of a question that has an answer; 0: it has none, or is none.
+std::uint64_t number_of_asked(std::span<const std::byte> message) {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message);
+  if (!read || !worker_questions::has_answer(read->head.request.low)) return 0;
+  return read->head.request.low;
+}
+
 }  // namespace
 
 void node_things::on_question(std::uint64_t from, const peers::kept_message& message,
                               std::shared_ptr<far_arrivals> came) {
   if (peers_.load() == nullptr) return;
-  have_asked_.insert(from);
+  std::shared_ptr<std::atomic<std::size_t>>& kept = have_asked_[from];
+  if (kept == nullptr) kept = std::make_shared<std::atomic<std::size_t>>(0);
   was_asked_.store(true);
-  if (came == nullptr && gives_back(message.bytes)) return hear(from, message, nullptr);
-  facts_line::of_things().add(
-      [this, from, message, handles = std::move(came)] { hear(from, message, handles.get()); });
+  if (came == nullptr && gives_back(message.bytes)) return hear(from, message, nullptr, nullptr);
+  const std::size_t size = message.bytes.size();
+  const std::size_t open = kept->load();
+  // One alone may have more; what is small takes back, or closes, what takes so much.
+  if (size > worker_things::small_bytes && open > 0 &&
+      open + size > worker_things::most_open_bytes) {
+    if (const std::uint64_t number = number_of_asked(message.bytes); number != 0) {
+      refuse(from, number, too_many_bytes(open));
+      facts_line::of_things().add([handles = std::move(came)] {});  // what they hold is the user's
+      return;
+    }
+  }
+  facts_line::of_things().add([this, from, message, handles = std::move(came),
+                               bytes = std::make_shared<const kept_bytes>(kept, size)] {
+    hear(from, message, handles.get(), bytes);
+  });
 }
 
 // What a node asks anew, after it had given this one up, has nothing to do with what it asked
@@ -305,8 +361,8 @@ std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node, std::u
 }
 
 // The things' thread; of a release the loop's.
-void node_things::hear(std::uint64_t from, const peers::kept_message& message,
-                       far_arrivals* came) noexcept {
+void node_things::hear(std::uint64_t from, const peers::kept_message& message, far_arrivals* came,
+                       const std::shared_ptr<const void>& kept) noexcept {
   std::uint64_t number = 0;
   try {
     const borrowed_workbench on;
@@ -328,7 +384,7 @@ void node_things::hear(std::uint64_t from, const peers::kept_message& message,
       raise(errc::object_lost,
             "its node has let go of that channel, semaphore or barrier; keep a handle there");
     }
-    things_of(from, worker_questions::life_of(number))->ask(number, *of, question, in);
+    things_of(from, worker_questions::life_of(number))->ask(number, *of, question, in, kept);
   } catch (...) {
     refuse(from, number, describe_current_exception("a question of another node"));
   }
@@ -348,8 +404,11 @@ bool node_things::tell(std::uint64_t to, std::uint64_t number,
     write_answer(*on, {1, number}, "an item of a channel");
     const result<void> is = far_handles::global().send(*by, {peers::thing_answer, ++last_}, *on,
                                                        peers::when_full::wait);
-    if (!is) refuse(to, number, is.error());
-    return is.has_value();
+    if (is) return true;
+    refuse(to, number, is.error());
+    // It is lost: nothing more is taken for it before what has been taken goes back.
+    if (is.error().code() == errc::node_lost) end_home_of(to);
+    return false;
   } catch (...) {
     refuse(to, number, describe_current_exception("an item of a channel"));
     return false;
@@ -369,7 +428,8 @@ void node_things::refuse(std::uint64_t to, std::uint64_t number, const error& wh
   }
 }
 
-// Behind what it has asked before. Items that nobody gets are the user's.
+// Behind what it has asked before, unless an answer has found it lost. Items that nobody gets are
+// the user's.
 void node_things::on_gone(std::uint64_t node) {
   if (have_asked_.erase(node) == 0) return;
   facts_line::of_things().add([this, node] { end_home_of(node); });

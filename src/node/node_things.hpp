@@ -2,11 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -43,21 +44,26 @@
 // Permits are given back by the loop, at once: they are there when the result of the task that held
 // them is.
 //
+// Names. An id is half by chance: who asks about a thing has been given it, by whomever.
+//
 // Losses. The home is lost: what waits there ends with node_lost, and so does what is asked from
 // then on. Who waits is lost: its wishes and arrivals are withdrawn, its permits go back, and an
-// item that was taken for it and could not be sent is the oldest again; one that was sent is lost
-// with it. A node that can't be reached counts as lost on either side; handles that come when it
-// is back are new ones.
+// item that was taken for it and could not be sent is the oldest again, several in their order; one
+// that was sent is lost with it. A node that can't be reached counts as lost on either side;
+// handles that come when it is back are new ones. What was answered to one that has given this
+// one up, and lives on, stays taken until it asks again, or ends.
 //
 // Costs, of an operation elsewhere: two messages, a wake of the home's loop, of the things' thread
 // there, of the loop and of the looker here, and who waits; release and what is put back: one
 // message, no wait. A wait that is late or cancelled is taken back by one more round, so it ends
 // that much later. Nothing at home, and nothing for tasks without such handles.
 //
-// Limits. worker_things::most_open wishes of a node. Items that can't travel keep their channel's
-// handle in its node. A user's function that the things' thread or the looker calls can't use what
-// is elsewhere: it would wait for itself. What stands for another node's thing does not go to
-// isolated workers. A runtime's end ends its things for all others.
+// Limits. worker_things::most_open wishes of a node, and most_open_bytes of what it has asked, be
+// it handled or not; an honest one keeps its senders' items before that: far_thing.hpp. Items that
+// can't travel keep their channel's handle in its node. A user's function that the things' thread
+// or the looker calls can't use what is elsewhere: it would wait for itself. What stands for
+// another node's thing does not go to isolated workers. A runtime's end ends its things for all
+// others.
 //
 // Threads: any, but as said. The mutex comes before that of far_handles; no user's code is called
 // under it.
@@ -120,7 +126,8 @@ class node_things {
   void give_up(asker& of, const error& why) noexcept;
   void end_homes() noexcept;
   void end_homes_in_line() noexcept;
-  void hear(std::uint64_t from, const peers::kept_message& message, far_arrivals* came) noexcept;
+  void hear(std::uint64_t from, const peers::kept_message& message, far_arrivals* came,
+            const std::shared_ptr<const void>& kept) noexcept;
   bool tell(std::uint64_t to, std::uint64_t number, const worker_things::writer& write) noexcept;
   void let_go(const base::id& id) noexcept;
   void refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept;
@@ -131,7 +138,8 @@ class node_things {
   std::atomic<bool> is_asking_{false};
   std::atomic<bool> was_asked_{false};  // anything, by others, in this runtime
   std::atomic<std::uint64_t> last_{0};
-  std::set<std::uint64_t> have_asked_;  // the loop's
+  // With the bytes of what of that is kept here. The loop's.
+  std::map<std::uint64_t, std::shared_ptr<std::atomic<std::size_t>>> have_asked_;
 
   std::mutex mutex_;
   std::unordered_map<base::id, own, base::id_hash> own_;

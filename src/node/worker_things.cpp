@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/worker_things.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <exception>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -43,6 +46,10 @@ error no_such_wish() {
           "semaphore or barrier"};
 }
 
+// Counts what was met, in its order: a wish that waited under its thing's lock; one that did not by
+// the thread that lists them, so that nothing was met for another one of them meanwhile.
+constinit std::atomic<std::uint64_t> takes{0};
+
 }  // namespace
 
 // A wish of the worker, a request for permits, or an arrival. Whoever meets it does so under the
@@ -56,6 +63,7 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
     party.tell = this;
     fire = [](exec::waiter* w) noexcept {
       auto* const self = static_cast<open_wish*>(w);
+      self->taken = ++takes;
       if (self->at.kind != spec::reference_kind::channel) self->want.state = wish_state::met;
       try {
         self->of->line_.add([one = self->shared_from_this()] { one->of->finish(*one); });
@@ -73,6 +81,8 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
   exec::wish want;
   exec::wish_group group;
   void* box = nullptr;
+  std::uint64_t taken = 0;  // of an item: which one of all that were, if it was
+  std::shared_ptr<const void> kept;
   exec::permit_request request;
   exec::barrier_party party;
 
@@ -90,7 +100,7 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
 };
 
 void worker_things::ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
-                        codec::in_archive& in) {
+                        codec::in_archive& in, std::shared_ptr<const void> kept) {
   if (asked.op > static_cast<std::uint8_t>(thing_op::arrive)) {
     raise(errc::decode_failed, "a question that is none");
   }
@@ -104,8 +114,11 @@ void worker_things::ask(std::uint64_t number, const shared_thing& of, const thin
   if (of.items == nullptr) raise(errc::decode_failed, "a channel whose items can't travel");
   switch (what) {
     case thing_op::try_send:
-    case thing_op::send:
-      return send(number, of, what == thing_op::send, in);
+    case thing_op::send: {
+      const auto one = std::make_shared<open_wish>(*this, number, of);
+      one->kept = std::move(kept);
+      return send(one, what == thing_op::send, in);
+    }
     case thing_op::try_receive:
     case thing_op::receive:
       return receive(number, of, what == thing_op::receive);
@@ -166,17 +179,16 @@ bool worker_things::unlist(const open_wish& one) noexcept {
   return open_.erase(one.number) > 0;
 }
 
-void worker_things::send(std::uint64_t number, const shared_thing& of, bool waits,
-                         codec::in_archive& in) {
-  const auto one = std::make_shared<open_wish>(*this, number, of);
-  one->box = of.items->make_box();
+void worker_things::send(const std::shared_ptr<open_wish>& one, bool waits, codec::in_archive& in) {
+  const item_ops& items = *one->at.items;
+  one->box = items.make_box();
   try {
-    of.items->read(one->box, in);
+    items.read(one->box, in);
   } catch (...) {
-    return refuse_(number, describe_current_exception("an item for a channel"));
+    return refuse_(one->number, describe_current_exception("an item for a channel"));
   }
   one->want.is_send = true;
-  one->want.move = of.items->put;
+  one->want.move = items.put;
   one->want.value = one->box;
   wish_for(one, waits);
 }
@@ -193,8 +205,9 @@ void worker_things::wish_for(const std::shared_ptr<open_wish>& one, bool waits) 
   if (!list(one)) return;
   exec::channel_core& core = channel_of(one->at);
   if (waits) {
-    if (core.enlist(one->want)) finish(*one);
-    return;
+    if (!core.enlist(one->want)) return;
+    one->taken = ++takes;
+    return finish(*one);
   }
   try {
     one->want.state = core.attempt(one->want);
@@ -202,6 +215,7 @@ void worker_things::wish_for(const std::shared_ptr<open_wish>& one, bool waits) 
     one->want.failure = std::current_exception();
     one->want.state = wish_state::met;
   }
+  one->taken = ++takes;
   finish(*one);
 }
 
@@ -283,7 +297,46 @@ void worker_things::finish_item(open_wish& one, bool is_there) noexcept {
                           codec::write(on.out, thing_answer{state, 0});
                           if (has_item) one.at.items->write_box(one.box, on.out);
                         });
-  if (has_item && !has_told) channel_of(one.at).restore(one.at.items->put_front, one.box);
+  if (has_item && !has_told) give_back(one);
+}
+
+// Items that were taken for who did not get them, of all who ask.
+struct worker_things::returned {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<open_wish>> all;
+  static returned& here() {
+    static auto* const made = new returned;  // late threads find it
+    return *made;
+  }
+};
+
+// Not at once: what was taken behind it may have to go back as well, which is known when all that
+// was met by now is finished. Each is put before the others, so the last one that was taken is the
+// first.
+void worker_things::give_back(open_wish& one) noexcept {
+  try {
+    returned& to = returned::here();
+    const std::lock_guard lock(to.mutex);
+    to.all.push_back(one.shared_from_this());
+  } catch (...) {
+    return channel_of(one.at).restore(one.at.items->put_front, one.box);  // no memory
+  }
+  try {
+    line_.add([] { give_back_all(); });
+  } catch (...) {
+    give_back_all();
+  }
+}
+
+void worker_things::give_back_all() noexcept {
+  std::vector<std::shared_ptr<open_wish>> all;
+  {
+    returned& from = returned::here();
+    const std::lock_guard lock(from.mutex);
+    all.swap(from.all);
+  }
+  std::ranges::sort(all, [](const auto& a, const auto& b) { return a->taken > b->taken; });
+  for (const auto& one : all) channel_of(one->at).restore(one->at.items->put_front, one->box);
 }
 
 void worker_things::restore(const shared_thing& of, codec::in_archive& in) {

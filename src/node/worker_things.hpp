@@ -54,6 +54,9 @@ struct thing_answer {
 class worker_things : public std::enable_shared_from_this<worker_things> {
  public:
   static constexpr std::size_t most_open = 65536;
+  /// Of what another node has asked and is not done, where that is larger than small_bytes.
+  static constexpr std::size_t most_open_bytes = std::size_t{512} << 20U;
+  static constexpr std::size_t small_bytes = 4096;
 
   using writer = std::function<void(workbench& on)>;
   /// Says an answer, whose value `write` writes into `out`, under the request of that number.
@@ -64,10 +67,10 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   worker_things(teller tell, refuser refuse, facts_line& line)
       : tell_(std::move(tell)), refuse_(std::move(refuse)), line_(line) {}
 
-  /// A question about a thing that the worker has; `in` is behind it. Throws decode_failed:
-  /// nonsense; std::bad_alloc.
+  /// A question about a thing that the worker has; `in` is behind it. `kept` lives as long as its
+  /// item waits here. Throws decode_failed: nonsense; std::bad_alloc.
   void ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
-           codec::in_archive& in);
+           codec::in_archive& in, std::shared_ptr<const void> kept = nullptr);
   /// The worker is gone: what it waits for is withdrawn, and its permits go back. With `why` it is
   /// told so, as it may hear it.
   void end(const error* why = nullptr) noexcept;
@@ -79,7 +82,8 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
 
  private:
   struct open_wish;
-  void send(std::uint64_t number, const shared_thing& of, bool waits, codec::in_archive& in);
+  struct returned;
+  void send(const std::shared_ptr<open_wish>& one, bool waits, codec::in_archive& in);
   void receive(std::uint64_t number, const shared_thing& of, bool waits);
   void wish_for(const std::shared_ptr<open_wish>& one, bool waits);
   void acquire(std::uint64_t number, const shared_thing& of, std::uint64_t count, bool waits);
@@ -94,6 +98,8 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   void refuse_late(const open_wish& one) noexcept;
   void finish_permits(open_wish& one, bool is_there) noexcept;
   void finish_item(open_wish& one, bool is_there) noexcept;
+  void give_back(open_wish& one) noexcept;
+  static void give_back_all() noexcept;
   void say(std::uint64_t number, const thing_answer& what) noexcept;
   void note_permits(const shared_thing& of, std::uint64_t count);
   bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;

@@ -429,6 +429,7 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"partings", partings},
     {"estates", estates},
     {"channels", channels},
+    {"bulky-things", bulky_things},
     {"semaphores", semaphores},
     {"passed-things", passed_things},
     {"lost-homes", lost_homes},

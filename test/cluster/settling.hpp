@@ -275,6 +275,8 @@ int semaphores(const manta::runtime& rt);
 int passed_things(const manta::runtime& rt);
 int lost_homes(const manta::runtime& rt);
 int lost_users(const manta::runtime& rt);
+// settler_bulky.cpp
+int bulky_things(const manta::runtime& rt);
 // settler_freight.cpp
 int freight(const manta::runtime& rt, const std::string& how);
 int wrecks(const manta::runtime& rt);

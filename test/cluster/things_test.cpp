@@ -46,6 +46,14 @@ TEST_CASE("a channel is one for all nodes that have a handle", "[cluster][things
   CHECK(here.jobs().empty());
 }
 
+// Arrays that are mapped are in no message, and not waited for.
+TEST_CASE("large items of a channel leave as there is room, and come back", "[cluster][things]") {
+  const site here;
+  check_right(here.run({settler, "bulky-things"},
+                       {"MANTA_NODES=2", "MANTA_WORKERS=4", "MANTA_MAP_ARRAYS=no"}),
+              "bulky-things");
+}
+
 TEST_CASE("semaphores and barriers count what all nodes do", "[cluster][things]") {
   const site here;
   check_right(here.run({settler, "semaphores"}, {"MANTA_NODES=3", "MANTA_WORKERS=4"}),

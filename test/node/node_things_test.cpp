@@ -24,6 +24,7 @@
 #include <manta/channel.hpp>
 #include <manta/semaphore.hpp>
 
+#include "node/facts_line.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "wire/error_record.hpp"
@@ -141,6 +142,14 @@ class things_node {
   void sees(const things_node& other) {
     on_loop([&] { others_->see(things_member(other.number_, other.path_)); });
   }
+  // The head says that it is a member no more.
+  void sees_end_of(const things_node& other) {
+    on_loop([&] {
+      spec::node_member is = things_member(other.number_, other.path_);
+      is.is = spec::node_state::ended;
+      others_->see(is);
+    });
+  }
   void on_loop(const std::function<void()>& what) {
     std::promise<void> done;
     loop_->post([&] {
@@ -200,6 +209,20 @@ class hostile_case {
                     const std::string& behind = {}) {
     return ask(of, static_cast<std::uint8_t>(op), value, behind);
   }
+  std::uint64_t send_text(const id& of, const std::string& item) {
+    const manta::node::borrowed_workbench on;
+    on->write_for(1);
+    on->out.clear();
+    const manta::node::thing_question asked{of.high, of.low,
+                                            static_cast<std::uint8_t>(thing_op::send), 0};
+    manta::codec::write(on->out, asked);
+    manta::codec::write(on->out, item);
+    on->out.finish();
+    const std::uint64_t number = ++last;
+    manta::node::write_question(*on, {1, number}, wire::question::thing, "a test");
+    send(*on);
+    return number;
+  }
   std::string answer_of(const id& of, thing_op op, std::uint64_t value = 0,
                         const std::string& behind = {}) {
     return came.of(ask(of, op, value, behind));
@@ -241,6 +264,11 @@ class hostile_case {
 };
 
 constexpr const char* nonsense = "decode_failed";
+
+// The number of a question of what asks in that life of its: worker_questions::life_of.
+constexpr std::uint64_t in_life(std::uint64_t life, std::uint64_t number) {
+  return life << 40U | number;
+}
 
 TEST_CASE("a node that asks nonsense of channels, semaphores and barriers is told so", "[node]") {
   hostile_case c;
@@ -321,6 +349,88 @@ TEST_CASE("a lost node's permits are given back, and what is met meanwhile is no
   c.lose_guest();
   CHECK(c.came.of(waits) == "node_lost");
   CHECK(c.permits.acquire(3, 30s).has_value());
+}
+
+TEST_CASE("who has a handle of one thing can't count to another one", "[node]") {
+  hostile_case c;
+  const id all[] = {c.of_numbers, c.of_texts, c.of_permits, c.of_meeting};
+  for (const id& one : all) {
+    for (std::uint64_t by = 1; by <= 8; ++by) {
+      CHECK(c.answer_of({one.high, one.low + by}, thing_op::look) == "object_lost");
+      CHECK(c.answer_of({one.high, one.low - by}, thing_op::look) == "object_lost");
+      CHECK(c.answer_of({one.high, by}, thing_op::look) == "object_lost");
+    }
+  }
+}
+
+TEST_CASE("items that a lost node did not get are the oldest again, in their order", "[node]") {
+  hostile_case c;
+  for (int i = 0; i < 3; ++i) c.ask(c.of_numbers, thing_op::receive);
+  CHECK(c.answer_of(c.of_numbers, thing_op::look) == "state 0, 0");  // they are listed
+  std::promise<void> goes_on;
+  manta::node::facts_line::of_things().add([&] { goes_on.get_future().wait(); });
+  for (int i = 1; i <= 5; ++i) c.numbers.send(i);
+  c.home.sees_end_of(c.guest);
+  goes_on.set_value();
+  for (int i = 1; i <= 5; ++i) {
+    // Those that were not taken are there at once.
+    if (i == 1) {
+      const auto limit = std::chrono::steady_clock::now() + 30s;
+      while (c.numbers.size() < 5 && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::yield();
+      }
+    }
+    CHECK(c.numbers.receive(30s) == i);
+  }
+}
+
+TEST_CASE("a node that waits with too many bytes is told so, and forgotten with its end",
+          "[node]") {
+  hostile_case c;
+  for (int i = 0; i < 4; ++i) c.texts.send("full");
+  constexpr std::size_t most = manta::node::worker_things::most_open_bytes;
+  constexpr std::size_t each = std::size_t{30} << 20U;
+  std::vector<std::uint64_t> waiting;
+  for (std::size_t sum = 0; sum + each < most; sum += each) {
+    waiting.push_back(c.send_text(c.of_texts, std::string(each, 'x')));
+  }
+  const std::uint64_t refused = c.send_text(c.of_texts, std::string(each, 'y'));
+  CHECK(c.came.of(refused) == "store_full");
+  CHECK(c.answer_of(c.of_permits, thing_op::try_acquire, 1) == "state 1, 0");  // what is small goes
+  CHECK(c.texts.receive() == "full");
+  CHECK(c.came.of(waiting.front()) == "state 1, 0");
+  const std::uint64_t again = c.send_text(c.of_texts, std::string(each, 'z'));  // there is room
+  CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 4");
+  c.lose_guest();
+  CHECK(c.came.of(again) == "node_lost");
+}
+
+TEST_CASE("a node that has given this one up and asks again begins anew", "[node]") {
+  hostile_case c;
+  const auto asks = [&](std::uint64_t number, const id& of, thing_op op, std::uint64_t value) {
+    return c.came.of(c.ask(of, static_cast<std::uint8_t>(op), value, {}, number));
+  };
+  CHECK(asks(in_life(1, 1), c.of_permits, thing_op::acquire, 3) == "state 1, 0");
+  c.ask(c.of_permits, static_cast<std::uint8_t>(thing_op::acquire), 1, {}, in_life(1, 2));
+  CHECK(asks(in_life(1, 3), c.of_permits, thing_op::available, 0) == "state 0, 0");  // it is listed
+  SECTION("what it had is given back as it asks") {
+    CHECK(asks(in_life(2, 1), c.of_permits, thing_op::acquire, 2) == "state 1, 0");
+    CHECK(c.came.of(in_life(1, 2)) == "node_lost");
+    CHECK(asks(in_life(1, 4), c.of_permits, thing_op::available, 0) == "node_lost");
+    CHECK(c.permits.available() == 1);
+  }
+  SECTION("one that was given up here, and does not know, is as a new one") {
+    c.lose_guest();
+    CHECK(c.came.of(in_life(1, 2)) == "node_lost");
+    CHECK(asks(in_life(1, 4), c.of_permits, thing_op::acquire, 3) == "state 1, 0");
+    CHECK(c.permits.available() == 0);
+  }
+  SECTION("what was answered stays taken until it asks, or ends") {
+    CHECK(asks(in_life(1, 4), c.of_permits, thing_op::available, 0) == "state 0, 0");
+    CHECK_FALSE(c.permits.try_acquire().has_value());
+    c.lose_guest();
+    CHECK(c.permits.acquire(3, 30s).has_value());
+  }
 }
 
 TEST_CASE("questions about things whose bytes are at random harm nobody", "[node]") {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include <manta/base/id.hpp>
+#include <manta/exec/barrier_core.hpp>
+#include <manta/exec/channel_core.hpp>
+#include <manta/exec/parker.hpp>
+#include <manta/exec/semaphore_core.hpp>
+
+#include "node/far_handles.hpp"
+#include "node/far_things.hpp"
+#include "node/worker_things.hpp"
+
+// One of what far_things.hpp has: the wishes of it that its node has, and those that wait here.
+//
+// Sends that wait. A channel takes what one node sends to it in the order in which that came, so
+// who sends behind another one of this node waits for that one, here or there. There, its item
+// would take memory that is another node's: so once those that have left and are not answered have
+// most_asked_bytes, others are held here, unwritten, and leave as those are answered, by the
+// things' thread, which may wait for room. Other channels do not wait for them.
+//
+//   enlist: leave --> asked: bytes count --> answered --> next one held: leave
+//           held, when too many count --'                 '-> taken back: forgotten
+
+namespace manta::inline v0::node {
+
+/// Of sends to one channel that have left and are not answered.
+inline constexpr std::size_t most_asked_bytes = std::size_t{32} << 20U;
+
+/// A wish that the node has: until it is answered, or was taken back. A send may be held back
+/// before it leaves; the thing's mutex guards where it is then.
+struct far_wish {
+  exec::parker answered;
+  std::atomic<bool> was_withdrawn{false};
+  std::uint64_t number = 0;
+  std::size_t bytes = 0;  // of what was asked, while it counts
+  struct conclusion {
+    exec::wish_state state = exec::wish_state::open;
+    bool is_told = false;
+  };
+  bool is_leaving = false;        // it was held, and its item is being written
+  std::optional<conclusion> end;  // of one that came meanwhile
+  bool is_unwanted = false;
+  bool is_concluded = false;
+  exec::wish* want = nullptr;
+  exec::permit_request* request = nullptr;
+  exec::barrier_party* party = nullptr;
+
+  exec::waiter* whom() const noexcept {
+    if (want != nullptr) return want->group->tell;
+    return request != nullptr ? request->tell : party->tell;
+  }
+};
+using far_wish_ptr = std::shared_ptr<far_wish>;
+
+/// One of them. Wishes are looked up by their address; who is told is told under the lock, so that
+/// who takes a wish back knows that it is not being told. It may be the last one to use this, so
+/// who brings an answer keeps it.
+class far_thing final : public std::enable_shared_from_this<far_thing>,
+                        public far_link,
+                        public exec::far_channel,
+                        public exec::far_semaphore,
+                        public exec::far_barrier {
+ public:
+  far_thing(far_things& in, const base::id& id, std::uint64_t type, const item_ops* items,
+            node_link by)
+      : in_(in), id_(id), type_(type), items_(items), holds_(std::move(by.asker)) {
+    channel = this;
+    semaphore = this;
+    barrier = this;
+    if (by.counts) run_ = far_handles::global().has_view(id_);
+  }
+  ~far_thing() override {
+    {
+      const std::lock_guard lock(in_.mutex_);
+      const auto found = in_.by_id_.find(id_);
+      if (found != in_.by_id_.end() && found->second.link == this) in_.by_id_.erase(found);
+    }
+    if (in_.node_ != 0) {
+      if (run_ != 0) far_handles::global().lost_view(id_, run_);
+    } else {
+      in_.give_back_(in_.to_, id_, times_came.load());
+    }
+  }
+
+  exec::wish_state attempt(const exec::wish& w) override;
+  bool enlist(exec::wish& w) noexcept override;
+  bool withdraw(exec::wish& w) noexcept override { return take_back(&w); }
+  void restore(void* box) noexcept override;
+  bool close() override { return ask_number(thing_op::close, 0).value != 0; }
+  std::pair<std::size_t, bool> look() override {
+    const thing_answer found = ask_number(thing_op::look, 0);
+    return {static_cast<std::size_t>(found.value), found.state != 0};
+  }
+
+  bool attempt(std::size_t count) override {
+    return ask_number(thing_op::try_acquire, count).state ==
+           static_cast<std::uint8_t>(exec::wish_state::met);
+  }
+  bool enlist(exec::permit_request& r) noexcept override;
+  bool withdraw(exec::permit_request& r) noexcept override { return take_back(&r); }
+  void release(std::size_t count) noexcept override { tell(thing_op::release, count, nullptr); }
+  std::size_t available() override {
+    return static_cast<std::size_t>(ask_number(thing_op::available, 0).value);
+  }
+
+  bool enlist(exec::barrier_party& p) noexcept override;
+  bool withdraw(exec::barrier_party& p) noexcept override { return take_back(&p); }
+
+  const base::id& id() const noexcept { return id_; }
+  std::uint64_t type() const noexcept { return type_; }
+  // 0: it is a worker's, or of a node or a runtime that is over.
+  std::uint64_t node() const noexcept {
+    return run_ != 0 && run_ == far_handles::global().run() ? in_.node_ : 0;
+  }
+  std::atomic<std::uint32_t> times_came{1};  // times the node has sent it, which it has back then
+
+ private:
+  worker_questions::writer question(thing_op op, std::uint64_t value, const void* sent) const;
+  void write_asked(workbench& on, const base::id& request, thing_op op, std::uint64_t value,
+                   const std::function<void()>& item) const;
+  void check_may_wait() const;
+  thing_answer ask_number(thing_op op, std::uint64_t value);
+  void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
+  // Where an item is read into, when one came.
+  using box_of = std::function<void*()>;
+  thing_answer read(const wire::result_view& came, const box_of& box) const;
+  void answered(const far_wish_ptr& one, const void* key, const wire::result_view& came) noexcept;
+  void answered_item(const far_wish_ptr& one, const wire::result_view& came) noexcept;
+  static bool note_item(exec::wish& w, exec::wish_state state, std::exception_ptr why,
+                        bool is_claimed) noexcept;
+  void give_back_soon(const far_wish_ptr& one, void* item) noexcept;
+  void conclude(far_wish& one, const void* key, exec::wish_state state, bool is_told) noexcept;
+  template <class Wish>
+  bool enlist_far(Wish& w, Wish* far_wish::*as, thing_op op, std::uint64_t value) noexcept;
+  void begin(const far_wish_ptr& one, const void* key, const worker_questions::writer& ask);
+  void leave(const far_wish_ptr& one, const void* key, const worker_questions::writer& ask);
+  bool take_back(const void* key) noexcept;
+
+  worker_questions::writer send_of(const far_wish_ptr& one);
+  bool holds_back(const far_wish_ptr& one);
+  void send_held_soon() noexcept;
+  void send_held() noexcept;
+  void send_one_held(const far_wish_ptr& one) noexcept;
+  struct held_turn;
+  struct lost_item;
+
+  far_things& in_;
+  const base::id id_;
+  const std::uint64_t type_;  // of the handle
+  const item_ops* const items_;
+  const std::shared_ptr<void> holds_;  // what in_ is a part of
+  std::uint64_t run_ = 0;              // the runtime that counts it
+  std::mutex mutex_;
+  std::unordered_map<const void*, far_wish_ptr> open_;
+  std::size_t asked_bytes_ = 0;    // in sends that have left and are not answered
+  std::deque<far_wish_ptr> held_;  // sends that wait until it is less; some are under way then
+};
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <manta/codec/errors.hpp>
+
+#include "node/far_thing.hpp"
+#include "node/worker_facts.hpp"
+#include "wire/error_record.hpp"
+
+// What becomes of the wishes of a thing that lives elsewhere.
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using exec::wish_state;
+
+}  // namespace
+
+// Throws with nothing listed.
+void far_thing::begin(const far_wish_ptr& one, const void* key,
+                      const worker_questions::writer& ask) {
+  check_may_wait();
+  const std::shared_ptr<far_thing> self = shared_from_this();  // who hears it may drop the last one
+  {
+    const std::lock_guard lock(mutex_);
+    open_[key] = one;
+  }
+  try {
+    leave(one, key, ask);
+  } catch (...) {
+    bool has_held = false;
+    {
+      const std::lock_guard lock(mutex_);
+      open_.erase(key);
+      asked_bytes_ -= std::exchange(one->bytes, 0);
+      has_held = !held_.empty();
+    }
+    if (has_held) send_held_soon();
+    throw;
+  }
+}
+
+// Its answer may come before this is over.
+void far_thing::leave(const far_wish_ptr& one, const void* key,
+                      const worker_questions::writer& ask) {
+  in_.asks_.begin(
+      ask,
+      [self = shared_from_this(), one, key](const wire::result_view& came) {
+        self->answered(one, key, came);
+      },
+      &one->number);
+}
+
+bool far_thing::enlist(exec::wish& w) noexcept {
+  try {
+    if (items_ == nullptr) raise(errc::unsupported, "items of that channel can't travel");
+    if (w.is_send && w.group->open.load(std::memory_order_relaxed) > 1) {
+      raise(errc::unsupported,
+            "select: sending to a channel of another process can't be one of several cases yet; "
+            "receive in the select, or send without it");
+    }
+    const auto one = std::make_shared<far_wish>();
+    one->want = &w;
+    if (!w.is_send) {
+      begin(one, &w, question(thing_op::receive, 0, nullptr));
+    } else if (!holds_back(one)) {
+      begin(one, &w, send_of(one));
+    }
+    return false;
+  } catch (...) {
+    if (!w.group->claim()) return false;
+    w.failure = std::current_exception();
+    w.state = wish_state::met;
+    return true;
+  }
+}
+
+// As one that is met at once when it could not be asked for.
+template <class Wish>
+bool far_thing::enlist_far(Wish& w, Wish* far_wish::*as, thing_op op,
+                           std::uint64_t value) noexcept {
+  try {
+    const auto one = std::make_shared<far_wish>();
+    (*one).*as = &w;
+    begin(one, &w, question(op, value, nullptr));
+    return false;
+  } catch (...) {
+    w.failure = std::current_exception();
+    return true;
+  }
+}
+
+bool far_thing::enlist(exec::permit_request& r) noexcept {
+  return enlist_far(r, &far_wish::request, thing_op::acquire, r.count);
+}
+
+bool far_thing::enlist(exec::barrier_party& p) noexcept {
+  return enlist_far(p, &far_wish::party, thing_op::arrive, 0);
+}
+
+// Whether its group is told, which has the only one to hold `why` then. `is_claimed`: for this.
+bool far_thing::note_item(exec::wish& w, wish_state state, std::exception_ptr why,
+                          bool is_claimed) noexcept {
+  if (state == wish_state::closed) {
+    w.state = state;
+    return w.group->open.fetch_sub(1, std::memory_order_acq_rel) == 1 && w.group->claim();
+  }
+  if (state != wish_state::met) return false;
+  const bool is_told = is_claimed || w.group->claim();
+  const bool has_failed = why != nullptr;
+  if (is_told) w.failure = std::move(why);
+  // What was sent was, also when that is too late: it waited alone.
+  if (is_told || (w.is_send && !has_failed)) w.state = state;
+  return is_told;
+}
+
+// By who found the answer in the ring. `key`: what it is listed by.
+void far_thing::answered(const far_wish_ptr& one, const void* key,
+                         const wire::result_view& came) noexcept {
+  if (one->want != nullptr) return answered_item(one, came);
+  std::exception_ptr why;
+  thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
+  try {
+    said = read(came, {});
+  } catch (...) {
+    why = std::current_exception();
+  }
+  const auto state = static_cast<wish_state>(said.state);
+  const bool is_told = state == wish_state::met;
+  // Who is told holds the failure alone, and ends it.
+  if (is_told && one->request != nullptr) {
+    one->request->failure = std::move(why);
+  } else if (is_told && one->party != nullptr) {
+    one->party->failure = std::move(why);
+    one->party->generation = said.value / 2;
+    one->party->is_last = said.value % 2 != 0;
+  }
+  conclude(*one, key, state, is_told);
+}
+
+// An item is read when it is known whose it is: another case of its select may have happened, or
+// that has been given up. Then it goes back.
+void far_thing::answered_item(const far_wish_ptr& one, const wire::result_view& came) noexcept {
+  exec::wish& w = *one->want;
+  std::exception_ptr why;
+  thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
+  bool is_ours = false;
+  void* lost = nullptr;
+  const auto box = [&] {
+    is_ours = w.group->claim();
+    if (!is_ours) lost = items_->make_box();
+    return is_ours ? w.value : lost;
+  };
+  try {
+    said = read(came, w.is_send ? box_of() : box_of(std::ref(box)));
+  } catch (...) {
+    why = std::current_exception();
+  }
+  if (lost != nullptr) {
+    if (why == nullptr) return give_back_soon(one, lost);
+    items_->drop_box(lost);
+  }
+  const auto state = static_cast<wish_state>(said.state);
+  conclude(*one, &w, state, note_item(w, state, std::move(why), is_ours));
+}
+
+/// An item that nobody here wants. It goes back, to be the oldest again, before the wish that it
+/// came for is over: what is asked then comes behind it.
+struct far_thing::lost_item {
+  lost_item(std::shared_ptr<far_thing> by, far_wish_ptr was_for, void* box) noexcept
+      : of(std::move(by)), one(std::move(was_for)), item(box) {}
+  lost_item(const lost_item&) = delete;
+  lost_item& operator=(const lost_item&) = delete;
+  ~lost_item() {
+    of->restore(item);
+    of->items_->drop_box(item);
+    of->conclude(*one, one->want, wish_state::met, false);
+  }
+  const std::shared_ptr<far_thing> of;
+  const far_wish_ptr one;
+  void* const item;
+};
+
+// By who may wait for room for it: the looker must not, and writes no arrays into the store. Also
+// when that one ends and drops what it has.
+void far_thing::give_back_soon(const far_wish_ptr& one, void* item) noexcept {
+  std::shared_ptr<lost_item> back;
+  try {
+    back = std::make_shared<lost_item>(shared_from_this(), one, item);
+  } catch (...) {
+    const lost_item now(shared_from_this(), one, item);
+    return;
+  }
+  try {
+    if (in_.node_ != 0) facts_line::of_things().add([held = std::move(back)] {});
+  } catch (...) {
+    return;  // no memory, no thread: it went here
+  }
+}
+
+void far_thing::conclude(far_wish& one, const void* key, wish_state state, bool is_told) noexcept {
+  bool has_room = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (one.is_leaving) {  // its item is being written: who does that concludes it
+      one.end = {state, is_told};
+      return;
+    }
+    open_.erase(key);
+    asked_bytes_ -= std::exchange(one.bytes, 0);
+    one.is_concluded = true;
+    has_room = !held_.empty() && asked_bytes_ < most_asked_bytes;
+    one.was_withdrawn = state == wish_state::open;
+    if (is_told) {
+      exec::waiter* const whom = one.whom();
+      whom->fire(whom);
+    }
+  }
+  one.answered.signal();
+  if (has_room) send_held_soon();
+}
+
+// Waits for the answer, since that may be under way: afterwards nobody touches the wish.
+bool far_thing::take_back(const void* key) noexcept {
+  far_wish_ptr one;
+  bool has_left = true;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(key);
+    if (found == open_.end()) return false;
+    one = found->second;
+    if (std::erase(held_, one) > 0) {
+      open_.erase(found);
+      return true;
+    }
+    has_left = !one->is_leaving;
+    one->is_unwanted = true;
+  }
+  if (has_left) tell(thing_op::withdraw, one->number, nullptr);
+  try {
+    worker_questions::wait(one->answered);
+  } catch (...) {
+    std::terminate();  // the wish may go while it is used
+  }
+  return one->was_withdrawn;
+}
+
+// ---- sends that wait here until they may leave
+
+worker_questions::writer far_thing::send_of(const far_wish_ptr& one) {
+  return [this, one](workbench& on, const base::id& request) {
+    write_asked(on, request, thing_op::send, 0, [&] { items_->write(one->want->value, on.out); });
+    const std::lock_guard lock(mutex_);
+    if (one->is_concluded) return;  // its node is lost
+    one->bytes = on.writer.size_bytes();
+    asked_bytes_ += one->bytes;
+  };
+}
+
+// False: it may leave now. While some are held one is under way, whose end lets the next one go.
+bool far_thing::holds_back(const far_wish_ptr& one) {
+  if (in_.node_ == 0) return false;
+  check_may_wait();
+  const std::lock_guard lock(mutex_);
+  if (asked_bytes_ < most_asked_bytes && held_.empty()) return false;
+  held_.push_back(one);
+  try {
+    open_[one->want] = one;
+  } catch (...) {
+    held_.pop_back();
+    throw;
+  }
+  return true;
+}
+
+/// Lets them go as it ends, also when its line is closed: then each is told why it can't.
+struct far_thing::held_turn {
+  explicit held_turn(std::shared_ptr<far_thing> by) noexcept : of(std::move(by)) {}
+  held_turn(const held_turn&) = delete;
+  held_turn& operator=(const held_turn&) = delete;
+  ~held_turn() { of->send_held(); }
+  const std::shared_ptr<far_thing> of;
+};
+
+// As give_back_soon.
+void far_thing::send_held_soon() noexcept {
+  try {
+    facts_line::of_things().add([turn = std::make_shared<held_turn>(shared_from_this())] {});
+  } catch (...) {
+    return send_held();
+  }
+}
+
+void far_thing::send_held() noexcept {
+  for (;;) {
+    far_wish_ptr one;
+    {
+      const std::lock_guard lock(mutex_);
+      if (held_.empty() || asked_bytes_ >= most_asked_bytes) return;
+      one = std::move(held_.front());
+      held_.pop_front();
+      one->is_leaving = true;
+    }
+    send_one_held(one);
+  }
+}
+
+// Who waits does so until it is concluded, which it is not while it is written.
+void far_thing::send_one_held(const far_wish_ptr& one) noexcept {
+  exec::wish& w = *one->want;
+  std::exception_ptr why;
+  try {
+    leave(one, &w, send_of(one));
+  } catch (...) {
+    why = std::current_exception();
+  }
+  std::optional<far_wish::conclusion> end;
+  bool is_unwanted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    one->is_leaving = false;
+    end = one->end;
+    is_unwanted = one->is_unwanted;
+  }
+  if (why != nullptr) {
+    end = {wish_state::met, note_item(w, wish_state::met, std::move(why), false)};
+  }
+  if (end.has_value()) {
+    conclude(*one, &w, end->state, end->is_told);
+  } else if (is_unwanted) {
+    tell(thing_op::withdraw, one->number, nullptr);
+  }
+}
+
+}  // namespace manta::inline v0::node

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Items of channels between nodes that are large, and senders that wait: settler.cpp.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cluster/settling.hpp"
+
+namespace settling {
+
+namespace {
+
+using texts = manta::channel<std::string>;
+
+// More than a link takes at once.
+constexpr std::size_t large = std::size_t{65} << 20U;
+
+std::string first_of(const texts& a, const texts& b) {
+  std::string out;
+  const auto is = [&](const std::string& item) {
+    out = std::to_string(item.size()) + item.front();
+  };
+  if (!manta::select(long_enough, manta::on_receive(a, is), manta::on_receive(b, is))) out = "none";
+  return out;
+}
+std::string selects_large(const texts& a, const texts& b, const std::string& began) {
+  manta::kv::put(began, 1).get();
+  return first_of(a, b);
+}
+
+// Both cases of a select happen at the home before it can hear that one of them has: the other
+// item comes back as it came, and what is said to the home behind it comes, too.
+void check_large_losers(const std::string& node) {
+  const texts a(1);
+  const texts b(1);
+  const std::string key = node + ".large";
+  const auto chosen = manta::remote<selects_large>.with(at(node))(a, b, key);
+  expect(comes(key), "it selects");
+  std::this_thread::sleep_for(100ms);  // of the fault: what was asked has come when it strikes
+  a.send(std::string(large, 'a'));
+  b.send(std::string(large + 1, 'b'));
+  const std::string is_a = std::to_string(large) + "a";
+  const std::string is_b = std::to_string(large + 1) + "b";
+  const std::string first = chosen.get(long_enough);
+  const std::string other = first_of(a, b);
+  expect((first == is_a && other == is_b) || (first == is_b && other == is_a),
+         "both are there: " + first + ", " + other);
+  expect(a.size() + b.size() == 0, "each once");
+}
+
+// ---- who sends more than there is room for
+
+// Notes how often one was written in its process.
+struct bulky {
+  int number = 0;
+  std::string padding;
+  static inline std::atomic<int> written{0};
+  template <class Archive>
+  void save(Archive& archive) const {
+    ++written;
+    archive(number, padding);
+  }
+  template <class Archive>
+  void load(Archive& archive) {
+    archive(number, padding);
+  }
+};
+using bulkies = manta::channel<bulky>;
+
+constexpr std::size_t bulk = std::size_t{1} << 20U;
+std::atomic<int> senders{0};
+
+manta::coroutine<bool> sends_bulky(bulkies to, int number) {
+  bulky item{number, std::string(bulk, 'x')};  // a temporary would go twice: GCC 12
+  ++senders;
+  try {
+    co_await to.async_send(std::move(item));
+    co_return true;
+  } catch (const manta::exception&) {
+    co_return false;  // closed, or cancelled
+  }
+}
+// How many of so many senders have sent in the end; says under `key` how many items have left
+// before anybody has received one, and 1000 when another channel had to wait for them.
+int fills(const bulkies& to, const bulkies& other, int count, const std::string& key) {
+  senders = 0;
+  bulky::written = 0;
+  std::vector<manta::future<bool>> all;
+  const std::string here = manta::this_task::node();
+  for (int i = 0; i < count; ++i) {
+    all.push_back(manta::remote<sends_bulky>.with(at(here))(to, i));
+  }
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (senders < count && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);
+  }
+  std::this_thread::sleep_for(200ms);  // no event ends this: nothing more may leave
+  const int left = bulky::written;
+  const bool has_room = other.send({-1, std::string(bulk, 'y')}, long_enough);
+  manta::cancel(all.back());
+  const bool is_taken_back = !all.back().get(long_enough);
+  manta::kv::put(key, has_room && is_taken_back ? left : 1000).get();
+  int sent = 0;
+  for (const auto& one : all) sent += one.get(long_enough) ? 1 : 0;
+  return sent;
+}
+
+void check_held_senders(const std::string& node) {
+  constexpr int count = 120;
+  const bulkies one(1);
+  const bulkies other(1);
+  const std::string key = node + ".held";
+  const auto sent = manta::remote<fills>.with(at(node))(one, other, count, key);
+  expect(comes(key), "they wait");
+  const int left = manta::kv::get<int>(key).get()->value;
+  expect(left >= 2 && left <= 40, "of 120 MiB some wait where they are: " + std::to_string(left));
+  std::vector<bool> seen(count);
+  for (int i = 0; i + 1 < count; ++i) {
+    const std::optional<bulky> item = one.receive(long_enough);
+    if (!item.has_value()) break;
+    seen.at(static_cast<std::size_t>(item->number)) = item->padding.size() == bulk;
+  }
+  int right = 0;
+  for (const bool is : seen) right += is ? 1 : 0;
+  expect(right == count - 1 && sent.get(long_enough) == right,
+         "all but the one that was cancelled come once: " + std::to_string(right));
+  expect(one.size() == 0, "and no others");
+  // Who is held back is told of what becomes of the channel.
+  const bulkies closed(1);
+  const auto none = manta::remote<fills>.with(at(node))(closed, other, count, key + "2");
+  expect(other.receive(long_enough).has_value(), "room for the other channel");
+  expect(comes(key + "2"), "they wait again");
+  closed.close();
+  expect(none.get(long_enough) == 1, "the others are told that it is closed");
+}
+
+// ---- sends that are late
+
+int selects_late(const manta::channel<int>& to, int count) {
+  int sent = 0;
+  for (int i = 0; i < count; ++i) {
+    if (manta::select(1ms, manta::on_send(to, i, [] {})).has_value()) ++sent;
+  }
+  return sent;
+}
+
+void check_late_senders(const std::string& node) {
+  const manta::channel<int> one(1);
+  one.send(-1);
+  expect(manta::remote<selects_late>.with(at(node))(one, 20).get(long_enough) == 0, "no room");
+  expect(one.size() == 1 && one.receive() == -1, "what is late is not sent");
+  // What is late as somebody makes room has happened, or has not.
+  const auto sends = manta::remote<selects_late>.with(at(node))(one, 400);
+  int received = 0;
+  while (!ends_within(sends, 1ms)) received += one.try_receive().has_value() ? 1 : 0;
+  while (one.try_receive().has_value()) ++received;
+  const int sent = sends.get(long_enough);
+  std::printf("%d of 400 were in time\n", sent);
+  expect(sent == received, "sent " + std::to_string(sent) + ", " + std::to_string(received));
+}
+
+}  // namespace
+
+int bulky_things(const manta::runtime& rt) {
+  const std::string node = others(rt)[0].name;
+  check_large_losers(node);
+  check_held_senders(node);
+  check_late_senders(node);
+  return say("bulky-things");
+}
+
+}  // namespace settling
