@@ -11,26 +11,32 @@ void plan::add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> hol
   if (!is_new) return;
   at->second.bytes = at->second.left = bytes;
   for (const holder_id one : holders) at->second.holders.try_emplace(one);
+  note_wanted(at);
   if (bytes == 0) return finish(at, pull_end::whole);
   if (at->second.holders.empty()) finish(at, pull_end::unreachable);
 }
 
 void plan::drop(pull_id pull) {
-  pulls_.erase(pull);
+  if (const auto found = pulls_.find(pull); found != pulls_.end()) forget(found);
   std::erase_if(ended_, [pull](const ended_pull& one) { return one.pull == pull; });
 }
 
-void plan::opened(line_id line, holder_id to) { lines_.try_emplace(line, line_state{to, {}}); }
+void plan::opened(line_id line, holder_id to) {
+  if (lines_.try_emplace(line, line_state{to, {}}).second && with_.credits > 0) {
+    free_.emplace(0, line);
+  }
+}
 
 void plan::closed(line_id line) {
   const auto found = lines_.find(line);
   if (found == lines_.end()) return;
   const std::deque<chunk_ask> were = std::move(found->second.under_way);
+  free_.erase({were.size(), line});
   lines_.erase(found);
   // In front, and in their order: what was asked for first is to be here first.
   for (auto one = were.rbegin(); one != were.rend(); ++one) {
     const auto of = pulls_.find(one->pull);
-    if (of != pulls_.end()) of->second.again.push_front(one->at);
+    if (of != pulls_.end()) again_in_front(of, one->at);
   }
 }
 
@@ -39,6 +45,7 @@ void plan::lost(holder_id holder) {
     const auto of = at++;
     pull_state& one = of->second;
     if (one.holders.erase(holder) == 0) continue;
+    if (const auto its = wanted_.find(holder); its != wanted_.end()) its->second.erase(of->first);
     if (one.holders.empty()) {
       finish(of, pull_end::unreachable);
       continue;
@@ -53,8 +60,11 @@ void plan::lost(holder_id holder) {
 std::optional<chunk_ask> plan::take_front(line_id line) {
   const auto found = lines_.find(line);
   if (found == lines_.end() || found->second.under_way.empty()) return std::nullopt;
-  const chunk_ask out = found->second.under_way.front();
-  found->second.under_way.pop_front();
+  std::deque<chunk_ask>& under_way = found->second.under_way;
+  const chunk_ask out = under_way.front();
+  free_.erase({under_way.size(), line});
+  under_way.pop_front();
+  free_.emplace(under_way.size(), line);
   return out;
 }
 
@@ -76,7 +86,7 @@ void plan::lacks(line_id line) {
   const auto holder = of->second.holders.find(by);
   if (holder != of->second.holders.end()) holder->second.insert(asked->at);
   if (!somebody_has(of->second, asked->at)) return finish(of, pull_end::not_there);
-  of->second.again.push_back(asked->at);
+  again_behind(of, asked->at);
 }
 
 // Once more elsewhere where there is one, else from the same: the path may have done it.
@@ -92,7 +102,34 @@ void plan::wrong(line_id line) {
     holder->second.insert(asked->at);
     if (!somebody_has(pull, asked->at)) holder->second.erase(asked->at);
   }
-  pull.again.push_back(asked->at);
+  again_behind(of, asked->at);
+}
+
+void plan::again_in_front(pull_place which, std::uint64_t at) {
+  which->second.again.push_front(at);
+  note_wanted(which);
+}
+
+void plan::again_behind(pull_place which, std::uint64_t at) {
+  which->second.again.push_back(at);
+  note_wanted(which);
+}
+
+// Of whom is looked at when one is to be asked.
+void plan::note_wanted(pull_place which) {
+  for (const auto& [holder, lacking] : which->second.holders) {
+    wanted_[holder].insert(which->first);
+  }
+}
+
+void plan::forget(pull_place which) {
+  for (const auto& [holder, lacking] : which->second.holders) {
+    const auto its = wanted_.find(holder);
+    if (its == wanted_.end()) continue;
+    its->second.erase(which->first);
+    if (its->second.empty()) wanted_.erase(its);
+  }
+  pulls_.erase(which);
 }
 
 const chunk_ask* plan::front(line_id line) const {
@@ -127,18 +164,25 @@ std::optional<std::uint64_t> plan::pick(pull_state& of, holder_id holder) const 
 }
 
 std::optional<chunk_ask> plan::next() {
-  std::vector<std::pair<std::size_t, line_id>> free;
-  for (const auto& [line, is] : lines_) {
-    if (is.under_way.size() < with_.credits) free.emplace_back(is.under_way.size(), line);
-  }
-  std::ranges::sort(free);
-  for (const auto& [count, line] : free) {
+  for (const auto& [count, line] : free_) {
     line_state& is = lines_.at(line);
-    for (auto& [number, of] : pulls_) {
-      const std::optional<std::uint64_t> at = pick(of, is.to);
-      if (!at.has_value()) continue;
-      return is.under_way.emplace_back(chunk_ask{line, number, *at, size_of(of, *at)});
+    const auto its = wanted_.find(is.to);
+    if (its == wanted_.end()) continue;
+    std::set<pull_id>& some = its->second;
+    while (!some.empty()) {
+      const auto of = pulls_.find(*some.begin());
+      const std::optional<std::uint64_t> at = pick(of->second, is.to);
+      if (!at.has_value()) {
+        some.erase(some.begin());
+        continue;
+      }
+      const chunk_ask out{line, of->first, *at, size_of(of->second, *at)};
+      is.under_way.push_back(out);
+      const auto node = free_.extract({count, line});  // `count` and `line` go with it
+      if (is.under_way.size() < with_.credits) free_.emplace(is.under_way.size(), out.line);
+      return out;
     }
+    wanted_.erase(its);
   }
   return std::nullopt;
 }
@@ -163,7 +207,7 @@ bool plan::needs(holder_id holder) const {
 
 void plan::finish(pull_place which, pull_end how) {
   ended_.push_back({which->first, how});
-  pulls_.erase(which);
+  forget(which);
 }
 
 }  // namespace manta::inline v0::bulk

@@ -111,10 +111,19 @@ class plan {
   std::optional<chunk_ask> take_front(line_id line);
   static bool somebody_has(const pull_state& of, std::uint64_t at);
   void finish(pull_place which, pull_end how);
+  void again_in_front(pull_place which, std::uint64_t at);
+  void again_behind(pull_place which, std::uint64_t at);
+  void note_wanted(pull_place which);
+  void forget(pull_place which);
 
   plan_limits with_;
   std::map<pull_id, pull_state> pulls_;
   std::map<line_id, line_state> lines_;
+  // What next() looks through: lines with credits left, those with most of them first, and by
+  // holder the pulls that may have something to ask of it. What has is there; what is there and has
+  // not is taken out as it is found.
+  std::set<std::pair<std::size_t, line_id>> free_;
+  std::map<holder_id, std::set<pull_id>> wanted_;
   std::deque<ended_pull> ended_;
 };
 
