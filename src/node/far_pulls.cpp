@@ -143,6 +143,7 @@ void far_pulls::begin(peers& by) {
   const std::lock_guard lock(mutex_);
   views_.clear();
   unreached_.clear();
+  places_.clear();
   by_ = &by;
 }
 

@@ -194,6 +194,7 @@ class far_pulls {
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;
   bool ask_part(std::uint64_t number, pull& of);
+  const std::vector<bulk::place_of_holder>& places_of_node(std::uint64_t node, std::string text);
   bool begin_bulk(std::uint64_t number, pull& of);
   void end_bulk(std::uint64_t number, const error* why) noexcept;
   void land(std::uint64_t number, pull& of);
@@ -225,6 +226,11 @@ class far_pulls {
   peers* by_ = nullptr;
   bulk::station* way_ = nullptr;
   std::map<std::uint64_t, base::time_point> unreached_;  // by bulk, until then; by node
+  struct read_places {
+    std::string text;
+    std::vector<bulk::place_of_holder> at;
+  };
+  std::map<std::uint64_t, read_places> places_;  // by node: what its introduction says, read once
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_

@@ -36,14 +36,24 @@ void far_pulls::close_way(const bulk::station& by) noexcept {
   if (way_ == &by) way_ = nullptr;  // else it is a next runtime's
 }
 
+// Under the mutex. A head that was started again may not have known them from the start.
+const std::vector<bulk::place_of_holder>& far_pulls::places_of_node(std::uint64_t node,
+                                                                    std::string text) {
+  read_places& of = places_[node];
+  if (of.text == text) return of.at;
+  of.at = bulk_places_of(text);
+  of.text = std::move(text);
+  return of.at;
+}
+
 // Under the mutex, when its room is there. False: it is to be asked for.
 bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   const distant_block::source& from = of.block->from();
   if (way_ == nullptr) return false;
   const auto known = unreached_.find(from.owner);
   if (known != unreached_.end() && base::now() < known->second) return false;
-  const peers::bulk_place place = by_->bulk_place_of(from.owner);
-  bulk::holder maker{from.owner, place.process, bulk_places_of(place.at)};
+  peers::bulk_place place = by_->bulk_place_of(from.owner);
+  bulk::holder maker{from.owner, place.process, places_of_node(from.owner, std::move(place.at))};
   if (maker.places.empty()) return false;
   way_->fetch({.number = number,
                .object = from.id,
