@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/head_facts.hpp"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -55,10 +53,21 @@ void head_facts::ask_as(std::uint64_t head, peers* with, poster line,
                         worker_questions::scope what) {
   head_.store(head);
   with_.store(with);
-  const std::lock_guard lock(mutex_);
-  line_ = std::move(line);
-  // Others find it as soon as it is made; what they ask waits for the mutex, and finds the line.
-  asks_ = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_, what);
+  {
+    const std::lock_guard lock(mutex_);
+    line_ = std::move(line);
+    // Others find it as soon as it is made; what they ask waits for the mutex, and finds the line.
+    asks_ = std::make_shared<worker_questions>(1, &head_facts::send, this, is_making_, what);
+  }
+  has_room();
+}
+
+void head_facts::has_room() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    ++rooms_;
+  }
+  room_.notify_all();
 }
 
 void head_facts::ask_name(const name_question& what, worker_questions::taker then) {
@@ -94,6 +103,7 @@ void head_facts::close() noexcept {
     const std::lock_guard lock(mutex_);
     line_ = {};
   }
+  has_room();
   if (const auto asked = asks()) asked->end(exec::ended_error());
 }
 
@@ -137,13 +147,16 @@ void head_facts::send(void* self, workbench& on) noexcept {
 bool head_facts::post(workbench& on) noexcept {
   for (;;) {
     poster line;
+    std::uint64_t seen = 0;
     {
       const std::lock_guard lock(mutex_);
       line = line_;
+      seen = rooms_;
     }
     if (!line) return false;
     if (line(on.question, on.writer.pieces(), on.writer.size_bytes())) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return rooms_ != seen; });
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "node/peers.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
+#include "wire/bundle.hpp"
 
 // Keys and values, and the history, of a cluster: they are at the head, and asked for by all nodes.
 //
@@ -40,9 +42,11 @@ class head_facts {
   /// In a node that is not the head's: asks that one, by its epoch, until close.
   void ask_of(peers& with, std::uint64_t head);
   /// The same of a head of its own, by whichever line there is: false when there is no room now.
-  using pieces = std::span<const std::span<const std::byte>>;
+  using pieces = wire::bundle::pieces_view;
   using poster = std::function<bool(std::uint64_t number, pieces message, std::size_t size)>;
   void ask_by(poster line);
+  /// There may be room in that line by now. Any thread.
+  void has_room() noexcept;
   /// Asks that one for a name. Throws what worker_questions::begin does.
   void ask_name(const name_question& what, worker_questions::taker then);
   /// It was started anew: of what the one before was asked, up to that number, what has no answer
@@ -93,6 +97,8 @@ class head_facts {
   std::shared_ptr<worker_questions> asks_;
   std::vector<std::shared_ptr<worker_questions>> ended_;  // watches may know them still
   poster line_;                                           // to a head of its own
+  std::uint64_t rooms_ = 0;                               // how often there may have been some
+  std::condition_variable room_;
   std::shared_ptr<door> door_;
   std::unordered_map<std::uint64_t, std::shared_ptr<worker_facts>> facts_;  // by node
 };

@@ -77,11 +77,11 @@ head_line::taken head_line::send(std::uint64_t number, pieces message, std::size
   const std::lock_guard lock(mutex_);
   if (is_replaced_) return taken::replaced;
   if (waiting_.empty() && mail_.is_linked()) {
-    if (!post(number, message, size)) return taken::full;
+    if (!post(number, message, size)) return is_full();
     how_.wake();
     return taken::yes;
   }
-  if (waiting_.size() >= most_letters || waiting_bytes_ + size > most_bytes) return taken::full;
+  if (waiting_.size() >= most_letters || waiting_bytes_ + size > most_bytes) return is_full();
   letter kept{.number = number, .message = {}};
   kept.message.reserve(size);
   for (const std::span<const std::byte> one : message) {
@@ -93,10 +93,22 @@ head_line::taken head_line::send(std::uint64_t number, pieces message, std::size
   return taken::yes;
 }
 
+// Under the mutex. Whether there is room by then is found out by who asks again.
+head_line::taken head_line::is_full() noexcept {
+  was_full_ = true;
+  return taken::full;
+}
+
 void head_line::pump(base::time_point now) {
   mail_.pump(now);
+  if (say_waiting()) head_facts::global().has_room();
+}
+
+// Whether somebody may be waiting for room.
+bool head_line::say_waiting() {
   const std::lock_guard lock(mutex_);
-  if (waiting_.empty() || !mail_.is_linked()) return;
+  const bool was_full = std::exchange(was_full_, false);
+  if (waiting_.empty() || !mail_.is_linked()) return was_full;
   bool has_said = false;
   while (!waiting_.empty()) {
     const letter& first = waiting_.front();
@@ -107,6 +119,7 @@ void head_line::pump(base::time_point now) {
     waiting_.pop_front();
   }
   if (has_said) how_.wake();
+  return was_full;
 }
 
 // Nobody tells when the other end has greeted.

@@ -16,6 +16,7 @@
 #include <manta/spec/error.hpp>
 
 #include "base/id_hash.hpp"
+#include "wire/bundle.hpp"
 #include "wire/courier.hpp"
 #include "wire/greeting.hpp"
 #include "wire/link.hpp"
@@ -57,7 +58,7 @@ class head_line final : private wire::courier::visitor {
 
   const base::id& head() const noexcept { return how_.head; }
   enum class taken : std::uint8_t { yes, full, replaced };
-  using pieces = std::span<const std::span<const std::byte>>;
+  using pieces = wire::bundle::pieces_view;
   /// A question of that number. Throws std::bad_alloc.
   taken send(std::uint64_t number, pieces message, std::size_t size);
   void pump(base::time_point now);
@@ -73,12 +74,15 @@ class head_line final : private wire::courier::visitor {
     std::vector<std::byte> message;
   };
   bool post(std::uint64_t number, pieces message, std::size_t size);
+  taken is_full() noexcept;
+  bool say_waiting();
 
   const settings how_;
   mutable std::mutex mutex_;
   std::uint64_t last_ = 0;
   std::uint64_t posted_ = 0;
   bool is_replaced_ = false;
+  bool was_full_ = true;        // somebody may wait for room: also from before there was this line
   std::deque<letter> waiting_;  // for a connection
   std::size_t waiting_bytes_ = 0;
   wire::courier mail_;
