@@ -14,6 +14,9 @@ constinit thread_local const facts_line* runs_here = nullptr;
 }  // namespace
 
 bool facts_line::is_here() const noexcept { return runs_here == this; }
+bool facts_line::is_of_things_here() noexcept {
+  return runs_here != nullptr && runs_here->serves_things_;
+}
 
 // Never destroyed: late threads find them.
 facts_line& facts_line::global() {
@@ -27,7 +30,7 @@ facts_line& facts_line::of_ends() {
 }
 
 facts_line& facts_line::of_things() {
-  static auto* const made = new facts_line("manta-things");
+  static auto* const made = new facts_line("manta-things", true);
   return *made;
 }
 

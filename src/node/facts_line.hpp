@@ -15,6 +15,11 @@ namespace manta::inline v0::node {
 /// One of them; its thread begins with the first that is added. Threads: any.
 class facts_line {
  public:
+  /// Another one than those, which is closed before it ends. `thread`: its name.
+  explicit facts_line(const char* thread, bool serves_things = false) noexcept
+      : thread_(thread), serves_things_(serves_things) {}
+  facts_line(const facts_line&) = delete;
+  facts_line& operator=(const facts_line&) = delete;
   /// Of questions, which may wait for a store.
   static facts_line& global();
   /// Of what ends what is the user's: a destructor may wait for what the first line, or the loop's
@@ -31,16 +36,18 @@ class facts_line {
   void add(std::function<void()> what);
   /// Whether the calling thread is that one.
   bool is_here() const noexcept;
+  /// Whether it is that of of_things, or of another one that does a part of its work.
+  static bool is_of_things_here() noexcept;
   /// Waits until what was added before has been done, or dropped. Not for that thread itself.
   void drain() noexcept;
   /// Drops what waits and ends the thread. While nobody adds what has to be done.
   void close() noexcept;
 
  private:
-  explicit facts_line(const char* thread) noexcept : thread_(thread) {}
   void run() noexcept;
 
   const char* const thread_;
+  const bool serves_things_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> line_;

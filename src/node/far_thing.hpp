@@ -28,8 +28,8 @@
 // Sends that wait. A channel takes what one node sends to it in the order in which that came, so
 // who sends behind another one of this node waits for that one, here or there. There, its item
 // would take memory that is another node's: so once those that have left and are not answered have
-// most_asked_bytes, others are held here, unwritten, and leave as those are answered, by the
-// things' thread, which may wait for room. Other channels do not wait for them.
+// most_asked_bytes, others are held here, unwritten, and leave as those are answered, by a
+// thread that may wait for room. Other channels do not wait for them.
 //
 //   enlist: leave --> asked: bytes count --> answered --> next one held: leave
 //           held, when too many count --'                 '-> taken back: forgotten

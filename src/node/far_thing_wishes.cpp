@@ -8,7 +8,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/far_thing.hpp"
-#include "node/worker_facts.hpp"
+#include "node/node_things.hpp"
 #include "wire/error_record.hpp"
 
 // What becomes of the wishes of a thing that lives elsewhere.
@@ -197,7 +197,8 @@ void far_thing::give_back_soon(const far_wish_ptr& one, void* item) noexcept {
     return;
   }
   try {
-    if (in_.node_ != 0) facts_line::of_things().add([held = std::move(back)] {});
+    if (in_.node_ == 0) return;
+    node_things::global().do_aside(in_.node_, [held = std::move(back)] {});
   } catch (...) {
     return;  // no memory, no thread: it went here
   }
@@ -290,7 +291,8 @@ struct far_thing::held_turn {
 // As give_back_soon.
 void far_thing::send_held_soon() noexcept {
   try {
-    facts_line::of_things().add([turn = std::make_shared<held_turn>(shared_from_this())] {});
+    auto turn = std::make_shared<held_turn>(shared_from_this());
+    node_things::global().do_aside(in_.node_, [held = std::move(turn)] {});
   } catch (...) {
     return send_held();
   }

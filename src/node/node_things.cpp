@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -138,7 +139,7 @@ void node_things::close() noexcept {
   end_asking();
   is_open_.store(false);
   end_homes_in_line();
-  facts_line::of_things().close();
+  close_lines();
   end_homes();
   decltype(own_) left;
   const std::lock_guard lock(mutex_);
@@ -168,13 +169,38 @@ void node_things::end_homes_in_line() noexcept {
   } catch (...) {
     return;  // no memory
   }
-  for (int i = 0; i < 3; ++i) line.drain();
+  line.drain();
+  line.drain();
+  try {
+    const std::vector<facts_line*> slow = slow_lines();
+    for (facts_line* const one : slow) one->drain();
+    for (facts_line* const one : slow) one->drain();
+  } catch (...) {
+    return;  // no memory
+  }
+  line.drain();
 }
 
 void node_things::stop_answering() noexcept {
   is_open_.store(false);
   peers_.store(nullptr);
+  close_lines();
+}
+
+// The slow ones are never taken from the list, so each is there whoever adds to it.
+void node_things::close_lines() noexcept {
   facts_line::of_things().close();
+  for (std::uint64_t after = 0;;) {
+    facts_line* next = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = slow_.upper_bound(after);
+      if (found == slow_.end()) return;
+      after = found->first;
+      next = found->second.get();
+    }
+    next->close();
+  }
 }
 
 // ---- those of this node
@@ -350,12 +376,15 @@ std::shared_ptr<worker_things> node_things::things_of(std::uint64_t node, std::u
   if (life != 0) one.life = life;
   std::shared_ptr<worker_things>& of = one.things;
   if (of == nullptr) {
+    one.serial = ++homes_made_;
     of = std::make_shared<worker_things>(
-        [this, node](std::uint64_t number, const worker_things::writer& write) {
-          return tell(node, number, write);
+        [this, to = listener{node, one.serial}](std::uint64_t number,
+                                                const worker_things::writer& write, bool may_wait) {
+          return tell(to, number, write, may_wait);
         },
         [this, node](std::uint64_t number, const error& why) { refuse(node, number, why); },
-        facts_line::of_things());
+        facts_line::of_things(),
+        [this, node](std::function<void()> what) { do_aside(node, std::move(what)); });
   }
   return of;
 }
@@ -390,29 +419,55 @@ void node_things::hear(std::uint64_t from, const peers::kept_message& message, f
   }
 }
 
-// False: it has not got it, or was told why there is no answer.
-bool node_things::tell(std::uint64_t to, std::uint64_t number,
-                       const worker_things::writer& write) noexcept {
+// One for each node that has not taken at once what it was to get, until the process ends.
+facts_line& node_things::slow_line(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<facts_line>& of = slow_[node];
+  if (of == nullptr) of = std::make_unique<facts_line>("manta-slow", true);
+  return *of;
+}
+
+void node_things::do_aside(std::uint64_t node, std::function<void()> what) {
+  slow_line(node).add(std::move(what));
+}
+
+std::vector<facts_line*> node_things::slow_lines() {
+  std::vector<facts_line*> out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [node, one] : slow_) out.push_back(one.get());
+  return out;
+}
+
+// no: it has not got it, or was told why there is no answer.
+worker_things::told node_things::tell(const listener& to, std::uint64_t number,
+                                      const worker_things::writer& write, bool may_wait) noexcept {
+  using told = worker_things::told;
   peers* const by = peers_.load();
-  if (by == nullptr) return false;
+  if (by == nullptr) return told::no;
   try {
     const borrowed_workbench on;
-    on->write_for(to);
+    on->write_for(to.node);
     on->out.clear();
     write(*on);
     on->out.finish();
     write_answer(*on, {1, number}, "an item of a channel");
-    const result<void> is = far_handles::global().send(*by, {peers::thing_answer, ++last_}, *on,
-                                                       peers::when_full::wait);
-    if (is) return true;
-    refuse(to, number, is.error());
+    const std::size_t size = on->writer.size_bytes();
+    // Parts wait for room. What is small is not worth that: there is one for each question.
+    if (!may_wait && size > peers::most_at_once) return told::later;
+    const auto then = may_wait                             ? peers::when_full::wait
+                      : size <= worker_things::small_bytes ? peers::when_full::send
+                                                           : peers::when_full::refuse;
+    const result<void> is =
+        far_handles::global().send(*by, {peers::thing_answer, ++last_}, *on, then);
+    if (is) return told::yes;
+    if (!may_wait && is.error().code() == errc::store_full) return told::later;
+    refuse(to.node, number, is.error());
     // It is lost: nothing more is taken for it before what has been taken goes back.
-    if (is.error().code() == errc::node_lost) end_home_of(to);
-    return false;
+    if (is.error().code() == errc::node_lost) end_home_of(to.node, to.home);
   } catch (...) {
-    refuse(to, number, describe_current_exception("an item of a channel"));
-    return false;
+    refuse(to.node, number, describe_current_exception("an item of a channel"));
   }
+  return told::no;
 }
 
 void node_things::refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept {
@@ -435,12 +490,13 @@ void node_things::on_gone(std::uint64_t node) {
   facts_line::of_things().add([this, node] { end_home_of(node); });
 }
 
-void node_things::end_home_of(std::uint64_t node) noexcept {
+// `serial`: only if it is that one still; 0: whichever it is.
+void node_things::end_home_of(std::uint64_t node, std::uint64_t serial) noexcept {
   std::shared_ptr<worker_things> gone;
   {
     const std::lock_guard lock(mutex_);
     const auto found = homes_.find(node);
-    if (found == homes_.end()) return;
+    if (found == homes_.end() || (serial != 0 && found->second.serial != serial)) return;
     gone = std::move(found->second.things);
     homes_.erase(found);
   }

@@ -4,18 +4,21 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <manta/base/id.hpp>
 #include <manta/node/shared_thing.hpp>
 #include <manta/spec/error.hpp>
 
 #include "base/id_hash.hpp"
+#include "node/facts_line.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
 #include "node/worker_things.hpp"
@@ -37,8 +40,8 @@
 //          goes on <-- [looker] <~~~~~~~~~~~~~~~~~~~~~~ peers <------'
 //
 // Items are read and written by the things' thread here and the looker there, never by the loop's:
-// they are the user's. The things' thread waits for no other node's answer, only for room in what
-// goes to one.
+// they are the user's. The things' thread waits for no other node's answer, and not for room: an
+// answer for which there is none in what goes to its node waits on a thread of that one's.
 //
 // Order. What one node asks comes in the order in which it was sent, and is asked in that order.
 // Permits are given back by the loop, at once: they are there when the result of the task that held
@@ -96,6 +99,8 @@ class node_things {
   /// What came with the message that this thread reads; see borrow_thing.
   std::shared_ptr<void> borrow(const spec::reference& came, const item_ops* items,
                                std::uint64_t size, make_mirror make);
+  /// By a thread that may wait for room in what goes to that node. Throws as facts_line::add.
+  void do_aside(std::uint64_t node, std::function<void()> what);
   /// Lets go of it where a user's destructor may run.
   static void drop_soon(std::shared_ptr<void> owner) noexcept;
 
@@ -128,10 +133,18 @@ class node_things {
   void end_homes_in_line() noexcept;
   void hear(std::uint64_t from, const peers::kept_message& message, far_arrivals* came,
             const std::shared_ptr<const void>& kept) noexcept;
-  bool tell(std::uint64_t to, std::uint64_t number, const worker_things::writer& write) noexcept;
+  struct listener {
+    std::uint64_t node = 0;
+    std::uint64_t home = 0;  // its serial
+  };
+  worker_things::told tell(const listener& to, std::uint64_t number,
+                           const worker_things::writer& write, bool may_wait) noexcept;
+  facts_line& slow_line(std::uint64_t node);
+  std::vector<facts_line*> slow_lines();
+  void close_lines() noexcept;
   void let_go(const base::id& id) noexcept;
   void refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept;
-  void end_home_of(std::uint64_t node) noexcept;
+  void end_home_of(std::uint64_t node, std::uint64_t serial = 0) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
   std::atomic<bool> is_open_{false};
@@ -149,9 +162,12 @@ class node_things {
   struct home {
     std::shared_ptr<worker_things> things;
     std::uint64_t life = 0;  // see worker_questions::life_of; 0: not known yet
+    std::uint64_t serial = 0;
   };
   std::unordered_map<std::uint64_t, home> homes_;  // by who asks
+  std::uint64_t homes_made_ = 0;
   std::atomic<std::uint64_t> lives_{0};
+  std::map<std::uint64_t, std::unique_ptr<facts_line>> slow_;  // by who takes slowly
 };
 
 }  // namespace manta::inline v0::node

@@ -35,9 +35,10 @@ std::shared_ptr<worker_things> worker_pool::things_of(const std::shared_ptr<hand
   if (of->things == nullptr) {
     const std::weak_ptr<hand> to = of;
     of->things = std::make_shared<worker_things>(
-        [to](std::uint64_t number, const worker_things::writer& write) {
+        [to](std::uint64_t number, const worker_things::writer& write, bool /*may_wait*/) {
           const auto alive = to.lock();
-          return alive != nullptr && global().say_written(*alive, number, write);
+          const bool is = alive != nullptr && global().say_written(*alive, number, write);
+          return is ? worker_things::told::yes : worker_things::told::no;
         },
         [to](std::uint64_t number, const error& why) {
           if (const auto alive = to.lock()) global().answer_error(*alive, number, why);

@@ -154,7 +154,8 @@ void worker_things::ask_semaphore(std::uint64_t number, const shared_thing& of,
 }
 
 void worker_things::say(std::uint64_t number, const thing_answer& what) noexcept {
-  tell_(number, [&](workbench& on) { codec::write(on.out, what); });
+  tell_(
+      number, [&](workbench& on) { codec::write(on.out, what); }, false);
 }
 
 // Before it can be met. False: it was told why not, or the worker is gone.
@@ -171,6 +172,11 @@ bool worker_things::list(const std::shared_ptr<open_wish>& one) {
   if (count < most_open) return true;
   refuse_(one->number, too_many(count));
   return false;
+}
+
+bool worker_things::is_listed(const open_wish& one) noexcept {
+  const std::lock_guard lock(mutex_);
+  return open_.contains(one.number);
 }
 
 // False: the worker is gone.
@@ -242,8 +248,9 @@ void worker_things::arrive(std::uint64_t number, const shared_thing& of) {
 }
 
 // It was met, or found closed, or was not to wait. What the worker does not get is put back.
-void worker_things::finish(open_wish& one) noexcept {
-  const bool is_there = unlist(one);
+void worker_things::finish(open_wish& one, bool may_wait) noexcept {
+  // One that waits to be told is known meanwhile: who takes it back is answered by it.
+  const bool is_there = may_wait ? is_listed(one) : unlist(one);
   if (!is_there) refuse_late(one);
   switch (one.at.kind) {
     case spec::reference_kind::semaphore:
@@ -253,7 +260,8 @@ void worker_things::finish(open_wish& one) noexcept {
       return say(one.number, {static_cast<std::uint8_t>(wish_state::met),
                               2 * one.party.generation + (one.party.is_last ? 1 : 0)});
     default:
-      return finish_item(one, is_there);
+      finish_item(one, is_there, may_wait);
+      if (may_wait) unlist(one);
   }
 }
 
@@ -274,15 +282,15 @@ void worker_things::finish_permits(open_wish& one, bool is_there) noexcept {
   } catch (...) {
     std::terminate();  // permits that nobody would ever give back
   }
-  const bool has_them =
-      is_there && tell_(one.number, [](workbench& on) {
-        codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
-      });
+  const auto write = [](workbench& on) {
+    codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
+  };
+  const bool has_them = is_there && tell_(one.number, write, false) == told::yes;
   const bool is_ours = !is_there || (!has_them && forget_permits(one.at, one.request.count));
   if (is_ours) semaphore_of(one.at).release(one.request.count);
 }
 
-void worker_things::finish_item(open_wish& one, bool is_there) noexcept {
+void worker_things::finish_item(open_wish& one, bool is_there, bool may_wait) noexcept {
   if (one.want.failure != nullptr) {
     try {
       std::rethrow_exception(one.want.failure);
@@ -292,12 +300,34 @@ void worker_things::finish_item(open_wish& one, bool is_there) noexcept {
     return;
   }
   const bool has_item = !one.want.is_send && one.want.state == wish_state::met;
-  const bool has_told = is_there && tell_(one.number, [&](workbench& on) {
-                          const auto state = static_cast<std::uint8_t>(one.want.state);
-                          codec::write(on.out, thing_answer{state, 0});
-                          if (has_item) one.at.items->write_box(one.box, on.out);
-                        });
-  if (has_item && !has_told) give_back(one);
+  const auto write = [&](workbench& on) {
+    codec::write(on.out, thing_answer{static_cast<std::uint8_t>(one.want.state), 0});
+    if (has_item) one.at.items->write_box(one.box, on.out);
+  };
+  const told is = is_there ? tell_(one.number, write, may_wait) : told::no;
+  if (is == told::later) {
+    if (waits_aside(one)) return;
+    refuse_late(one);
+  }
+  if (has_item && is != told::yes) give_back(one);
+}
+
+// Others are told meanwhile. False: who asked is gone, or there was no memory for it, and that one
+// is told so.
+bool worker_things::waits_aside(open_wish& one) noexcept {
+  try {
+    std::shared_ptr<open_wish> held = one.shared_from_this();
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_over_) return false;
+      open_.emplace(one.number, held);
+    }
+    aside_([held] { held->of->finish(*held, true); });
+    return true;
+  } catch (...) {
+    if (unlist(one)) refuse_(one.number, describe_current_exception("an item of a channel"));
+    return false;
+  }
 }
 
 // Items that were taken for who did not get them, of all who ask.
@@ -311,8 +341,8 @@ struct worker_things::returned {
 };
 
 // Not at once: what was taken behind it may have to go back as well, which is known when all that
-// was met by now is finished. Each is put before the others, so the last one that was taken is the
-// first.
+// was met by now is finished, here and aside. Each is put before the others, so the last one that
+// was taken is the first.
 void worker_things::give_back(open_wish& one) noexcept {
   try {
     returned& to = returned::here();
@@ -322,7 +352,8 @@ void worker_things::give_back(open_wish& one) noexcept {
     return channel_of(one.at).restore(one.at.items->put_front, one.box);  // no memory
   }
   try {
-    line_.add([] { give_back_all(); });
+    if (!aside_) return line_.add([] { give_back_all(); });
+    aside_([to = shared_from_this()] { to->line_.add([] { give_back_all(); }); });
   } catch (...) {
     give_back_all();
   }

@@ -59,13 +59,20 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   static constexpr std::size_t small_bytes = 4096;
 
   using writer = std::function<void(workbench& on)>;
-  /// Says an answer, whose value `write` writes into `out`, under the request of that number.
-  /// False: the worker has not got it. Any thread; takes the lock of the pool.
-  using teller = std::function<bool(std::uint64_t number, const writer& write)>;
+  enum class told : std::uint8_t {
+    yes,
+    no,    ///< the worker has not got it
+    later  ///< it would have to wait for room, which it may not
+  };
+  /// Says an answer, whose value `write` writes into `out`, under the request of that number. Any
+  /// thread; takes the lock of the pool.
+  using teller = std::function<told(std::uint64_t number, const writer& write, bool may_wait)>;
   using refuser = std::function<void(std::uint64_t number, const error& why)>;
-  /// What is met is told by the thread of `line`.
-  worker_things(teller tell, refuser refuse, facts_line& line)
-      : tell_(std::move(tell)), refuse_(std::move(refuse)), line_(line) {}
+  /// Has something done by a thread that waits for room where this one sends to. May throw.
+  using waiter = std::function<void(std::function<void()> what)>;
+  /// What is met is told by the thread of `line`, or of `aside` when that has to wait.
+  worker_things(teller tell, refuser refuse, facts_line& line, waiter aside = {})
+      : tell_(std::move(tell)), refuse_(std::move(refuse)), line_(line), aside_(std::move(aside)) {}
 
   /// A question about a thing that the worker has; `in` is behind it. `kept` lives as long as its
   /// item waits here. Throws decode_failed: nonsense; std::bad_alloc.
@@ -93,11 +100,13 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   void release(const shared_thing& of, std::uint64_t count);
   void ask_semaphore(std::uint64_t number, const shared_thing& of, const thing_question& asked);
   bool list(const std::shared_ptr<open_wish>& one);
+  bool is_listed(const open_wish& one) noexcept;
   bool unlist(const open_wish& one) noexcept;
-  void finish(open_wish& one) noexcept;
+  void finish(open_wish& one, bool may_wait = false) noexcept;
   void refuse_late(const open_wish& one) noexcept;
   void finish_permits(open_wish& one, bool is_there) noexcept;
-  void finish_item(open_wish& one, bool is_there) noexcept;
+  void finish_item(open_wish& one, bool is_there, bool may_wait) noexcept;
+  bool waits_aside(open_wish& one) noexcept;
   void give_back(open_wish& one) noexcept;
   static void give_back_all() noexcept;
   void say(std::uint64_t number, const thing_answer& what) noexcept;
@@ -107,6 +116,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   const teller tell_;
   const refuser refuse_;
   facts_line& line_;
+  const waiter aside_;
   std::mutex mutex_;
   bool is_over_ = false;
   std::optional<error> why_over_;  // for who may hear of it still

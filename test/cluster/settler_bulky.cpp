@@ -118,6 +118,7 @@ void check_held_senders(const std::string& node) {
   const auto sent = manta::remote<fills>.with(at(node))(one, other, count, key);
   expect(comes(key), "they wait");
   const int left = manta::kv::get<int>(key).get()->value;
+  std::printf("%d of %d have left before one is received\n", left, count);
   expect(left >= 2 && left <= 40, "of 120 MiB some wait where they are: " + std::to_string(left));
   std::vector<bool> seen(count);
   for (int i = 0; i + 1 < count; ++i) {
