@@ -70,6 +70,24 @@ void history::trim() noexcept {
   published_ = kept_.size();
 }
 
+// Of those that are about to be published; numbers stay without holes.
+void history::forget_unwatched() noexcept {
+  std::size_t to = published_;
+  std::uint64_t number = end_number_;
+  for (std::size_t at = published_; at < kept_.size(); ++at) {
+    told& one = kept_[at];
+    if (!one.is_watched) {
+      kept_bytes_ -= bytes_of(one.changes);
+      continue;
+    }
+    one.first_number = number;
+    number += one.changes.size();
+    if (to != at) kept_[to] = std::move(one);
+    ++to;
+  }
+  kept_.resize(to);
+}
+
 void history::cut_back_to_published() noexcept {
   while (kept_.size() > published_) {
     kept_bytes_ -= bytes_of(kept_.back().changes);
@@ -83,11 +101,11 @@ history::draft::draft(history& of) : history_(of) {
   of.open_ = this;
 }
 
-void history::draft::add(revision at, std::vector<change> changes) {
+void history::draft::add(revision at, std::vector<change> changes, bool is_watched) {
   history& of = history_;
   const std::size_t bytes = bytes_of(changes);
   const std::lock_guard lock(of.mutex_);
-  of.kept_.push_back({at, of.end_of_kept(), std::move(changes)});
+  of.kept_.push_back({at, of.end_of_kept(), std::move(changes), is_watched});
   of.kept_bytes_ += bytes;
 }
 
@@ -103,6 +121,8 @@ history::bells history::draft::publish() noexcept {
   const std::lock_guard lock(of.mutex_);
   is_published_ = true;
   of.open_ = nullptr;
+  of.forget_unwatched();
+  const std::uint64_t end = of.end_of_kept();
   const auto first_new = of.kept_.begin() + static_cast<std::ptrdiff_t>(of.published_);
   for (const auto& who : of.watchers_) {
     if (who->is_rung) continue;
@@ -110,7 +130,10 @@ history::bells history::draft::publish() noexcept {
       return std::any_of(batch.changes.begin(), batch.changes.end(),
                          [&who](const change& one) { return one.key.starts_with(who->prefix); });
     };
-    if (!std::any_of(first_new, of.kept_.end(), is_seen)) continue;
+    if (!std::any_of(first_new, of.kept_.end(), is_seen)) {
+      who->next = end;
+      continue;
+    }
     who->is_rung = true;
     whose_.push_back(who);
   }

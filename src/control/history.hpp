@@ -31,8 +31,9 @@
 //
 // Invariants
 //   1. kept batches have ascending revisions and numbers without holes, and the published ones are
-//      all batches after revision `complete_after_`.
-//   2. a watcher that is not `is_rung` has seen all changes with its prefix before the end.
+//      all watched batches after revision `complete_after_`.
+//   2. a watcher that is not `is_rung` has seen all changes with its prefix before the end, and
+//      stands there: what others change makes no gap for it.
 //
 // Threads: any; one draft at a time, in the order of revisions. Cost of a batch: a comparison for
 // each change and watcher.
@@ -55,8 +56,8 @@ class history {
     draft(const draft&) = delete;
     draft& operator=(const draft&) = delete;
     /// Adds a batch; the changes stay where they are in memory until it is published. Throws
-    /// std::bad_alloc, and has none of it then.
-    void add(revision at, std::vector<change> changes);
+    /// std::bad_alloc, and has none of it then. What is not watched goes as it is published.
+    void add(revision at, std::vector<change> changes, bool is_watched = true);
     /// They were applied: watchers see them. Once.
     bells publish() noexcept;
 
@@ -85,8 +86,10 @@ class history {
     revision at = 0;
     std::uint64_t first_number = 0;  // of its changes
     std::vector<change> changes;
+    bool is_watched = true;
   };
 
+  void forget_unwatched() noexcept;
   void trim() noexcept;
   void cut_back_to_published() noexcept;
   std::uint64_t end_of_kept() const noexcept;

@@ -162,7 +162,7 @@ result<outcome> memory_store::commit_now(batch& what, history::bells& bells) try
     }
   }
   history::draft told(history_);
-  told.add(next, std::move(what.changes));  // which `gone` points into still
+  told.add(next, std::move(what.changes), what.is_watched);  // which `gone` points into still
   apply(fresh, gone);
   at_ = next;
   bells = told.publish();

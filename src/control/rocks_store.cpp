@@ -374,7 +374,7 @@ result<outcome> rocks_store::add(group_write& to, batch& what) {
       to.changed[one.key] = one.what == change::kind::put ? next : 0;
     }
   }
-  to.draft.add(next, std::move(what.changes));
+  to.draft.add(next, std::move(what.changes), what.is_watched);
   to.at = next;
   to.is_durable = to.is_durable || what.how == durability::durable;
   return outcome{next, std::nullopt};

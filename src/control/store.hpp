@@ -40,7 +40,7 @@
 //    it may call the store. It must neither block nor throw.
 // 5. A read, or a page of a scan, is of one moment: of the revision that it tells.
 // 6. A watcher gets the changes after its revision in order, each once, or is told that it has
-//    missed some.
+//    missed some; but for batches that say they are not watched.
 // 7. After close every call is answered with errc::cancelled.
 //
 // Limits: below; what breaks one is answered with errc::invalid_argument, what finds no room with
@@ -94,6 +94,9 @@ struct batch {
   std::vector<condition> conditions = {};
   std::vector<change> changes = {};
   durability how = durability::buffered;
+  /// Watchers hear of it. False: rows that nobody watches, and so many that the history would have
+  /// room for nothing else.
+  bool is_watched = true;
 };
 
 /// What became of a batch.

@@ -365,6 +365,27 @@ TEST_CASE("a bell may call the store, and its watcher hears of that", "[control]
   });
 }
 
+TEST_CASE("watchers do not hear of batches that say so, and readers see them", "[control]") {
+  namespace limits = control::limits;
+  for_each_backend([](store& s) {
+    const auto w = watch(s, "", 0);
+    put_one(s, "a", "1");
+    // More than the history would have room for.
+    const std::string large(limits::history_bytes / 4, 'x');
+    for (int i = 0; i < 8; ++i) {
+      const batch unseen{.changes = {put("b", large), put("c", std::to_string(i))},
+                         .is_watched = false};
+      REQUIRE(commit(s, unseen));
+    }
+    put_one(s, "d", "2");
+    CHECK(text_of(take_all(*w, 10).events) == "1:a=1 10:d=2 ");
+    CHECK(get_one(s, "c")->value == "7");
+    // Conditions see them, in one write with them, too.
+    const auto is = commit(s, {.conditions = {{"c", 9}}, .changes = {put("c", "")}});
+    CHECK((is && !is->refused));
+  });
+}
+
 TEST_CASE("who is too slow is told that something is missing", "[control]") {
   namespace limits = control::limits;
   for_each_backend([](store& s) {

@@ -124,3 +124,53 @@ TEST_CASE("a rare prefix does not hold the list for long", "[control]") {
   CHECK(takes > 5);
   CHECK_FALSE(w->take(10).has_more);
 }
+
+TEST_CASE("what others change makes no gap for a watcher that has seen all of its own",
+          "[control]") {
+  history few(0, 3);
+  const auto w = few.watch("mine", 0, [] {});
+  apply(few, 1, {put("mine", "1")});
+  CHECK(w->take(10).events.size() == 1);
+  for (std::uint64_t at = 2; at < 20; ++at) apply(few, at, {put("other", ""), put("another", "")});
+  apply(few, 20, {put("mine", "2")});
+  const taken got = w->take(10);
+  CHECK_FALSE(got.has_gap);
+  REQUIRE(got.events.size() == 1);
+  CHECK(got.events[0].at == 20);
+  // One that has not looked yet has a gap all the same.
+  apply(few, 21, {put("mine", "3")});
+  for (std::uint64_t at = 22; at < 30; ++at) apply(few, at, {put("other", ""), put("another", "")});
+  CHECK(w->take(10).has_gap);
+}
+
+TEST_CASE("batches that nobody watches leave no trace in the history", "[control]") {
+  history few(0, 3);
+  int rings = 0;
+  const auto w = few.watch("", 0, [&rings] { ++rings; });
+  CHECK(w->take(1).events.empty());
+  apply(few, 1, {put("a", "1")});
+  for (std::uint64_t at = 2; at < 40; at += 4) {
+    // Alone, and among others of one write.
+    history::draft d(few);
+    d.add(at, {put("t", "1"), put("u", "1"), put("v", "1"), put("w", "1")}, false);
+    d.add(at + 1, {put("t", "2")}, false);
+    history::ring(d.publish());
+  }
+  CHECK(rings == 1);
+  {
+    history::draft d(few);
+    d.add(40, {put("t", "3")}, false);
+    d.add(41, {put("b", "1")});
+    d.add(42, {put("t", "4")}, false);
+    d.add(43, {put("c", "1")});
+    history::ring(d.publish());
+  }
+  const taken got = w->take(10);
+  CHECK_FALSE(got.has_gap);
+  REQUIRE(got.events.size() == 3);
+  CHECK((got.events[0].at == 1 && got.events[1].at == 41 && got.events[2].at == 43));
+  CHECK(got.events[2].what.key == "c");
+  CHECK_FALSE(got.has_more);
+  CHECK(few.watch("", 1, [] {})->take(10).events.size() == 2);
+  CHECK(few.watch("", 42, [] {})->take(10).events.size() == 1);
+}
