@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Task records as their owner writes them: added, needed for a while, released, written 256 in a
+// Task records as their owner writes them: added, needed for a while, removed, written 256 in a
 // value.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -16,16 +17,17 @@ namespace bench {
 
 class task_writer {
  public:
-  // `live`: a record is released when so many have come after it.
+  // `live`: a record is removed when so many have come after it.
   task_writer(opened& to, std::size_t live, control::durability how)
       : to_(to), how_(how), needed_(live) {}
 
   void write(std::size_t records) {
     for (std::size_t i = 0; i < records; ++i) {
-      const auto added = tasks_.add({id_of(next_), {}, value_of(next_)});
+      const auto added =
+          tasks_.add({id_of(next_), {}, value_of(next_)}, static_cast<std::uint32_t>(next_));
       check(added.has_value(), "there is room");
       control::task_table::ticket& oldest = needed_[next_ % needed_.size()];
-      tasks_.release(oldest);
+      tasks_.remove(oldest);
       oldest = *added;
       if (++next_ % packed_records == 0) commit_some();
     }
@@ -46,10 +48,9 @@ class task_writer {
   static manta::base::id id_of(std::size_t n) { return {scatter(n), n + 1}; }
   void commit_some() {
     while (const auto value = tasks_.sparse()) {
-      to_.all.wait();  // it may be on its way
-      const auto found = control::read_one(*to_.store, value->key);
-      check(found && *found, "a value that is mostly over is there");
-      check(tasks_.move(*value, (*found)->value).has_value(), "its rest is moved");
+      std::vector<control::task_row> rows;
+      for (const std::uint32_t n : value->known_as) rows.push_back({id_of(n), {}, value_of(n)});
+      tasks_.rewrite(*value, std::move(rows));
     }
     for (control::batch& one : tasks_.write()) {
       one.how = how_;

@@ -81,11 +81,11 @@ inline std::string_view own_part(std::string_view key, std::string_view table) {
 }
 
 // Adds a change to the last of some batches, or to a new one when that would be too large. `bytes`
-// counts the last one's.
-inline void add_change(std::vector<batch>& to, std::size_t& bytes, change what) {
+// counts the last one's, `most` is what one has.
+inline void add_change(std::vector<batch>& to, std::size_t& bytes, change what,
+                       std::size_t most = limits::batch_bytes / 2) {
   const std::size_t more = what.key.size() + what.value.size();
-  if (to.empty() || bytes + more > limits::batch_bytes / 2 ||
-      to.back().changes.size() == limits::batch_changes) {
+  if (to.empty() || bytes + more > most || to.back().changes.size() == limits::batch_changes) {
     to.emplace_back();
     bytes = 0;
   }

@@ -34,11 +34,6 @@ std::string to_bytes(std::span<const task_row> rows) {
   return flat(message);
 }
 
-// Some of an id, to know a record by.
-std::uint32_t mark_of(const base::id& of) noexcept {
-  return static_cast<std::uint32_t>(of.low ^ (of.high >> 32U));
-}
-
 }  // namespace
 
 task_table::task_table(const owner_id& owner, std::size_t most_bytes)
@@ -46,7 +41,7 @@ task_table::task_table(const owner_id& owner, std::size_t most_bytes)
 
 std::string task_table::key(std::uint64_t number) const { return prefix_ + digits(number); }
 
-result<task_table::ticket> task_table::add(task_row row, ticket parent) {
+result<task_table::ticket> task_table::add(task_row row, std::uint32_t known_as) {
   if (row.id == base::id{}) {
     return error(errc::invalid_argument, "control: asked a task record without an id");
   }
@@ -71,11 +66,7 @@ result<task_table::ticket> task_table::add(task_row row, ticket parent) {
   entry& of = entries_[made.slot];
   made.turn = of.turn;
   of.bytes = static_cast<std::uint32_t>(row.recipe.size());
-  of.mark = mark_of(row.id);
-  if (contains(parent)) {
-    of.parent = parent.slot;
-    ++entries_[parent.slot].children;
-  }
+  of.known_as = known_as;
   bytes_ += more;
   place(std::move(row), made.slot);
   return made;
@@ -117,33 +108,22 @@ bool task_table::contains(ticket of) const noexcept {
   return of.slot < entries_.size() && entries_[of.slot].turn == of.turn;
 }
 
-void task_table::need(ticket of) {
-  if (contains(of)) entries_[of.slot].is_released = false;
-}
-
-void task_table::release(ticket of) {
+void task_table::remove(ticket of) {
   if (!contains(of)) return;
-  entries_[of.slot].is_released = true;
-  // Up the line of ancestors, as long as nothing needs them.
-  for (std::uint32_t slot = of.slot; slot != none;) {
-    entry& gone = entries_[slot];
-    if (!gone.is_released || gone.children != 0) return;
-    drop(gone);
-    bytes_ -= gone.bytes + bytes_of_a_row;
-    ++gone.turn;
-    free_.push_back(slot);
-    slot = gone.parent;
-    if (slot != none) --entries_[slot].children;
-  }
+  entry& gone = entries_[of.slot];
+  drop(gone);
+  bytes_ -= gone.bytes + bytes_of_a_row;
+  ++gone.turn;
+  free_.push_back(of.slot);
 }
 
-// A row is over, or lies elsewhere now.
+// A row is over.
 void task_table::drop(const entry& of) {
   const auto at = values_.find(of.value);
   value& in = at->second;
   --in.live;
   in.live_bytes -= of.bytes + bytes_of_a_row;
-  in.slots[of.at] = none;
+  if (of.at != nowhere) in.slots[of.at] = none;
   if (!in.is_written) {
     draft& from = drafts_[of.value - drafts_.front().number];
     from.bytes -= from.rows[of.at].recipe.size();
@@ -155,7 +135,7 @@ void task_table::drop(const entry& of) {
     over_.push_back(of.value);
     stored_ -= in.bytes;
     values_.erase(at);
-  } else if (in.live_bytes <= in.bytes / 4 && !std::exchange(in.is_sparse, true)) {
+  } else if (in.live_bytes <= in.bytes / 2 && !std::exchange(in.is_sparse, true)) {
     sparse_.push_back(of.value);
   }
 }
@@ -186,59 +166,68 @@ void task_table::settle(draft& one) {
 std::vector<batch> task_table::write() {
   std::vector<batch> out;
   std::size_t bytes = 0;
+  const auto add = [&](change one) { add_change(out, bytes, std::move(one), bytes_of_a_batch); };
   for (draft& one : drafts_) {
     if (values_.at(one.number).live == 0) {
       values_.erase(one.number);
       continue;
     }
     settle(one);
-    add_change(out, bytes, {change::kind::put, key(one.number), to_bytes(one.rows)});
+    add({change::kind::put, key(one.number), to_bytes(one.rows)});
   }
   drafts_.clear();
-  // Last: what was moved is written before it is deleted.
-  for (const std::uint64_t number : over_) {
-    add_change(out, bytes, {change::kind::del, key(number), {}});
-  }
+  for (change& one : rewritten_) add(std::move(one));
+  rewritten_.clear();
+  // Last: one that was written again may be over by now.
+  for (const std::uint64_t number : over_) add({change::kind::del, key(number), {}});
   over_.clear();
   return out;
 }
 
 std::optional<task_table::sparse_value> task_table::sparse() {
+  while (!sparse_.empty() && !values_.contains(sparse_.front())) sparse_.pop_front();
   // Where records go in the order in which they came a value is soon over by itself.
-  while (!sparse_.empty() && stored_ / 4 > bytes_) {
+  while (!sparse_.empty() && stored_ / 2 > bytes_) {
     const std::uint64_t number = sparse_.front();
     sparse_.pop_front();
-    if (values_.contains(number)) return sparse_value{number, key(number)};
+    const auto at = values_.find(number);
+    if (at == values_.end()) continue;
+    sparse_value out{number, {}, {}};
+    for (const std::uint32_t slot : at->second.slots) {
+      if (slot == none) continue;
+      ticket& one = out.rows.emplace_back();
+      one.slot = slot;
+      one.turn = entries_[slot].turn;
+      out.known_as.push_back(entries_[slot].known_as);
+    }
+    return out;
   }
   return std::nullopt;
 }
 
-result<void> task_table::move(const sparse_value& from, std::string_view bytes) {
-  const auto at = values_.find(from.number);
-  if (at == values_.end()) return {};
-  result<std::vector<task_row>> read = read_tasks(from.key, bytes);
-  if (!read) return read.error();
-  std::vector<task_row> rows = *std::move(read);
-  const std::vector<std::uint32_t> slots = at->second.slots;  // the value goes with its last row
-  bool is_ours = rows.size() == slots.size();
-  for (std::size_t i = 0; is_ours && i < slots.size(); ++i) {
-    if (slots[i] == none) continue;
-    const entry& of = entries_[slots[i]];
-    is_ours =
-        of.mark == mark_of(rows[i].id) && of.bytes == rows[i].recipe.size() && !is_over(rows[i]);
+void task_table::rewrite(const sparse_value& what, std::vector<task_row> rows) {
+  const auto at = values_.find(what.number);
+  if (at == values_.end()) return;
+  value& in = at->second;
+  for (const std::uint32_t slot : in.slots) {
+    if (slot != none) entries_[slot].at = nowhere;
   }
-  if (!is_ours) {
-    return error(errc::decode_failed,
-                 fmt::format("control: the value {} has other records of tasks than were written",
-                             from.key));
+  in.slots.clear();
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < rows.size() && i < what.rows.size(); ++i) {
+    if (is_over(rows[i]) || !contains(what.rows[i])) {
+      rows[i] = {};
+      continue;
+    }
+    entries_[what.rows[i].slot].at = static_cast<std::uint16_t>(in.slots.size());
+    in.slots.push_back(what.rows[i].slot);
+    bytes += rows[i].recipe.size() + bytes_of_a_row;
   }
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i] == none) continue;
-    const entry was = entries_[slots[i]];
-    place(std::move(rows[i]), slots[i]);
-    drop(was);
-  }
-  return {};
+  std::erase_if(rows, is_over);
+  stored_ -= in.bytes - bytes;
+  in.bytes = bytes;
+  in.is_sparse = false;
+  rewritten_.push_back({change::kind::put, key(what.number), to_bytes(rows)});
 }
 
 result<std::vector<task_row>> read_tasks(std::string_view key, std::string_view bytes) {

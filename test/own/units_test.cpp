@@ -38,17 +38,25 @@ id job(std::uint64_t n) { return {n * 0x9e3779b97f4a7c15U, n}; }
 
 std::string recipe_of(const id& of) { return "how to run " + std::to_string(of.low); }
 
-units::number leave(units& u, const id& of, const units::ancestor& under = {}) {
+units::recipe recipe_in(const std::string& text) {
   // In two pieces, as messages have them.
-  const std::string text = recipe_of(of);
   const auto bytes = std::as_bytes(std::span(text));
-  const std::span<const std::byte> pieces[] = {bytes.first(4), bytes.subspan(4)};
-  return u.left(of, under, pieces);
+  const auto half = std::min<std::size_t>(bytes.size(), 4);
+  const std::span<const std::byte> pieces[] = {bytes.first(half), bytes.subspan(half)};
+  return units::recipe(pieces);
+}
+
+units::number leave(units& u, const id& of, const units::ancestor& under = {}) {
+  return u.left(of, under, recipe_in(recipe_of(of)));
 }
 
 units::number come(units& u, const id& of, const id& under = {}) {
-  const std::string text = recipe_of(of);
-  return u.came(of, under, std::as_bytes(std::span(text)));
+  return u.came(of, under, recipe_in(recipe_of(of)));
+}
+
+/// Of a node without a main: all that leaves is told.
+units of_node(std::size_t most_bytes = std::size_t{64} << 20U) {
+  return units({.life = 1, .most_bytes = most_bytes, .has_main = false});
 }
 
 /// Does what a node does with what is told.
@@ -57,16 +65,25 @@ struct written {
   std::map<units::number, task_table::ticket> tickets;
   std::unique_ptr<manta::control::store> in = manta::control::make_memory_store();
 
-  void take(units& from) {
-    const units::work work = from.take();
-    for (const units::record& one : work.made) {
-      const auto above = tickets.find(one.parent);
-      const auto made = table.add({one.id, one.under, work.bytes.substr(one.at, one.size)},
-                                  above == tickets.end() ? task_table::ticket{} : above->second);
-      REQUIRE(made);
-      tickets[one.unit] = *made;
+  void take(units& from, std::size_t at_once = 1U << 20U) {
+    do {
+      units::work work = from.take(at_once);
+      for (units::record& one : work.made) {
+        const auto made = table.add({one.id, one.under, std::move(one.recipe)}, one.unit);
+        REQUIRE(made);
+        REQUIRE_FALSE(table.contains(tickets[one.unit]));
+        tickets[one.unit] = *made;
+      }
+      for (const units::number one : work.ended) table.remove(tickets.at(one));
+    } while (from.has_work());
+    while (const auto value = table.sparse()) {
+      std::vector<task_row> rows;
+      for (const units::number one : value->known_as) {
+        units::record is = from.told(one);
+        rows.push_back({is.id, is.under, std::move(is.recipe)});
+      }
+      table.rewrite(*value, std::move(rows));
     }
-    for (const units::number one : work.ended) table.release(tickets.at(one));
     for (auto& one : table.write()) REQUIRE(manta::control::commit_now(*in, std::move(one)));
   }
   /// By the low half of the id: that of its parent.
@@ -89,7 +106,7 @@ struct written {
 }  // namespace
 
 TEST_CASE("what comes back before it is taken is never told", "[own]") {
-  units u(1);
+  units u = of_node();
   const auto one = leave(u, job(1));
   const auto two = leave(u, job(2));
   CHECK(u.size() == 2);
@@ -98,20 +115,46 @@ TEST_CASE("what comes back before it is taken is never told", "[own]") {
   u.over(one);
   CHECK_FALSE(u.has_work());
   CHECK(u.size() == 0);
+  CHECK(u.bytes() == 0);
   const auto three = leave(u, job(3));
   u.over(leave(u, job(4)));
-  const units::work work = u.take();
+  const units::work work = u.take(1000);
   REQUIRE(work.made.size() == 1);
   CHECK(work.made[0].unit == three);
-  CHECK(work.bytes.substr(work.made[0].at, work.made[0].size) == recipe_of(job(3)));
+  CHECK(work.made[0].recipe == recipe_of(job(3)));
   CHECK(work.ended.empty());
+  CHECK(u.told(three).recipe == recipe_of(job(3)));
   u.over(three);
-  CHECK(u.take().ended == std::vector{three});
+  CHECK(u.told(three).id == id{});
+  // Its number is another one's only after that.
+  CHECK(leave(u, job(5)) != three);
+  CHECK(u.take(1000).ended == std::vector{three});
+  CHECK(leave(u, job(6)) == three);
+  CHECK(u.size() == 2);
+}
+
+TEST_CASE("what a node's own main sends is told to nobody", "[own]") {
+  units u({.life = 1, .has_main = true});
+  const auto own = leave(u, job(1));
+  CHECK_FALSE(u.has_work());
+  CHECK(u.size() == 1);
+  CHECK(u.told(own).recipe == recipe_of(job(1)));
+  // What came is others', and so is what it makes.
+  written w;
+  const auto guest = come(u, job(2), job(7));
+  const auto child = leave(u, job(3), u.nearest(job(2)));
+  const auto other = leave(u, job(4), {0, job(9)});
+  w.take(u);
+  CHECK(w.rows() == std::map<std::uint64_t, std::uint64_t>{{2, 7}, {3, 2}, {4, 9}});
+  for (const auto one : {own, guest, child, other}) u.over(one);
+  w.take(u);
+  CHECK(w.rows().empty());
   CHECK(u.size() == 0);
+  CHECK(u.bytes() == 0);
 }
 
 TEST_CASE("who came has its record where it was made until something hangs by it", "[own]") {
-  units u(1);
+  units u = of_node();
   written w;
   const auto guest = come(u, job(1), job(7));
   CHECK_FALSE(u.has_work());
@@ -130,7 +173,7 @@ TEST_CASE("who came has its record where it was made until something hangs by it
   CHECK(w.rows().empty());
   // What was lent is as a child is.
   const auto lender = come(u, job(3));
-  CHECK(u.lent(lender));
+  CHECK(u.lent({lender, job(3)}));
   u.over(lender);
   w.take(u);
   CHECK(w.rows().size() == 1);
@@ -138,62 +181,105 @@ TEST_CASE("who came has its record where it was made until something hangs by it
   u.over(lender);
   w.take(u);
   CHECK(w.rows().empty());
-  CHECK_FALSE(u.lent(lender));
+  CHECK_FALSE(u.lent({lender, job(3)}));
   CHECK(u.guests() == 0);
   CHECK(u.size() == 0);
 }
 
 TEST_CASE("a child of who is over already has no ancestor", "[own]") {
-  units u(1);
+  units u = of_node();
   const auto guest = come(u, job(1));
   const auto above = u.nearest(job(1));
   u.over(guest);
-  leave(u, job(2), above);
-  const auto made = u.take().made;
+  const auto other = leave(u, job(2), above);
+  auto made = u.take(1000).made;
   REQUIRE(made.size() == 1);
-  CHECK((made[0].parent == 0 && made[0].under == id{}));
+  CHECK(made[0].under == id{});
+  // Its number is another one's by now.
+  CHECK(other == guest);
+  CHECK_FALSE(u.lent(above));
+  leave(u, job(4), above);
+  made = u.take(1000).made;
+  REQUIRE(made.size() == 1);
+  CHECK((made[0].id == job(4) && made[0].under == id{}));
 }
 
 TEST_CASE("units have a cap, and what is too large has no record", "[own]") {
-  units u(1);
+  constexpr std::size_t many = 8;
+  constexpr std::size_t one = units::most_recipe + units::bytes_of_a_unit;
+  units u = of_node(many * one);
   const std::string large(units::most_recipe + 1, 'x');
   const std::string most(units::most_recipe, 'x');
-  const auto bytes = [](const std::string& of) { return std::as_bytes(std::span(of)); };
-  const auto leave_with = [&](const id& of, const std::string& with) {
-    const std::span<const std::byte> pieces[] = {bytes(with)};
-    return u.left(of, {}, pieces);
-  };
-  CHECK(leave_with(job(1), large) == 0);
+  CHECK(u.left(job(1), {}, recipe_in(large)) == 0);
   CHECK(u.refused() == 1);
-  const std::size_t many = units::most_waiting / units::most_recipe;
   std::vector<units::number> all;
-  for (std::size_t i = 0; i < many; ++i) all.push_back(leave_with(job(i + 2), most));
+  for (std::size_t i = 0; i < many; ++i) all.push_back(u.left(job(i + 2), {}, recipe_in(most)));
   CHECK(std::ranges::count(all, 0U) == 0);
-  CHECK(u.has_much());
-  CHECK(leave_with(job(1), most) == 0);
+  CHECK(u.bytes() == many * one);
+  CHECK(u.left(job(1), {}, recipe_in(most)) == 0);
   CHECK(u.refused() == 2);
   // One that came is known all the same: what it makes belongs to what is above it.
-  const auto guest = u.came(job(1000), job(999), bytes(most));
+  const auto guest = u.came(job(1000), job(999), recipe_in(most));
   CHECK(guest != 0);
   CHECK(u.nearest(job(1000)).here == 0);
   CHECK(u.nearest(job(1000)).id == job(999));
-  CHECK(u.lent(guest));
+  CHECK(u.lent({guest, job(1000)}));
   u.over(guest);
   u.over(guest);
-  for (const auto one : all) u.over(one);
+  for (const auto n : all) u.over(n);
   CHECK_FALSE(u.has_work());
   CHECK(u.size() == 0);
-  CHECK(leave_with(job(1), most) != 0);
+  CHECK(u.bytes() == 0);
+  // Who came has half of it at most.
+  std::vector<units::number> guests;
+  for (std::size_t i = 0; i < many; ++i) guests.push_back(u.came(job(i + 2), {}, recipe_in(most)));
+  CHECK(u.nearest(job(many / 2)).here != 0);
+  CHECK(u.nearest(job(many + 1)).here == 0);
+  CHECK(u.left(job(1), {}, recipe_in(most)) != 0);
+  for (const auto n : guests) u.over(n);
+  CHECK(u.size() == 1);
+}
+
+TEST_CASE("nothing grows while nobody takes", "[own]") {
+  units u = of_node();
+  const auto first = leave(u, job(1));
+  std::vector<units::number> some;
+  for (std::uint64_t n = 2; n < 20'000; ++n) {
+    some.push_back(leave(u, job(n)));
+    if (some.size() == 100) {
+      for (const auto one : some) u.over(one);
+      some.clear();
+    }
+  }
+  for (const auto one : some) u.over(one);
+  CHECK(u.size() == 1);
+  const auto work = u.take(1000);
+  REQUIRE(work.made.size() == 1);
+  CHECK(work.made[0].unit == first);
+}
+
+TEST_CASE("what is told at once has a limit", "[own]") {
+  units u = of_node();
+  for (std::uint64_t n = 1; n <= 100; ++n) leave(u, job(n));
+  std::uint64_t next = 1;
+  int turns = 0;
+  while (u.has_work()) {
+    ++turns;
+    for (const auto& one : u.take(1000).made) CHECK(one.id == job(next++));
+    if (turns == 2) u.over(leave(u, job(1000)));  // and nothing is moved by that
+  }
+  CHECK(next == 101);
+  CHECK(turns > 5);
 }
 
 TEST_CASE("numbers of a node's other life mean nothing", "[own]") {
-  units before(1);
+  units before({.life = 1});
   const auto old = leave(before, job(1));
-  units u(2);
+  units u({.life = 2});
   const auto one = leave(u, job(1));
   CHECK(one != old);
   u.over(old);
-  CHECK_FALSE(u.lent(old));
+  CHECK_FALSE(u.lent({old, job(1)}));
   CHECK(u.size() == 1);
   u.over(one);
   u.over(one);
@@ -202,29 +288,44 @@ TEST_CASE("numbers of a node's other life mean nothing", "[own]") {
 }
 
 TEST_CASE("what is made here belongs to the nearest ancestor that came", "[own]") {
-  units u(1);
+  units u = of_node();
   const auto guest = come(u, job(1));
   // 1 <- 2 <- 3 <- 4, and 9 <- 10 which nobody gave.
-  const std::vector<units::shown> all{{4, 3}, {10, 9}, {2, 1}, {3, 2}};
-  CHECK(u.nearest(job(4)).here == 0);
-  CHECK(u.nearest(job(4), all).here == guest);
-  // It is known by now, whatever they show.
-  CHECK(u.nearest(job(4)).here == guest);
-  CHECK(u.nearest(job(3)).here == guest);
-  CHECK_FALSE(u.leads_nowhere(job(10)));
-  CHECK(u.nearest(job(10), all).here == 0);
-  CHECK(u.leads_nowhere(job(10)));
-  CHECK(u.leads_nowhere({}));
+  u.calls(job(2), job(1));
+  u.calls(job(10), job(9));
+  u.calls(job(3), job(2));
+  u.calls(job(4), job(3));
+  u.calls(job(3), job(2));  // it was suspended
+  for (const std::uint64_t n : {1U, 2U, 3U, 4U}) CHECK(u.nearest(job(n)).here == guest);
+  CHECK(u.nearest(job(10)).here == 0);
+  CHECK(u.nearest({}).here == 0);
   // The nearest is meant.
   const auto nearer = come(u, job(3), job(1));
   CHECK(u.nearest(job(3)).here == nearer);
+  u.calls(job(5), job(3));
+  CHECK(u.nearest(job(5)).here == nearer);
+  u.calls(job(3), job(2));
+  CHECK(u.nearest(job(3)).here == nearer);
   u.over(guest);
-  u.over(nearer);
   CHECK(u.nearest(job(4)).here == 0);
   CHECK(u.nearest(job(2)).here == 0);
-  // A ring of them ends.
-  const std::vector<units::shown> ring{{20, 21}, {21, 20}};
-  CHECK(u.nearest(job(20), ring).here == 0);
+  CHECK(u.nearest(job(5)).here == nearer);
+  u.over(nearer);
+  CHECK(u.nearest(job(5)).here == 0);
+}
+
+TEST_CASE("of callers the last ones are known", "[own]") {
+  units u = of_node();
+  const auto guest = come(u, job(1));
+  const std::uint64_t last = 2 + units::most_relatives;
+  for (std::uint64_t n = 2; n <= last; ++n) u.calls(job(n), job(1));
+  CHECK(u.nearest(job(2)).here == 0);
+  CHECK(u.nearest(job(3)).here == guest);
+  CHECK(u.nearest(job(last)).here == guest);
+  u.over(guest);
+  for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{3}, last}) {
+    CHECK(u.nearest(job(n)).here == 0);
+  }
 }
 
 namespace {
@@ -265,14 +366,6 @@ class family {
     }
     return 0;
   }
-  units::ancestor found(std::uint64_t caller) {
-    units::ancestor out = units_.nearest(job(caller));
-    if (out.here != 0 || units_.leads_nowhere(job(caller))) return out;
-    std::vector<units::shown> shown;
-    for (const std::uint64_t n : needed_) shown.push_back({n, all_.at(n).caller});
-    return units_.nearest(job(caller), shown);
-  }
-
   void step() {
     const std::uint64_t n = ++last_;
     std::uint64_t caller = needed_.empty() || random_.one_in(5) ? 0 : any();
@@ -288,7 +381,7 @@ class family {
         return static_cast<void>(needed_.insert(n));
       case 1: {  // to another node
         const std::uint64_t above = nearest(caller);
-        const units::ancestor is = found(caller);
+        const units::ancestor is = units_.nearest(job(caller));
         CHECK(is.id.low == above);
         if (above != 0) all_.at(above).is_written = true;
         all_[n] = {.caller = caller,
@@ -298,13 +391,14 @@ class family {
                    .under = above};
         return static_cast<void>(needed_.insert(n));
       }
-      case 2:  // here
+      case 2:  // here; it is about to make calls
         all_[n] = {.caller = caller, .needs = 1};
+        units_.calls(job(n), job(caller));
         return static_cast<void>(needed_.insert(n));
       case 3: {  // what that made is lent
         const std::uint64_t above = nearest(caller);
         if (above == 0) return;
-        CHECK(units_.lent(all_.at(above).unit));
+        CHECK(units_.lent({all_.at(above).unit, job(above)}));
         ++all_.at(above).needs;
         all_.at(above).is_written = true;
         return;
@@ -313,7 +407,6 @@ class family {
         if (!needed_.empty()) end(any());
     }
   }
-  // A caller outlives what it has called here, as far as this family goes.
   void end(std::uint64_t n) {
     member& is = all_.at(n);
     const bool calls =
@@ -330,7 +423,7 @@ class family {
   }
 
   void look() {
-    written_.take(units_);
+    written_.take(units_, 1 + random_.below(2000));
     // All that is needed and was written, with what is above it here.
     std::set<std::uint64_t> expected;
     for (const std::uint64_t of : needed_) {
@@ -351,7 +444,7 @@ class family {
   }
 
   dice random_;
-  units units_{1};
+  units units_ = of_node();
   written written_;
   std::map<std::uint64_t, member> all_;
   std::set<std::uint64_t> needed_;
