@@ -33,6 +33,7 @@ set(manta_sources
   src/control/history.cpp
   src/control/kept_claims.cpp
   src/control/memory_store.cpp
+  src/control/record_room.cpp
   src/control/rocks_backup.cpp
   src/control/rocks_check.cpp
   src/control/rocks_files.cpp
@@ -144,6 +145,7 @@ set(manta_sources
   src/node/passed_job.cpp
   src/node/peers.cpp
   src/node/placing.cpp
+  src/node/record_keeper.cpp
   src/node/recorder.cpp
   src/node/rendezvous.cpp
   src/node/resident_actors.cpp
@@ -154,6 +156,7 @@ set(manta_sources
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/shared_names.cpp
+  src/node/task_records.cpp
   src/node/trade.cpp
   src/node/trade_data.cpp
   src/node/trade_overflow.cpp

@@ -21,6 +21,7 @@
 
 namespace manta::inline v0::exec {
 
+constinit std::atomic<caller_listener> listens_to_callers{nullptr};
 constinit std::atomic<std::uint64_t> cancelled_filter{0};
 
 namespace {
@@ -415,6 +416,10 @@ void begin_calling(context& caller) noexcept {
     place->self.store(0, std::memory_order_relaxed);
     place->caller.store(j.parent.low, std::memory_order_release);
     place->self.store(caller.self.low, std::memory_order_release);
+  }
+  // Before its first child may leave.
+  if (const caller_listener tell = listens_to_callers.load(std::memory_order_acquire)) {
+    tell(caller.self, j.parent);
   }
   // The pair of the canceller's heavy barrier; where there is none, the filter always says yes, and
   // follow_cancelled has the full one.

@@ -29,6 +29,12 @@ namespace {
 constinit thread_local job* doomed = nullptr;
 constinit thread_local bool destroying = false;
 
+void tell_gone(job* dying, std::uint64_t bits) noexcept {
+  const named_jobs* const to = knows_names.load();
+  if ((bits & job_bits::named) != 0) to->gone(dying);
+  if ((bits & job_bits::recorded) != 0) to->unrecorded(dying);
+}
+
 }  // namespace
 
 void job::lock() noexcept {
@@ -228,7 +234,7 @@ job* job::awaited() noexcept {
 
 void job::destroy() noexcept {
   constexpr std::uint64_t has_more =
-      job_bits::failed | job_bits::aliased | job_bits::extra | job_bits::named;
+      job_bits::failed | job_bits::aliased | job_bits::extra | job_bits::named | job_bits::recorded;
   if (ops->drop_value == nullptr && (word() & has_more) == 0) {
     const std::size_t size = ops->size;
     void* const block = reinterpret_cast<char*>(this) - ops->front;
@@ -251,7 +257,7 @@ void job::destroy() noexcept {
     const std::uint64_t bits = dying->word();
     const bool is_named = (bits & job_bits::named) != 0;
     MANTA_CHECK_VALUE(is_named || (bits & job_bits::ready) != 0, bits);
-    if (is_named) knows_names.load()->gone(dying);
+    if ((bits & (job_bits::named | job_bits::recorded)) != 0) tell_gone(dying, bits);
     if ((bits & job_bits::ready) == 0 || (bits & job_bits::late) != 0) {
       // Nobody wanted the value, so it never came. Or the error goes with the extra; its runner has
       // discarded what it made.

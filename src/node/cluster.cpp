@@ -24,6 +24,7 @@
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
 #include "node/own_program.hpp"
+#include "node/task_records.hpp"
 #include "node/trade.hpp"
 #include "node/user_folder.hpp"
 #include "wire/socket_place.hpp"
@@ -252,6 +253,13 @@ void cluster::share(std::uint32_t workers, given_all all) {
   if (knows_names != 0) far_names::global().open(*at->others(), knows_names, is_driver);
   const bool waits = all.tasks && !is_serving() && plan_.size > 1;
   const std::size_t ranks = plan_.size > 1 ? static_cast<std::size_t>(plan_.size) - 1 : 0;
+  // Where the head does not answer, others could not read them.
+  if (knows_names != 0) {
+    task_records::global().open({.name = name_of_member(),
+                                 .epoch = at->others()->epoch(),
+                                 .has_main = is_driver,
+                                 .hosts_store = plan_.hosts_head()});
+  }
   trade::global().open(*at->others(), workers, {all.amounts, ranks},
                        {all.tasks, all.actors, waits ? ranks : 0});
 }

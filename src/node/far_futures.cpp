@@ -18,6 +18,7 @@
 #include "node/errand.hpp"
 #include "node/far_ids.hpp"
 #include "node/future_names.hpp"
+#include "node/task_records.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
@@ -33,6 +34,15 @@ error lost_future_error(const exec::job& image, const std::string& why) noexcept
                        readable_name(image.ops->function), why);
   });
 }
+
+/// Taken back, unless it is left to somebody.
+struct kept_unit {
+  explicit kept_unit(std::uint32_t unit) noexcept : of(unit) {}
+  ~kept_unit() { task_records::global().over(of); }
+  kept_unit(const kept_unit&) = delete;
+  kept_unit& operator=(const kept_unit&) = delete;
+  std::uint32_t of;
+};
 
 error nobody_has_it() noexcept {
   return spec::made_error(
@@ -120,30 +130,42 @@ void far_futures::end_images() noexcept {
 
 // ---- those of this node
 
+// Under the mutex: one that has a name already.
+std::optional<far_name> far_futures::known_name(workbench& on, exec::job* j, std::uint64_t type) {
+  if (const auto image = images_.find(j); image != images_.end()) {
+    return far_name{image->second.id, image->second.owner};
+  }
+  const auto known = own_ids_.find(j);
+  if (known == own_ids_.end()) return std::nullopt;
+  own& is = own_.find(known->second)->second;
+  if (is.type != type) {
+    raise(errc::encode_failed, "a future went out as one of another type before");
+  }
+  ++is.naming;
+  on.lent.put(known->second);
+  return far_name{known->second, far_handles::global().self()};
+}
+
 far_name far_futures::name(workbench& on, exec::job* j, std::uint64_t type, const carrier* values) {
   on.lent.reserve_one();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = known_name(on, j, type)) return *known;
+  }
+  // Not under the lock: it may look at all that runs here to find whose record that keeps.
+  kept_unit unit(task_records::global().lent(*j));
   const std::uint64_t self = far_handles::global().self();
   const std::lock_guard lock(mutex_);
-  if (const auto image = images_.find(j); image != images_.end()) {
-    return {image->second.id, image->second.owner};
-  }
-  if (const auto known = own_ids_.find(j); known != own_ids_.end()) {
-    own& is = own_.find(known->second)->second;
-    if (is.type != type) {
-      raise(errc::encode_failed, "a future went out as one of another type before");
-    }
-    ++is.naming;
-    on.lent.put(known->second);
-    return {known->second, self};
-  }
+  if (const auto known = known_name(on, j, type)) return *known;  // by another thread, just now
   const base::id id = far_future_id(self, ++last_);
-  own_.emplace(id, own{.job = j, .type = type, .values = values, .naming = 1});
+  own_.emplace(id, own{.job = j, .type = type, .values = values, .naming = 1, .unit = unit.of});
   try {
     own_ids_.emplace(j, id);
   } catch (...) {
     own_.erase(id);
     throw;
   }
+  unit.of = 0;
   j->hold();
   on.lent.put(id);
   return {id, self};
@@ -158,6 +180,7 @@ void far_futures::named(const base::id& id) noexcept {
     if (found == own_.end() || --found->second.naming > 0) return;
     if (far_handles::global().is_lent(id)) return;
     last = found->second.job;
+    task_records::global().over(found->second.unit);
     own_ids_.erase(last);
     own_.erase(found);
   }
@@ -175,6 +198,7 @@ void far_futures::freed(const std::vector<base::id>& ids) noexcept {
         if (found == own_.end() || found->second.naming > 0) continue;
         if (far_handles::global().is_lent(id)) continue;
         all.push_back(found->second.job);
+        task_records::global().over(found->second.unit);
         own_ids_.erase(found->second.job);
         own_.erase(found);
       }

@@ -104,6 +104,7 @@ class far_futures {
     std::uint64_t type = 0;
     const carrier* values = nullptr;
     std::uint32_t naming = 0;  // messages that are being written with it
+    std::uint32_t unit = 0;    // whose record it keeps: task_records.hpp
   };
   struct image {
     base::id id;
@@ -121,6 +122,7 @@ class far_futures {
   struct answer;
   using all_asked = std::unordered_map<std::uint64_t, asked>;
 
+  std::optional<far_name> known_name(workbench& on, exec::job* j, std::uint64_t type);
   void end_images() noexcept;
   exec::job* take(const far_arrivals::one& came, std::uint64_t type, exec::job* (*make)());
   exec::job* make_image(const far_arrivals::one& came, std::uint64_t type, exec::job* (*make)());

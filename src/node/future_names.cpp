@@ -14,6 +14,7 @@
 #include "node/far_futures.hpp"
 #include "node/far_ids.hpp"
 #include "node/passed_job.hpp"
+#include "node/task_records.hpp"
 #include "node/trip.hpp"
 #include "node/worker_futures.hpp"
 
@@ -269,7 +270,8 @@ const exec::named_jobs& names_of_node() noexcept {
           [](exec::job* j) noexcept {
             future_names::global().forget(j);
             far_futures::global().gone(j);
-          }};
+          },
+      .unrecorded = [](exec::job* j) noexcept { task_records::global().unrecorded(j); }};
   return made;
 }
 

@@ -9,6 +9,7 @@
 
 #include "control/kept_claims.hpp"
 #include "node/journal.hpp"
+#include "node/record_keeper.hpp"
 #include "node/workbench.hpp"
 #include "wire/error_record.hpp"
 
@@ -213,7 +214,11 @@ void head_facts::hear(std::uint64_t from, const voice& say, std::span<const std:
     if (asked == nullptr || is_of_workers(asked->what)) {
       raise(errc::decode_failed, "a question that no other node asks the head's");
     }
-    facts_of(from, say)->ask(number, *asked);
+    const auto facts = facts_of(from, say);
+    if (asked->what == wire::question::task_records) {
+      return facts->ask_records(number, *asked, epoch != 0 ? epoch : from);
+    }
+    facts->ask(number, *asked);
   } catch (...) {
     const wire::error_record record(describe_current_exception("a question of another node"));
     say_answer(say, number, {.task = {1, 1}, .outcome = record.view()});
@@ -262,7 +267,18 @@ void head_facts::answer_name(const voice& say, std::uint64_t number, const name_
   }
 }
 
-void head_facts::on_gone(std::uint64_t node) {
+// Its records stay, while there is room. The keeper may wait for its store just now.
+void head_facts::tell_keeper(std::uint64_t gone) noexcept {
+  if (!record_keeper::global().knows_any()) return;
+  try {
+    facts_line::global().add([gone] { record_keeper::global().gone(gone); });
+  } catch (...) {
+    return;  // they stay for longer, as a living node's
+  }
+}
+
+void head_facts::on_gone(std::uint64_t node, std::uint64_t epoch) {
+  tell_keeper(epoch);
   const bool was_head = node != 0 && node == head_.load();
   if (const auto asked = was_head ? asks() : nullptr) {
     asked->end(error(errc::node_lost, "the node with the cluster's keys and values is lost"));

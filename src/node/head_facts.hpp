@@ -68,7 +68,9 @@ class head_facts {
     std::uint64_t epoch = 0;   ///< of the member
   };
   void on_question(const asker& who, const voice& say, std::span<const std::byte> frame);
-  void on_gone(std::uint64_t node);
+  void on_gone(std::uint64_t node) { on_gone(node, node); }
+  /// The same of an asker.
+  void on_gone(std::uint64_t node, std::uint64_t epoch);
   /// What was asked for is told on the calling thread, which is not the loop's.
   void on_answer(std::span<const std::byte> frame) noexcept;
 
@@ -83,6 +85,7 @@ class head_facts {
   bool post(workbench& on) noexcept;
   void hear(std::uint64_t from, const voice& say, std::span<const std::byte> frame,
             std::uint64_t epoch);
+  static void tell_keeper(std::uint64_t gone) noexcept;
   static void answer_name(const voice& say, std::uint64_t number, const name_question& what);
   void ask_as(std::uint64_t head, peers* with, poster line, worker_questions::scope what);
   std::shared_ptr<worker_facts> facts_of(std::uint64_t node, const voice& say);

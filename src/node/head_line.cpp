@@ -221,7 +221,7 @@ void head_office::forget_ended(base::time_point now) {
       const std::lock_guard lock(one->second->mutex);
       one->second->is_over = true;
     }
-    head_facts::global().on_gone(one->second->who.number);
+    head_facts::global().on_gone(one->second->who.number, one->second->who.epoch);
     gone_.push_back(one->second->who.epoch);
     guests_.erase(one);
   }

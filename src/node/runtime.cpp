@@ -28,6 +28,7 @@
 #include "node/journal.hpp"
 #include "node/kv_watches.hpp"
 #include "node/own_program.hpp"
+#include "node/task_records.hpp"
 #include "node/trade.hpp"
 #include "node/worker_pool.hpp"
 #include "node/zygote.hpp"
@@ -55,6 +56,7 @@ void end_engine(bool asks_to_stop) noexcept {
   node::trade::global().close_door();  // what others have here may fail for the end from here on
   if (asks_to_stop) exec::cancel_all();
   node::kv_watches::global().close();  // a worker may wait for one
+  node::task_records::global().leave();
   node::head_facts::global().close();  // likewise, for an answer
   node::far_names::global().close();
   node::worker_pool& pool = node::worker_pool::global();
@@ -65,9 +67,11 @@ void end_engine(bool asks_to_stop) noexcept {
   e.stop();
   if (!asks_to_stop) node::cluster::global().hand_over();
   node::trade::global().close();
+  node::task_records::global().close();
   node::cluster::global().close(asks_to_stop);
   node::far_arrays::global().sweep();  // its nodes have ended
   node::array_home::global().close();
+  node::task_records::global().end_job();
   node::journal::global().close(e.counts().run + isolated);
 }
 

@@ -27,9 +27,9 @@
 #include "node/node_things.hpp"
 #include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
+#include "node/task_records.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
-#include "node/worker_facts.hpp"
 
 namespace manta::inline v0::node {
 
@@ -333,6 +333,7 @@ bool trade::asks_for_more(const exec::call_extra& with) noexcept {
 // True: it may be queued. False: it was cancelled meanwhile, or its time is over.
 bool trade::comes_back(exec::job* j, bool stays) noexcept {
   constexpr std::uint64_t unwanted = exec::job_bits::late | exec::job_bits::cancel;
+  task_records::global().came_home(j);
   if ((j->word() & unwanted) != 0) {
     j->fail(exec::cancelled_error(), 1);
     return false;
@@ -416,13 +417,16 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const base::id request{may_come_back ? peers::surplus : peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
   on->write_for(to, is_placed);  // else its size decides whether it goes
-  if (!write_given(*on, j, request, attempt)) return outcome::stays;
+  const own::units::ancestor above = task_records::global().above(*j);
+  if (!write_given(*on, j, request, attempt, above.id)) return outcome::stays;
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;
   if (is_long && !is_placed) return outcome::stays;
   if (is_long && is_looker()) return outcome::large;  // it waits for room
   if (!is_placed && size > most_moved_.load()) return outcome::large;
   const outgoing::scope reading(to, size);
+  // Before anybody finds it in the list, and may end it or run it here.
+  j->set(task_records::global().left(j, above, *on));
   {
     const std::lock_guard lock(mutex_);
     if (!is_open_.load()) return outcome::stays;

@@ -153,6 +153,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     bool is_in_line = true;    // no worker has come to it yet
     bool is_stopped = false;   // meanwhile
     bool is_unwanted = false;  // its node counts as lost here; it need not know that
+    std::uint32_t unit = 0;    // its record: task_records.hpp
   };
   struct late_answer;
   /// A result that came, or an answer.

@@ -15,6 +15,7 @@
 #include "node/asked.hpp"
 #include "node/desk.hpp"
 #include "node/errand.hpp"
+#include "node/task_records.hpp"
 #include "node/trade.hpp"
 #include "node/trip.hpp"
 #include "node/visits.hpp"
@@ -157,6 +158,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     const std::optional<options> asked = asked_of_here(*task, who.first);
     asks = asked.has_value();
     of.job = make_task(*task, asks ? &*asked : nullptr);
+    of.unit = task_records::global().came(*task, message.bytes);
     far_streams::global().open(by, stream_of_visit(who), of.job);
     of.job->set(exec::job_bits::stays);  // who sent it has chosen this node
     message = {};                        // with all that came beside it; the task may take long
@@ -272,6 +274,7 @@ void trade::answer(peers& by, const visit& of) noexcept {
     why = describe_current_exception(of.job->ops->function);
   }
   if (is_sent) {
+    task_records::global().over(of.unit);
     --guests_;
   } else {
     refuse(by, of, why, true);  // at home its value needs no bytes
@@ -293,6 +296,7 @@ void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_ho
   } catch (...) {
     // No memory: the task stays with this node until one of the two ends.
   }
+  task_records::global().over(of.unit);
   --guests_;
 }
 

@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include <manta/codec/digest.hpp>
 #include <manta/codec/errors.hpp>
 #include <manta/codec/identity.hpp>
 #include <manta/exec/actor_core.hpp>
@@ -24,6 +23,7 @@
 #include "node/asked.hpp"
 #include "node/large_ranges.hpp"
 #include "node/named_handles.hpp"
+#include "node/task_records.hpp"
 #include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
@@ -139,7 +139,8 @@ void write_task(workbench& on, exec::job* j, const base::id& request) {
   check_written(on.writer.write(envelope_of(request, with.attempt), sent));
 }
 
-bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt) {
+bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt,
+                 const base::id& under) {
   const carrier& by = *carrier_of(j);
   on.out.clear();
   write_parameters(on, j, by);
@@ -152,7 +153,9 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
   sent.call_index = j->index;
   sent.function = codec::id_of(*by.entry);
   sent.arguments = with_names(on, j->ops->function);
+  sent.digest = task_records::global().digest_of(sent.arguments);
   sent.attempt = attempt;
+  sent.under = under;
   std::optional<asked_options> options;
   if (const exec::call_extra* const with = j->extra()) options.emplace(*with);
   if (by.stream != nullptr) {
@@ -225,6 +228,8 @@ exec::job* make_task(const wire::task_view& arrived, const options* here) {
   made->parent = arrived.parent;
   made->index = static_cast<std::uint32_t>(arrived.call_index);
   try {
+    // What it makes is named after it, there as here.
+    if (exec::id_of(*made) != arrived.id) raise(errc::decode_failed, "a task of another name");
     if (here == nullptr) adopt(*made->extra(), arrived);
   } catch (...) {
     made->fail(error::out_of_memory(), 1);

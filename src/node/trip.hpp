@@ -76,7 +76,9 @@ exec::job* make_call(const wire::call_view& arrived, exec::actor_core* to);
 
 /// Writes the message of a claimed task for another node (on.goes_to); its first one keeps it
 /// meanwhile. False: it has handles that can't go there yet. Throws as write_task.
-bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt);
+/// `under`: its nearest ancestor that has a record.
+bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint32_t attempt,
+                 const base::id& under = {});
 /// The same for what such a task ended with there. `given_as`: the number of the request.
 bool write_given_result(workbench& on, exec::job* ended, const base::id& request,
                         std::uint32_t attempt, duration ran, std::uint64_t given_as = 0);

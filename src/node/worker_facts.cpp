@@ -10,6 +10,7 @@
 #include <manta/codec/errors.hpp>
 
 #include "node/history_reads.hpp"
+#include "node/record_keeper.hpp"
 #include "node/workbench.hpp"
 #include "wire/error_record.hpp"
 
@@ -264,6 +265,23 @@ void worker_facts::ask(std::uint64_t number, const wire::ask_view& asked) {
     answered(bytes);
     throw;
   }
+}
+
+// Beside what its user's code asks, which may be more than is taken: a node has one at a time on
+// its way, and its end.
+void worker_facts::ask_records(std::uint64_t number, const wire::ask_view& asked,
+                               std::uint64_t member) {
+  constexpr int most = 4;
+  if (records_.load() >= most) raise(errc::decode_failed, "more records than a node sends");
+  auto what = value_of_question<records_question>(asked);
+  facts_line::global().add(
+      [self = shared_from_this(), number, member, what = std::move(what)]() mutable {
+        const result<void> is = record_keeper::global().keep(member, what);
+        --self->records_;
+        self->tell(number, is ? result<std::uint64_t>(what.puts.size()) : is.error());
+        what = {};
+      });
+  ++records_;
 }
 
 }  // namespace manta::inline v0::node

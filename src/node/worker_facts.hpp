@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -89,6 +90,8 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
   void ask(std::uint64_t number, const wire::ask_view& asked);
   /// The same of what others know how to answer: `answers` is called in the line.
   void ask_else(std::uint64_t number, const spec::parcel_view& with, std::function<void()> answers);
+  /// The same of question::task_records, by that member.
+  void ask_records(std::uint64_t number, const wire::ask_view& asked, std::uint64_t member);
   /// The worker is gone: its watches end, and nobody hears the answers.
   void end() noexcept;
 
@@ -110,6 +113,7 @@ class worker_facts : public std::enable_shared_from_this<worker_facts> {
   void answered(std::size_t bytes) noexcept;
 
   const teller tell_;
+  std::atomic<int> records_{0};  // questions of them that are open
   std::mutex mutex_;
   std::size_t open_ = 0;
   std::size_t open_bytes_ = 0;

@@ -54,7 +54,8 @@ worker_futures::worker_futures(const seat& at) noexcept : at_(at) {
       .delegates = [](exec::job* from, exec::job* to) noexcept { here()->delegates(from, to); },
       .behind = [](exec::job* /*image*/) noexcept -> exec::job* { return nullptr; },
       .taken = [](exec::job* j) noexcept { return here()->taken(j); },
-      .gone = [](exec::job* j) noexcept { here()->gone(j); }};
+      .gone = [](exec::job* j) noexcept { here()->gone(j); },
+      .unrecorded = [](exec::job* /*j*/) noexcept {}};
   futures_here.store(this, std::memory_order_release);
   exec::knows_names.store(&hooks);
 }

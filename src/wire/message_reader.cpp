@@ -61,7 +61,7 @@ static_assert(int(schema::Ask::What::DELEGATION) == int(question::delegation));
 static_assert(int(schema::Ask::What::REFERENCES) == int(question::references));
 static_assert(int(schema::Ask::What::ARRAY_BYTES) == int(question::array_bytes));
 static_assert(int(schema::Ask::What::TAKE_ARRAYS) == int(question::take_arrays));
-static_assert(int(schema::Ask::What::BOOKINGS) == int(question::bookings));
+static_assert(int(schema::Ask::What::TASK_RECORDS) == int(question::task_records));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -306,6 +306,7 @@ void message_reader::state::take(schema::Task::Reader from, task_view& to) {
   if (from.hasOptions()) to.options = take_options(from.getOptions());
   to.arguments = payload(from.getArguments());
   if (from.hasGpus()) to.gpus = granted(from.getGpus());
+  to.under = get_id(from.getUnder());
 }
 
 std::span<const int> message_reader::state::granted(capnp::List<std::int32_t>::Reader from) {
@@ -382,7 +383,7 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
 }
 
 void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
-  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::bookings);
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::task_records);
   to.with = payload(from.getWith());
 }
 

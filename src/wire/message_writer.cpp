@@ -281,6 +281,7 @@ void message_writer::state::put(schema::Message::Builder message, const task_vie
   if (task.options != nullptr) put_options(to.initOptions(), *task.options);
   put_payload(to.initArguments(), task.arguments);
   put_granted(to, task.gpus);
+  put_id(to.getUnder(), task.under);
 }
 
 void message_writer::state::put(schema::Message::Builder message, const result_view& done) {

@@ -84,6 +84,8 @@ struct Task {
   gpus @13 :List(Int32);
   # Indices of the gpus that it holds while it runs, as its node counts them; at most 1,024, each 0
   # to 65,535.
+  under :group { high @14 :UInt64; low @15 :UInt64; }
+  # The nearest ancestor that has a record of how it is run, as far as its node knows; zero: none.
 }
 
 struct Options {
@@ -345,6 +347,10 @@ struct Ask {
     # values, no answer.
     bookings @20;
     # Between nodes: bundles of placement groups, src/node/bookings.hpp. Answered by one of its own.
+    taskRecords @21;
+    # Between nodes, to the head's: the sender's records of tasks are written, deleted or read, as
+    # src/node/task_records.hpp has it. The answer has those that were read.
+    # Twice: written or deleted twice, which is once. In order with the sender's others.
   }
 }
 

@@ -114,6 +114,7 @@ struct task_view {
   const options_view* options = nullptr;
   spec::parcel_view arguments = {};
   std::span<const int> gpus = {};  ///< that it holds, by their indices
+  base::id under = {};             ///< the nearest ancestor with a record; zero: none
 };
 
 /// One error of a chain: an error as manta::error holds it.
@@ -226,7 +227,8 @@ enum class question : std::uint8_t {
   references,
   array_bytes,
   take_arrays,
-  bookings
+  bookings,
+  task_records
 };
 
 /// A small fact is asked for, or changed.

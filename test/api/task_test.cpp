@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Retries, priorities, and what a task knows about itself.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -244,6 +246,40 @@ TEST_CASE("a task knows its name, id, attempt, node and deadline", "[this_task][
   CHECK(seen[0] != manta::to_string(manta::this_task::id()));
   // In nodes mostly the other one; one that has no connection yet gets nothing.
   CHECK((test::in_nodes() ? seen[2].starts_with("rank-") : seen[2] == "local"));
+}
+
+namespace {
+
+std::string own_id() { return manta::to_string(manta::this_task::id()); }
+std::string other_id(int /*any*/) { return own_id(); }
+// Its own, its child's and its child's child's.
+std::vector<std::string> line_of_ids() {
+  return {own_id(), manta::remote<own_id>().get(), manta::remote<other_id>(1).get()};
+}
+
+std::vector<std::string> names_children() {
+  std::vector<std::string> out{own_id(), manta::remote<own_id>().get()};
+  out.push_back(manta::remote<own_id>().get());
+  out.push_back(manta::remote<other_id>(manta::this_task::attempt()).get());
+  for (std::string& one : manta::remote<line_of_ids>().get()) out.push_back(std::move(one));
+  if (manta::this_task::attempt() > 0) return out;
+  manta::kv::put("names before", out).get();
+  throw own_error("again");
+}
+
+}  // namespace
+
+TEST_CASE("a task that is run again names its children as before", "[this_task][anywhere]") {
+  const manta::runtime rt(test::two_workers());
+  const manta::options again{.retry_exceptions = manta::exceptions<own_error>()};
+  const auto after = manta::remote<names_children>.with(again)().get();
+  const auto before = manta::kv::get<std::vector<std::string>>("names before").get();
+  REQUIRE(before.has_value());
+  CHECK(after == before->value);
+  CHECK(std::set(after.begin(), after.end()).size() == 7);
+  // The same calls of another parent.
+  const auto others = manta::remote<names_children>.with(again)().get();
+  for (const std::string& one : others) CHECK(std::ranges::count(after, one) == 0);
 }
 
 }  // namespace task_test

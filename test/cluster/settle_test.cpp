@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/lone_head.hpp"
 #include "cluster/network.hpp"
 
 namespace cluster_settle_test {
@@ -152,62 +153,6 @@ TEST_CASE("who has made what a call was given is lost, and who was given it", "[
   const variables with{"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"};
   check_right(here.run({settler, "given-lost"}, with), "given-lost");
 }
-
-namespace {
-
-// A head of its own, which can be killed and started again, and a node beside it.
-class lone_head {
- public:
-  lone_head() { start(); }
-  void kill_and_restart() {
-    head_.reset();
-    std::this_thread::sleep_for(300ms);  // the fault's schedule: it is away for a while
-    start();
-  }
-  /// The next one finds the claim of a node that it never had.
-  void kill_and_haunt() {
-    head_.reset();
-    check_right(here_.run({settler, "haunts", control_}, {beside_rocksdb}), "haunts");
-    start();
-  }
-  child driver(const std::string& name, const std::string& what) const {
-    return child({settler, what}, here_.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at_,
-                                              "MANTA_MEMBER_NAME=" + name}));
-  }
-  /// The head's records that begin so, one in a line.
-  std::string records(const std::string& prefix) const {
-    const std::string copy = here_.path() + "/copy";
-    std::filesystem::remove_all(copy);
-    const outcome made = here_.run({tool, "control", "backup", control_, copy}, {beside_rocksdb});
-    if (made.status != 0) return "no copy: " + made.err;
-    return here_.run({tool, "control", "dump", "--prefix", prefix, copy}, {beside_rocksdb}).out;
-  }
-  void end() {
-    kill(head_->pid(), SIGINT);
-    CHECK(head_->finish().status == 0);
-    CHECK(helper_->finish().status == 0);
-  }
-
- private:
-  void start() {
-    head_ = std::make_unique<child>(std::vector<std::string>{settler},
-                                    here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
-                                                "MANTA_CONTROL=" + control_, beside_rocksdb}));
-    REQUIRE(head_->complains("head of a cluster at"));
-    if (helper_ != nullptr) return;
-    helper_ =
-        std::make_unique<child>(std::vector<std::string>{settler},
-                                here_.with({"MANTA_ADDRESS=" + at_, "MANTA_MEMBER_NAME=helper"}));
-  }
-
-  const site here_;
-  const std::string at_ = "unix:" + here_.path() + "/head";
-  const std::string control_ = here_.path() + "/control";
-  std::unique_ptr<child> head_;
-  std::unique_ptr<child> helper_;
-};
-
-}  // namespace
 
 TEST_CASE("keys are the cluster's at a head of its own, which is killed and started again",
           "[cluster][settle]") {

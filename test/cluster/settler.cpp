@@ -463,6 +463,7 @@ int main(int argc, char** argv) {
   if (what == "unplaced") return unplaced();
   if (what == "nomads") return nomads(rt, count);
   if (what == "streams") return streams(rt, count);
+  if (const auto is = tell_records(what, rt, count)) return *is;
   if (what == "titles") return titles(rt, count);
   return spread(count, 200);
 }

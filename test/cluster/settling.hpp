@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -269,6 +270,8 @@ inline void say_pids(const manta::runtime& rt) {
   std::fflush(stdout);
 }
 
+// settler_records.cpp
+std::optional<int> tell_records(const std::string& what, const manta::runtime& rt, int tasks);
 // settler_things.cpp
 int channels(const manta::runtime& rt);
 int semaphores(const manta::runtime& rt);

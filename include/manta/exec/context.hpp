@@ -109,6 +109,11 @@ inline bool may_be_cancelled(const base::id& caller) noexcept {
   const std::uint64_t filter = cancelled_filter.load(std::memory_order_relaxed);
   return (filter >> (caller.low & 63U) & 1U) != 0;
 }
+/// Hears of each caller at its first call: its id and that of its own caller. Null: nobody does.
+/// Any thread; it must not make calls.
+using caller_listener = void (*)(const base::id& self, const base::id& caller) noexcept;
+extern MANTA_API constinit std::atomic<caller_listener> listens_to_callers;
+
 /// The id of a running caller, at its first call. It is shown to others before the caller looks
 /// whether it was cancelled with its own caller: one of the two sees the other.
 MANTA_API void begin_calling(context& caller) noexcept;

@@ -26,8 +26,8 @@
 //           0     8      16        24          40             48                     ...
 //
 // rare, bits 7 to 11: cancel (stop was asked for), extra (call_extra.hpp lies before the job),
-// unclean, settled, late; 13 and 14: named, unasked (named_jobs.hpp); 15, 16: escaped, stays
-// (theft.hpp).
+// unclean, settled, late; 13, 14, 17: named, unasked, recorded (named_jobs.hpp); 15, 16: escaped,
+// stays (theft.hpp).
 // A call with options is the same job with more in front of it:
 //
 //   block:  | call_extra, 128 bytes | mailbox link of a method call | job ... |
@@ -110,8 +110,8 @@ struct job_bits {
   static constexpr std::uint64_t unasked = 1U << 14U;
   /// Another node has it (theft.hpp); claimed, too.
   static constexpr std::uint64_t escaped = 1U << 15U;
-  /// It can't run on another node, as was found out.
-  static constexpr std::uint64_t stays = 1U << 16U;
+  static constexpr std::uint64_t stays = 1U << 16U;  ///< It can't run on another node, as was seen.
+  static constexpr std::uint64_t recorded = 1U << 17U;  ///< See named_jobs.hpp.
   static constexpr std::uint64_t holder = std::uint64_t{1} << 32U;
 };
 

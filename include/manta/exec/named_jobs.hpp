@@ -18,6 +18,10 @@
 //
 // A job with one of the bits may go without ever having become ready.
 //
+// A third bit, `recorded`, is of jobs that another node runs, or ran: who destroys one says so,
+// since the record of how it is run again may go then. Which record, says job::needs, which such
+// a job has no other use for; 0: it came back, and has none.
+//
 // Threads: any, all at once; `gone` also under a user's destructor.
 
 namespace manta::inline v0::exec {
@@ -46,6 +50,8 @@ struct named_jobs {
   bool (*taken)(job* j) noexcept;
   /// The last holder has left: nothing but the name may be looked at.
   void (*gone)(job* j) noexcept;
+  /// The same of one that is recorded.
+  void (*unrecorded)(job* j) noexcept;
 };
 
 /// Who knows the names; put here before the first job has one.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of how tasks that went to other nodes are run again: settler_records.cpp looks at them in
+// the store while its tasks live, and this at what a job leaves there.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/lone_head.hpp"
+#include "cluster/support.hpp"
+#include "control/ask.hpp"
+#include "control/rows.hpp"
+
+namespace cluster_record_test {
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using namespace cluster_test;  // NOLINT: the words of this folder
+using Catch::Matchers::Contains;
+
+const std::string settler = MANTA_SETTLER_PROGRAM;
+
+variables with_store(const site& here) {
+  return {"MANTA_NODES=4", "MANTA_WORKERS=8", "MANTA_CONTROL=" + here.path() + "/control"};
+}
+
+void check_right(const outcome& o, const std::string& what) {
+  CAPTURE(what, o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains(what + ": right"));
+  CHECK_THAT(o.err, !Contains("records of tasks"));
+}
+
+// Values that the folder has.
+std::size_t values_in(const std::string& folder) {
+  const auto store = manta::control::open_rocks_store({.path = folder});
+  REQUIRE(store);
+  const auto all = manta::control::scan_all(**store, std::string(manta::control::keys::tasks));
+  REQUIRE(all);
+  return all->size();
+}
+
+}  // namespace
+
+TEST_CASE("the store has the records of the tasks that live, and none when a job is over",
+          "[cluster][record]") {
+  const site here;
+  check_right(here.run({settler, "recorded"}, with_store(here)), "recorded");
+  CHECK(values_in(here.path() + "/control") == 0);
+  check_right(here.run({settler, "recorded"}, {"MANTA_NODES=4", "MANTA_WORKERS=8"}), "recorded");
+}
+
+TEST_CASE("of a hundred thousand tasks in four nodes no record is left", "[cluster][record]") {
+  const site here;
+  const std::string tasks = has_tsan ? "4000" : "100000";
+  const variables with{"MANTA_NODES=4", "MANTA_WORKERS=1"};
+  check_right(here.run({settler, "unrecorded", tasks}, with), "unrecorded");
+}
+
+TEST_CASE("what tasks send on is written, and goes", "[cluster][record]") {
+  const site here;
+  const std::string tasks = has_tsan ? "2000" : "20000";
+  check_right(here.run({settler, "streamed", tasks}, {"MANTA_NODES=4", "MANTA_WORKERS=2"}),
+              "streamed");
+}
+
+TEST_CASE("a lost node's records stay until its job ends, and others' are right",
+          "[cluster][record]") {
+  const site here;
+  child job({settler, "survived"}, here.with(with_store(here)));
+  const bool is_ready = job.says("pid rank-3");
+  if (is_ready) kill(pids_in(job.so_far().out).at("rank-1"), SIGKILL);
+  check_right(job.finish(), "survived");
+  CHECK(values_in(here.path() + "/control") == 0);
+}
+
+TEST_CASE("the records of a driver that was killed go with the next job", "[cluster][record]") {
+  const site here;
+  {
+    child job({settler, "survived"}, here.with(with_store(here)));
+    const bool is_ready = job.says("pid rank-3");
+    CHECK(is_ready);
+    if (is_ready) kill(pids_in(job.so_far().out).at("rank-0"), SIGKILL);
+    job.finish();
+  }
+  CHECK(values_in(here.path() + "/control") > 0);
+  check_right(here.run({settler, "spread"}, with_store(here)), "spread");
+  CHECK(values_in(here.path() + "/control") == 0);
+}
+
+TEST_CASE("records go on with a head of its own, which is killed and started again",
+          "[cluster][record]") {
+  lone_head with;
+  child driver = with.driver("first", "relayed");
+  REQUIRE(driver.says("it may be killed\n"));
+  with.kill_and_restart();
+  check_right(driver.finish(), "relayed");
+  with.end();
+  CHECK(values_in(with.control()) == 0);
+}
+
+}  // namespace cluster_record_test
