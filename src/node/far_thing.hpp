@@ -167,6 +167,7 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   std::unordered_map<const void*, far_wish_ptr> open_;
   std::size_t asked_bytes_ = 0;    // in sends that have left and are not answered
   std::deque<far_wish_ptr> held_;  // sends that wait until it is less; some are under way then
+  std::uint32_t leaving_ = 0;      // of those, taken from there and not sent yet
 };
 
 }  // namespace manta::inline v0::node

@@ -268,7 +268,7 @@ bool far_thing::holds_back(const far_wish_ptr& one) {
   if (in_.node_ == 0) return false;
   check_may_wait();
   const std::lock_guard lock(mutex_);
-  if (asked_bytes_ < most_asked_bytes && held_.empty()) return false;
+  if (asked_bytes_ < most_asked_bytes && held_.empty() && leaving_ == 0) return false;
   held_.push_back(one);
   try {
     open_[one->want] = one;
@@ -299,13 +299,15 @@ void far_thing::send_held_soon() noexcept {
 }
 
 void far_thing::send_held() noexcept {
-  for (;;) {
+  for (std::uint32_t mine = 0;; mine = 1) {
     far_wish_ptr one;
     {
       const std::lock_guard lock(mutex_);
+      leaving_ -= mine;  // who comes now goes behind it
       if (held_.empty() || asked_bytes_ >= most_asked_bytes) return;
       one = std::move(held_.front());
       held_.pop_front();
+      ++leaving_;
       one->is_leaving = true;
     }
     send_one_held(one);

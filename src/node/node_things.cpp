@@ -463,11 +463,18 @@ worker_things::told node_things::tell(const listener& to, std::uint64_t number,
     if (!may_wait && is.error().code() == errc::store_full) return told::later;
     refuse(to.node, number, is.error());
     // It is lost: nothing more is taken for it before what has been taken goes back.
-    if (is.error().code() == errc::node_lost) end_home_of(to.node, to.home);
+    if (is.error().code() == errc::node_lost) end_in_line(to);
   } catch (...) {
     refuse(to.node, number, describe_current_exception("an item of a channel"));
   }
   return told::no;
+}
+
+// A home ends where its questions are done, one of which may be listing a wish just now.
+void node_things::end_in_line(const listener& to) {
+  facts_line& line = facts_line::of_things();
+  if (line.is_here()) return end_home_of(to.node, to.home);
+  line.add([this, to] { end_home_of(to.node, to.home); });
 }
 
 void node_things::refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept {

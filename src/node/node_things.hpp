@@ -144,6 +144,7 @@ class node_things {
   void close_lines() noexcept;
   void let_go(const base::id& id) noexcept;
   void refuse(std::uint64_t to, std::uint64_t number, const error& why) noexcept;
+  void end_in_line(const listener& to);
   void end_home_of(std::uint64_t node, std::uint64_t serial = 0) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
