@@ -20,6 +20,7 @@ namespace manta::inline v0::node {
 namespace {
 
 constexpr std::size_t longest_member_name = 256;
+constexpr std::size_t beside_a_value = 200;  // its key, and what a store has for each
 
 error no_store() { return {errc::cancelled, "the store of task records is closed"}; }
 
@@ -27,10 +28,10 @@ control::change del(std::string key) { return {control::change::kind::del, std::
 
 // Nothing, when a number is there twice.
 std::optional<std::vector<control::record_room::wish>> wishes_of(const records_question& what) {
-  constexpr std::size_t beside = 200;  // its key, and what a store has for each
   std::vector<control::record_room::wish> out;
   out.reserve(what.puts.size() + what.dels.size());
-  for (const written_value& one : what.puts) out.push_back({one.number, one.bytes.size() + beside});
+  for (const written_value& one : what.puts)
+    out.push_back({one.number, one.bytes.size() + beside_a_value});
   for (const std::uint64_t one : what.dels) out.push_back({one, 0});
   std::ranges::sort(out, {}, &control::record_room::wish::number);
   const auto twice = std::ranges::adjacent_find(out, {}, &control::record_room::wish::number);
@@ -72,8 +73,9 @@ result<void> record_keeper::write(std::uint64_t from, const records_question& wh
   const bool is_name = !what.node.empty() && what.node.size() <= longest_member_name &&
                        what.node.find('\0') == std::string::npos;
   if (!is_name) return error(errc::decode_failed, "records of tasks of a node without a name");
-  if (!room_) load(*in);
-  knows_any_.store(true);
+  if (!room_) {
+    if (result<void> is = load(*in); !is) return is;
+  }
   const std::string prefix = control::tasks_of({what.node, from});
   member& by = members_.try_emplace(from, member{prefix, false}).first->second;
   if (prefix != by.prefix) {
@@ -82,8 +84,9 @@ result<void> record_keeper::write(std::uint64_t from, const records_question& wh
   if (by.has_left) return no_store();
   if (what.leaves) {
     by.has_left = true;
-    room_->forget(prefix);
-    return delete_all(*in, prefix);
+    result<void> is = delete_all(*in, prefix);
+    if (is) room_->forget(prefix);
+    return is;
   }
   const auto wishes = wishes_of(what);
   if (!wishes) return error(errc::decode_failed, "a record of tasks that is there twice");
@@ -106,19 +109,19 @@ result<void> record_keeper::write(std::uint64_t from, const records_question& wh
 }
 
 // Those of nodes that wrote before this process did: each is as a lost one's until it writes again.
-void record_keeper::load(control::store& in) {
+result<void> record_keeper::load(control::store& in) {
   control::record_room room(most_bytes);
   const auto found = control::scan_all(in, std::string(control::keys::tasks));
-  if (found) {
-    for (const control::record& one : *found) {
-      const std::size_t end = one.key.rfind('/') + 1;
-      const std::string prefix = one.key.substr(0, end);
-      const std::uint64_t number = control::number_of(std::string_view(one.key).substr(end));
-      room.wrote(prefix, {{number, one.value.size()}});
-      room.lost(prefix);
-    }
+  if (!found) return found.error();
+  for (const control::record& one : *found) {
+    const std::size_t end = one.key.rfind('/') + 1;
+    const std::string prefix = one.key.substr(0, end);
+    const std::uint64_t number = control::number_of(std::string_view(one.key).substr(end));
+    room.wrote(prefix, {{number, one.value.size() + beside_a_value}});
+    room.lost(prefix);
   }
   room_.emplace(std::move(room));
+  return {};
 }
 
 result<void> record_keeper::delete_all(control::store& in, const std::string& prefix) {

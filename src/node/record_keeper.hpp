@@ -45,7 +45,9 @@ class record_keeper {
 
   /// `from`: the member's number. Answers when it is written. store_full: there is no room for it.
   result<void> keep(std::uint64_t from, const records_question& what) noexcept;
-  /// Whether any node has written by it.
+  /// One asks: from now on it is to hear which are gone.
+  void note_asker() noexcept { knows_any_.store(true); }
+  /// Whether any node has asked.
   bool knows_any() const noexcept { return knows_any_.load(std::memory_order_relaxed); }
   /// That member is lost, or has left.
   void gone(std::uint64_t from) noexcept;
@@ -55,7 +57,7 @@ class record_keeper {
  private:
   record_keeper() = default;
   result<void> write(std::uint64_t from, const records_question& what);
-  void load(control::store& in);
+  result<void> load(control::store& in);
   static result<void> delete_all(control::store& in, const std::string& prefix);
 
   std::atomic<bool> knows_any_{false};

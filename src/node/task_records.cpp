@@ -123,13 +123,11 @@ void task_records::end_job() noexcept {
 // The same call has the same one wherever it is made, and by whichever route it goes: so what names
 // a thing of here, a number that counts, is no part of it, and where ranges or arrays may go as
 // bytes or in the store there is none.
-base::id task_records::digest_of(const spec::parcel_view& arguments) const {
+base::id task_records::digest_of(const spec::parcel_view& arguments) {
   const bool has_arrays = std::ranges::any_of(arguments.references, [](const spec::reference& one) {
     return one.kind == spec::reference_kind::array;
   });
-  if (!is_open_.load(std::memory_order_relaxed) || !arguments.segments.empty() || has_arrays) {
-    return {};
-  }
+  if (!arguments.segments.empty() || has_arrays) return {};
   if (arguments.references.empty()) return codec::digest(arguments);
   std::vector<spec::reference> unnamed(arguments.references.begin(), arguments.references.end());
   for (spec::reference& one : unnamed) one.what = {};
@@ -255,14 +253,16 @@ void task_records::run() noexcept {
     changed_.wait(lock, [this] { return is_ending_ || is_rung_ || !unsent_.empty(); });
     changed_.wait_for(lock, std::max(pause_, between_writes), [this] { return is_ending_; });
     if (is_ending_) break;
-    is_rung_ = false;
+    bool has_failed = false;
     try {
       while (has_more(lock)) {
       }
-    } catch (const std::exception& why) {
-      say_once(error(errc::out_of_memory, why.what()));
+    } catch (...) {
+      has_failed = true;
+      say_once(error::out_of_memory());
     }
     if (!lock.owns_lock()) lock.lock();
+    is_rung_ = is_rung_ || has_failed;  // what the table has is written at the next look
   }
   const bool tells = has_told_;
   lock.unlock();
@@ -272,8 +272,8 @@ void task_records::run() noexcept {
   changed_.notify_all();
 }
 
-// A turn: what was not sent goes before anything else is taken. Whether there was more than one
-// takes: what has come since waits for the next look.
+// A turn: what was not sent goes before anything else is taken. True: there was more, or nothing
+// was taken yet; what has come since waits for the next look.
 bool task_records::has_more(std::unique_lock<std::mutex>& lock) {
   own::units::work work;
   const bool takes = unsent_.empty();
@@ -289,7 +289,7 @@ bool task_records::has_more(std::unique_lock<std::mutex>& lock) {
   }
   const bool is_sent = send_all();
   lock.lock();
-  return is_sent && !is_ending_ && work.is_cut;
+  return is_sent && !is_ending_ && (work.is_cut || !takes);
 }
 
 // Without memory for one there is no record of it, and the others go on.

@@ -79,7 +79,7 @@ class task_records {
 
   /// What goes into the message of a task, of its arguments: the same whenever a job makes the same
   /// call. Zero: that can't be said of them.
-  base::id digest_of(const spec::parcel_view& arguments) const;
+  static base::id digest_of(const spec::parcel_view& arguments);
 
   // Of tasks that leave, by who has claimed one.
   own::units::ancestor above(const exec::job& j) noexcept;

@@ -153,7 +153,7 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
   sent.call_index = j->index;
   sent.function = codec::id_of(*by.entry);
   sent.arguments = with_names(on, j->ops->function);
-  sent.digest = task_records::global().digest_of(sent.arguments);
+  sent.digest = task_records::digest_of(sent.arguments);
   sent.attempt = attempt;
   sent.under = under;
   std::optional<asked_options> options;

@@ -274,6 +274,7 @@ void worker_facts::ask_records(std::uint64_t number, const wire::ask_view& asked
   constexpr int most = 4;
   if (records_.load() >= most) raise(errc::decode_failed, "more records than a node sends");
   auto what = value_of_question<records_question>(asked);
+  record_keeper::global().note_asker();
   facts_line::global().add(
       [self = shared_from_this(), number, member, what = std::move(what)]() mutable {
         const result<void> is = record_keeper::global().keep(member, what);

@@ -263,7 +263,11 @@ void units::calls(const base::id& self, const base::id& caller) {
   known.push_back(self.low);
   bool is_new = false;
   try {
-    is_new = by_caller_.try_emplace(self.low, of).second;
+    const auto [at, is_unknown] = by_caller_.try_emplace(self.low, of);
+    // A task may have come twice, and make the same calls once more.
+    const bool is_others = at->second != of && all_[index_of(at->second)].id.low != self.low;
+    if (is_others) at->second = of;
+    is_new = is_unknown || is_others;
   } catch (...) {
     known.pop_back();
     throw;

@@ -44,8 +44,6 @@ class lone_head {
     return here_.run({MANTA_TOOL, "control", "dump", "--prefix", prefix, copy}, {beside_rocksdb})
         .out;
   }
-  /// The folder of its store, once it has ended.
-  const std::string& control() const noexcept { return control_; }
   void end() {
     kill(head_->pid(), SIGINT);
     CHECK(head_->finish().status == 0);

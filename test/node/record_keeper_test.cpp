@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "exec/support.hpp"
 #include "node/journal.hpp"
 #include "node/record_keeper.hpp"
+#include "node/task_records.hpp"
 
 namespace record_keeper_test {
 
@@ -151,13 +153,41 @@ TEST_CASE("who watches keys hears nothing of records, and misses nothing for the
           "[node][records]") {
   const with_store here;
   auto watch = manta::kv::watch<int>("user");
+  static_cast<void>(manta::kv::put("user.first", 0).get());  // what it has not seen stays there
   for (std::uint64_t n = 0; n < 40; ++n) {
     CHECK(keeper().keep(7, puts("a", n, control::limits::history_bytes / 8)));
   }
-  static_cast<void>(manta::kv::put("user", 1).get());
-  const auto got = watch.next().get();
-  CHECK(got.key == "user");
-  CHECK(got.kind == manta::kv::change_kind::put);
+  static_cast<void>(manta::kv::put("user.last", 1).get());
+  for (const std::string key : {"user.first", "user.last"}) {
+    const auto got = watch.next().get();
+    CHECK(got.key == key);
+    CHECK(got.kind == manta::kv::change_kind::put);
+  }
+}
+
+TEST_CASE("the digest of a call does not look at names of handles, or at routes",
+          "[node][records]") {
+  using manta::node::task_records;
+  using manta::spec::reference_kind;
+  const auto head = [](const std::string& of) { return std::as_bytes(std::span(of)); };
+  const std::string bytes = "some arguments";
+  const std::string others = "other arguments";
+  manta::spec::reference one{.what = {1, 2}, .owner = {3, 4}, .type = 5};
+  manta::spec::reference again{.what = {6, 7}, .owner = {8, 9}, .type = 5};
+  const auto with = [&](const std::string& of, const manta::spec::reference& handle) {
+    return task_records::digest_of({head(of), {}, std::span(&handle, 1)});
+  };
+  CHECK(task_records::digest_of({head(bytes), {}, {}}) != manta::base::id{});
+  CHECK(task_records::digest_of({head(bytes), {}, {}}) !=
+        task_records::digest_of({head(others), {}, {}}));
+  CHECK(with(bytes, one) == with(bytes, again));
+  CHECK(with(bytes, one) != with(others, one));
+  again.kind = reference_kind::actor;
+  CHECK(with(bytes, one) != with(bytes, again));
+  again.kind = reference_kind::array;
+  CHECK(with(bytes, again) == manta::base::id{});
+  const manta::spec::segment_view range{.bytes = head(bytes)};
+  CHECK(task_records::digest_of({head(bytes), std::span(&range, 1), {}}) == manta::base::id{});
 }
 
 }  // namespace record_keeper_test

@@ -314,6 +314,21 @@ TEST_CASE("what is made here belongs to the nearest ancestor that came", "[own]"
   CHECK(u.nearest(job(5)).here == 0);
 }
 
+TEST_CASE("who comes once more has the callers that it makes once more", "[own]") {
+  units u = of_node();
+  const auto first = come(u, job(1));
+  u.calls(job(2), job(1));
+  const auto again = come(u, job(1));
+  u.calls(job(2), job(1));
+  CHECK(u.nearest(job(2)).here == again);
+  u.over(first);
+  CHECK(u.nearest(job(1)).here == again);
+  CHECK(u.nearest(job(2)).here == again);
+  u.over(again);
+  CHECK(u.nearest(job(2)).here == 0);
+  CHECK(u.size() == 0);
+}
+
 TEST_CASE("of callers the last ones are known", "[own]") {
   units u = of_node();
   const auto guest = come(u, job(1));
