@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of how tasks that went to other nodes are run again: settler_records.cpp looks at them in
 // the store while its tasks live, and this at what a job leaves there.
-#include <chrono>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "cluster/lone_head.hpp"
 #include "cluster/support.hpp"
@@ -13,8 +10,6 @@ namespace cluster_record_test {
 
 namespace {
 
-using namespace std::chrono_literals;
-using namespace std::string_literals;
 using namespace cluster_test;  // NOLINT: the words of this folder
 using Catch::Matchers::Contains;
 
