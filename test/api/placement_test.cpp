@@ -143,7 +143,7 @@ TEST_CASE("removing a group ends those that wait for it and lets the running one
 }
 
 TEST_CASE("a group that is removed before it has its place fails whoever waits",
-          "[placement][anywhere]") {
+          "[placement][anywhere][amounts_home]") {
   const manta::runtime rt(machine());
   const auto all = make_placement_group({{.gpus = 2}});
   const auto g = make_placement_group({{.gpus = 1}});
