@@ -53,7 +53,9 @@ void add_far_rows(suite& s) {
   r = row{cluster_home, "Tasks async, run where they were made", unit::per_second};
   s.add(r);
   r = row{cluster_calls, "Actor calls async, the actor in the other of 2 nodes", unit::per_second};
-  r.note = "CAF: over TCP between two processes, by an actor that has 1,000 requests under way.";
+  r.note =
+      "CAF: over TCP between two processes, by an actor that has 1,000 requests under way. Open\n"
+      "MPI: a thousand numbers sent, and their answers, at a time.";
   r.passes = 2;
   s.add(r);
   r = row{cluster_calls_text, "The same with a text of 1 KiB there and back", unit::per_second};
@@ -61,7 +63,9 @@ void add_far_rows(suite& s) {
   s.add(r);
   r = row{cluster_call_one, "One of them at a time", unit::microseconds};
   r.note =
-      "TCP: 128 bytes there and back, each process on a core of its own. CAF: a blocking actor.";
+      "TCP, Open MPI: 128 bytes there and back, each process on a core of its own. CAF: a "
+      "blocking\n"
+      "actor. Open MPI's ranks wait by looking, and need their cores for that.";
   r.passes = 2;
   s.add(r);
   r = row{cluster_array,
@@ -189,6 +193,10 @@ int main(int argc, char** argv) {
   s.absent("CAF", "not found when bench was configured; install libcaf-dev");
 #endif
   bench::add_dask(s);
-  s.absent("Open MPI's messages", "this suite is built without MPI's headers, libopenmpi-dev");
+#ifdef BENCH_WITH_MPI
+  bench::add_mpi(s);
+#else
+  s.absent("Open MPI's messages", "not found when bench was configured; install libopenmpi-dev");
+#endif
   return s.run(argc, argv);
 }

@@ -11,7 +11,8 @@ set -e
 
 need_compiler \
   libtbb-dev=file:/usr/include/oneapi/tbb.h libcaf-dev=file:/usr/include/caf/all.hpp \
-  libasio-dev=file:/usr/include/asio.hpp \
+  libasio-dev=file:/usr/include/asio.hpp openmpi-bin=cmd:mpirun \
+  libopenmpi-dev=file:/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h \
   libmimalloc2.0=file:/usr/lib/x86_64-linux-gnu/libmimalloc.so.2 >&2 ||
   say "not every rival could be installed; the table names those that are missing" >&2
 

@@ -185,6 +185,7 @@ void copy_once(std::uint8_t* to, const std::uint8_t* from, std::size_t size, boo
 void add_our_spills(suite& s);
 void add_our_rings(suite& s);  // of libmanta's own build
 void add_mpirun(suite& s);
+void add_mpi(suite& s);  // its messages, or that mpirun is not installed
 void add_our_clusters(suite& s);
 void be_a_node();              // in a process that such a job has started; else nothing
 void add_our_links(suite& s);  // of libmanta's own build
