@@ -35,11 +35,6 @@ wire::courier::settings courier_to(const base::id& self, std::uint64_t epoch, co
           .on_arrival = wake};
 }
 
-base::deadline earlier_of(base::deadline one, base::deadline other) {
-  if (!one.has_value() || (other.has_value() && *other < *one)) return other;
-  return one;
-}
-
 }  // namespace
 
 // ---- a node's
@@ -127,7 +122,7 @@ base::deadline head_line::due() const {
   const base::deadline its = mail_.due();
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) return its;
-  return earlier_of(its, base::now() + between_looks_at_waiting);
+  return base::earlier(its, base::now() + between_looks_at_waiting);
 }
 
 // Not told here: what it ends may be the user's.
@@ -245,8 +240,8 @@ void head_office::drop_claims() noexcept {
 
 base::deadline head_office::due() const {
   base::deadline out;
-  for (const auto& [process, one] : guests_) out = earlier_of(out, one->mail->due());
-  return guests_.empty() ? out : earlier_of(out, looks_at_);
+  for (const auto& [process, one] : guests_) out = base::earlier(out, one->mail->due());
+  return guests_.empty() ? out : base::earlier(out, looks_at_);
 }
 
 }  // namespace manta::inline v0::node

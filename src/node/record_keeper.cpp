@@ -14,6 +14,7 @@
 #include "control/cluster_rows.hpp"
 #include "control/rows.hpp"
 #include "node/journal.hpp"
+#include "own/record_limits.hpp"
 
 namespace manta::inline v0::node {
 
@@ -96,7 +97,7 @@ result<void> record_keeper::write(std::uint64_t from, const records_question& wh
         errc::store_full,
         fmt::format("no room in the control store for records of tasks: {} of {} bytes are "
                     "in use; what these tasks make can't be made again when it is lost",
-                    room_->bytes(), most_bytes));
+                    room_->bytes(), own::record_limits::all_bytes));
   }
   for (const std::string& one : is.go) {
     if (result<void> gone = delete_all(*in, one); !gone) return gone;
@@ -110,7 +111,7 @@ result<void> record_keeper::write(std::uint64_t from, const records_question& wh
 
 // Those of nodes that wrote before this process did: each is as a lost one's until it writes again.
 result<void> record_keeper::load(control::store& in) {
-  control::record_room room(most_bytes);
+  control::record_room room(own::record_limits::all_bytes);
   const auto found = control::scan_all(in, std::string(control::keys::tasks));
   if (!found) return found.error();
   for (const control::record& one : *found) {

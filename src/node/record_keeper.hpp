@@ -38,9 +38,6 @@ struct records_question {
 
 class record_keeper {
  public:
-  /// Of all nodes together: a quarter of a store in memory.
-  static constexpr std::size_t most_bytes = std::size_t{64} << 20U;
-
   static record_keeper& global();
 
   /// `from`: the member's number. Answers when it is written. store_full: there is no room for it.

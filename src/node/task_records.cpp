@@ -2,7 +2,6 @@
 #include "node/task_records.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <new>
 #include <span>
@@ -22,20 +21,8 @@ namespace manta::inline v0::node {
 
 namespace {
 
-using namespace std::chrono_literals;
+using limits = own::record_limits;
 using unit_number = own::units::number;
-
-// The longer, the more is over before it is written; what is not has its receiver meanwhile.
-constexpr duration between_writes = 400ms;
-constexpr duration longest_pause = 10s;
-// What is taken at once: the units are locked meanwhile.
-constexpr std::size_t taken_at_once = std::size_t{1} << 20U;
-// Values that are written again in one turn.
-constexpr std::size_t sparse_at_once = 64;
-// Failures in a row that are said: one that ends as the head does is none.
-constexpr int many_failures = 3;
-// How long a node that leaves waits until the head is told.
-constexpr duration longest_farewell = 200ms;
 
 // Large ranges may lie in the store, beside the message.
 bool has_all(const spec::parcel_view& what) noexcept {
@@ -56,9 +43,11 @@ void task_records::open(const settings& how) {
   if (writer_.joinable()) return;
   self_ = how;
   prefix_ = control::tasks_of({how.name, how.epoch});
-  table_.emplace(control::owner_id{how.name, how.epoch}, most_told);
+  table_.emplace(control::owner_id{how.name, how.epoch}, limits::told_bytes);
   tickets_.clear();
   unsent_.clear();
+  chance_ = base::chance::of_now();
+  between_tries_.reset();
   pause_ = {};
   failures_ = 0;
   has_spoken_ = false;
@@ -68,7 +57,7 @@ void task_records::open(const settings& how) {
     life_ = static_cast<std::uint8_t>(life_ % 100 + 1);
     units_ = std::make_unique<own::units>(
         own::units::settings{.life = life_,
-                             .most_bytes = how.has_main ? most_kept : most_told,
+                             .most_bytes = how.has_main ? limits::kept_bytes : limits::told_bytes,
                              .has_main = how.has_main});
     is_rung_ = is_ending_ = has_told_ = has_left_ = false;
   }
@@ -83,7 +72,7 @@ void task_records::leave() noexcept {
   std::unique_lock lock(mutex_);
   is_ending_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, longest_farewell, [this] { return has_left_; });
+  changed_.wait_for(lock, limits::longest_farewell, [this] { return has_left_; });
 }
 
 void task_records::say_farewell() noexcept {
@@ -251,7 +240,8 @@ void task_records::run() noexcept {
   std::unique_lock lock(mutex_);
   while (!is_ending_) {
     changed_.wait(lock, [this] { return is_ending_ || is_rung_ || !unsent_.empty(); });
-    changed_.wait_for(lock, std::max(pause_, between_writes), [this] { return is_ending_; });
+    changed_.wait_for(lock, std::max(pause_, limits::between_writes),
+                      [this] { return is_ending_; });
     if (is_ending_) break;
     bool has_failed = false;
     try {
@@ -278,7 +268,7 @@ bool task_records::has_more(std::unique_lock<std::mutex>& lock) {
   own::units::work work;
   const bool takes = unsent_.empty();
   if (takes) {
-    work = units_->take(taken_at_once);
+    work = units_->take(limits::taken_at_once);
     is_rung_ = units_->has_work();
   }
   lock.unlock();
@@ -317,7 +307,7 @@ void task_records::note(own::units::work& work) {
 
 // Values half of which is over are written again, with what the units have still.
 void task_records::pack_sparse() {
-  for (std::size_t i = 0; i < sparse_at_once; ++i) {
+  for (std::size_t i = 0; i < limits::sparse_at_once; ++i) {
     const auto value = table_->sparse();
     if (!value) return;
     std::vector<control::task_row> rows;
@@ -341,13 +331,14 @@ bool task_records::send_all() {
     if (!is && why == errc::cancelled) return false;  // at the runtime's end
     const bool is_refused =
         why == errc::store_full || why == errc::decode_failed || why == errc::invalid_argument;
-    if (!is && (is_refused || ++failures_ >= many_failures)) say_once(is.error());
+    if (!is && (is_refused || ++failures_ >= limits::many_failures)) say_once(is.error());
     if (!is && !(is_refused && give_up_puts(unsent_.front()))) {
-      pause_ = std::clamp<duration>(2 * pause_, between_writes, longest_pause);
+      pause_ = between_tries_.next(chance_);
       return false;
     }
     if (is) {
       failures_ = 0;
+      between_tries_.reset();
       pause_ = {};
       ++writes_;
       unsent_.front().changes.clear();

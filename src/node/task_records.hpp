@@ -16,10 +16,13 @@
 #include <manta/base/id.hpp>
 #include <manta/exec/job.hpp>
 
+#include "base/chance.hpp"
 #include "control/store.hpp"
 #include "control/task_table.hpp"
 #include "node/workbench.hpp"
+#include "own/record_limits.hpp"
 #include "own/units.hpp"
+#include "sched/backoff.hpp"
 #include "wire/views.hpp"
 
 // The records of this node's tasks that go to other nodes, or came from them: how each is run
@@ -31,9 +34,9 @@
 //
 // Idea. The message of a task is its recipe. Who sends one has its bytes copied (own/units.hpp) and
 // goes on; the job has a bit and the number of its record, so that who destroys it says that it is
-// over (exec/named_jobs.hpp). What others may need is told: a thread of its own looks every 400 ms
-// what is still there, packs it (control/task_table.hpp) and has it written by who has the store,
-// under task/<name>\0<epoch>/ (record_keeper.hpp).
+// over (exec/named_jobs.hpp). What others may need is told: a thread of its own looks now and then
+// (own/record_limits.hpp) what is still there, packs it (control/task_table.hpp) and has it written
+// by who has the store, under task/<name>\0<epoch>/ (record_keeper.hpp).
 //
 //   trade --message--> units --> [writer] table ~~ question task_records ~~> keeper --> store
 //   job destroyed -----'
@@ -54,11 +57,6 @@ class record_keeper;
 
 class task_records {
  public:
-  /// Of what is told: in the store, twice as much at most.
-  static constexpr std::size_t most_told = std::size_t{32} << 20U;
-  /// Of a node whose main calls, in its memory: a million records of small tasks.
-  static constexpr std::size_t most_kept = std::size_t{256} << 20U;
-
   static task_records& global();
 
   struct settings {
@@ -148,7 +146,10 @@ class task_records {
   std::optional<control::task_table> table_;
   std::vector<control::task_ticket> tickets_;  // by the number's lower bits
   std::deque<control::batch> unsent_;
-  duration pause_{};
+  base::chance chance_{1};
+  sched::backoff between_tries_{own::record_limits::between_writes,
+                                own::record_limits::longest_pause};
+  duration pause_{};  // before the next one
   int failures_ = 0;  // in a row
   bool has_spoken_ = false;
 };

@@ -24,14 +24,6 @@
 
 namespace manta::inline v0::node {
 
-namespace {
-
-base::deadline earlier_turn(base::deadline one, base::time_point other) {
-  return one.has_value() && *one < other ? *one : other;
-}
-
-}  // namespace
-
 void trade::on_message(peers& by, std::uint64_t from, const base::id& request,
                        const peers::kept_message& message) {
   try {
@@ -192,9 +184,9 @@ base::deadline trade::on_turn(peers& by, base::time_point now) {
   } catch (const std::bad_alloc&) {
     due = now + between_sweeps;
   }
-  if (far_pulls::global().answer_waiting(by)) due = earlier_turn(due, now + until_room);
+  if (far_pulls::global().answer_waiting(by)) due = base::earlier(due, now + until_room);
   if (const base::deadline copies = copy_cache::global().sweep(now)) {
-    due = earlier_turn(due, *copies);
+    due = base::earlier(due, *copies);
   }
   far_arrays& arrays = far_arrays::global();
   if (!arrays.keeps()) return due;
@@ -202,7 +194,7 @@ base::deadline trade::on_turn(peers& by, base::time_point now) {
     arrays.sweep();
     next_sweep_ = now + between_sweeps;
   }
-  return earlier_turn(due, next_sweep_);
+  return base::earlier(due, next_sweep_);
 }
 
 }  // namespace manta::inline v0::node

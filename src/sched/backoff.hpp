@@ -19,12 +19,16 @@ namespace manta::inline v0::sched {
 
 class backoff {
  public:
-  static constexpr duration first = std::chrono::milliseconds(2);
-  static constexpr duration longest = std::chrono::milliseconds(250);
+  /// As who meets a rival has it.
+  static constexpr duration usual_first = std::chrono::milliseconds(2);
+  static constexpr duration usual_longest = std::chrono::milliseconds(250);
+
+  backoff() noexcept : backoff(usual_first, usual_longest) {}
+  backoff(duration first, duration longest) noexcept : first_(first), longest_(longest) {}
 
   /// It was refused once more.
   duration next(base::chance& by) noexcept {
-    pause_ = std::clamp<duration>(pause_ * 2, first, longest);
+    pause_ = std::clamp<duration>(pause_ * 2, first_, longest_);
     constexpr std::int64_t parts = 256;
     const auto part = static_cast<std::int64_t>(by.next() % parts);
     return pause_ / 2 + pause_ * part / parts;
@@ -33,6 +37,8 @@ class backoff {
   void reset() noexcept { pause_ = {}; }
 
  private:
+  duration first_;
+  duration longest_;
   duration pause_ = {};
 };
 

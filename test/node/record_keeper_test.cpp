@@ -18,6 +18,7 @@
 #include "node/journal.hpp"
 #include "node/record_keeper.hpp"
 #include "node/task_records.hpp"
+#include "own/record_limits.hpp"
 
 namespace record_keeper_test {
 
@@ -28,6 +29,7 @@ using Catch::Matchers::Contains;
 using manta::errc;
 using manta::node::record_keeper;
 using manta::node::records_question;
+using manta::own::record_limits;
 namespace control = manta::control;
 
 std::vector<std::string> keys() {
@@ -108,13 +110,13 @@ TEST_CASE("who has left writes nothing any more, and nobody a value twice at onc
 TEST_CASE("records have a limit in the store, and lost nodes' make room", "[node][records]") {
   const with_store here;
   // With its key and what is counted beside it.
-  constexpr std::size_t part = record_keeper::most_bytes / 4 - 200;
+  constexpr std::size_t part = record_limits::all_bytes / 4 - 200;
   for (std::uint64_t node = 1; node <= 4; ++node) CHECK(keeper().keep(node, puts("a", 1, part)));
   const auto is = keeper().keep(5, puts("e", 1, 1));
   REQUIRE_FALSE(is);
   CHECK(is.error().code() == errc::store_full);
-  CHECK_THAT(is.error().message(), Contains(std::to_string(record_keeper::most_bytes) + " of " +
-                                            std::to_string(record_keeper::most_bytes) + " bytes"));
+  CHECK_THAT(is.error().message(), Contains(std::to_string(record_limits::all_bytes) + " of " +
+                                            std::to_string(record_limits::all_bytes) + " bytes"));
   // Users' keys have room all the same.
   CHECK(manta::kv::put("user", std::string(1 << 20, 'u')).get() > 0);
   keeper().gone(3);
@@ -129,7 +131,7 @@ TEST_CASE("records have a limit in the store, and lost nodes' make room", "[node
 TEST_CASE("records that were there before count as a lost node's", "[node][records]") {
   const with_store here;
   // With its key and what is counted beside it.
-  constexpr std::size_t part = record_keeper::most_bytes / 4 - 200;
+  constexpr std::size_t part = record_limits::all_bytes / 4 - 200;
   auto store = manta::node::journal::global().store();
   for (std::uint64_t node = 1; node <= 4; ++node) {
     REQUIRE(control::commit_now(

@@ -29,6 +29,12 @@ inline time_point after(duration timeout) noexcept {
   return start + timeout;
 }
 
+/// Whichever comes first.
+inline deadline earlier(deadline one, deadline other) noexcept {
+  if (!one.has_value() || (other.has_value() && *other < *one)) return other;
+  return one;
+}
+
 /// As system calls take a time of CLOCK_MONOTONIC, which is the clock of time_point.
 inline timespec to_timespec(time_point t) noexcept {
   const auto ns = std::chrono::nanoseconds(t.time_since_epoch()).count();
