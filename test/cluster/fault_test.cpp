@@ -56,7 +56,7 @@ TEST_CASE("a killed driver takes its job along", "[cluster]") {
 TEST_CASE("who has joined by an address ends with its driver, too", "[cluster]") {
   const site here;
   const std::string at = "127.0.0.1:" + free_port();
-  const variables soon{"MANTA_DEAD_AFTER_MS=500"};
+  const variables soon{"MANTA_DEAD_AFTER_MS=1500"};  // more than a core is missed
   variables as_driver = soon;
   as_driver.push_back("MANTA_LISTEN=" + at);
   child driver({program, "watch"}, here.with(as_driver));
@@ -85,16 +85,17 @@ TEST_CASE("a node that is asked to leave does so", "[cluster]") {
   kill(job.pid(), SIGINT);
   const outcome o = job.finish();
   CHECK(o.status == 130);
-  CHECK_FALSE(has(o.err, "rank-"));  // they have left in order
+  CHECK_FALSE(has(without_waits(o.err), "rank-"));  // they have left in order
 }
 
 TEST_CASE("a stopped node is declared dead, and ends itself when it comes back", "[cluster]") {
   const site here;
-  child job({program, "pids"}, here.with({"MANTA_NODES=3", "MANTA_DEAD_AFTER_MS=1000"}));
+  // The default limit: who looks sees what is between 1 s and 3 s, and no other rank comes so far.
+  child job({program, "pids"}, here.with({"MANTA_NODES=3"}));
   REQUIRE(job.says("sees rank-0 rank-1 rank-2\n"));
   const auto pids = pids_in(job.so_far().out);
   kill(pids.at("rank-1"), SIGSTOP);
-  CHECK(job.says("rank 0 sees rank-0 rank-1? rank-2\n"));  // suspected first
+  CHECK(job.says("rank 0 sees rank-0 rank-1?"));  // suspected first
   CHECK(job.says("rank 0 sees rank-0 rank-2\n"));
   kill(pids.at("rank-1"), SIGCONT);
   CHECK(job.complains("rank-1: this process is no member of its cluster any more"));
@@ -122,7 +123,7 @@ TEST_CASE("a rank that comes back too late ends, though its main reads a line", 
 TEST_CASE("who writes an argument for longer than a member may be silent stays one", "[cluster]") {
   const site here;
   const outcome o = here.run({program, "slow-write"},
-                             {"MANTA_NODES=2", "MANTA_SPMD=yes", "MANTA_DEAD_AFTER_MS=1000"});
+                             {"MANTA_NODES=2", "MANTA_SPMD=yes", "MANTA_DEAD_AFTER_MS=3000"});
   CAPTURE(o.out, o.err);
   CHECK(o.status == 0);
   CHECK_THAT(o.out, Contains("rank 0 has written slowly, and got 7") &&
@@ -165,11 +166,12 @@ TEST_CASE("a node that was stopped for a moment stays a member", "[cluster]") {
 
 TEST_CASE("a node that was stopped for less than the limit is no member less", "[cluster]") {
   const site here;
-  child job({program, "pids"}, here.with({"MANTA_NODES=2"}));
+  child job({program, "pids"}, here.with({"MANTA_NODES=2", "MANTA_DEAD_AFTER_MS=10000"}));
   REQUIRE(job.says("sees rank-0 rank-1\n"));
   const auto pids = pids_in(job.so_far().out);
   kill(pids.at("rank-1"), SIGSTOP);
-  std::this_thread::sleep_for(1s);  // the fault itself: of 3 s that a member may be silent
+  // The fault itself: of 10 s that a member may be silent, since a sleep may take longer here.
+  std::this_thread::sleep_for(1s);
   kill(pids.at("rank-1"), SIGCONT);
   std::this_thread::sleep_for(500ms);                   // for what would follow
   CHECK_FALSE(has(job.so_far().out, "sees rank-0\n"));  // it may see that while it ends
@@ -267,7 +269,9 @@ TEST_CASE("drivers of one cluster come and go, and each does its work", "[cluste
   kill(two.pid(), SIGKILL);
   CHECK(two.finish().is_killed);
   CHECK(three.says("sees c-driver node\n"));
-  child four({program, "hello"}, as_driver("d-driver"));
+  // For long enough to be seen by who looks now and then.
+  child four({program, "watch", "2"}, as_driver("d-driver"));
+  CHECK(three.says("sees c-driver d-driver node\n"));
   const outcome o = four.finish();  // main's end
   CHECK(o.status == 0);
   CHECK_THAT(o.out, Contains(": c-driver d-driver node; task 42"));

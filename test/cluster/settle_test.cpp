@@ -11,6 +11,7 @@
 
 #include "cluster/lone_head.hpp"
 #include "cluster/network.hpp"
+#include "cluster/stopping.hpp"
 
 namespace cluster_settle_test {
 
@@ -36,7 +37,7 @@ void lose(const std::string& what, const std::string& rank, int signal,
   CAPTURE(what, rank, signal, with);
   const site here;
   variables more = four;
-  more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+  more.push_back(dead_after(signal));
   more.emplace_back("MANTA_DRAIN_MS=300");
   more.push_back(with);
   child job({settler, what}, here.with(more));
@@ -264,7 +265,7 @@ variables unlike(const site& here, int rank) {
                 "MANTA_RENDEZVOUS=" + here.path(),
                 "MANTA_RANK=" + std::to_string(rank),
                 "MANTA_WORKERS=2",
-                "MANTA_DEAD_AFTER_MS=1000"};
+                dead_after(SIGKILL)};
   for (const std::string& one : own.at(static_cast<std::size_t>(rank))) out.push_back(one);
   return here.with(out);
 }
@@ -412,7 +413,7 @@ TEST_CASE("a node that leaves waits no longer than it may for who has its arrays
   child job({settler, "left-in-vain"}, here.with(more));
   const bool is_ready = job.says("pid rank-3");
   const pid_t stopped = is_ready ? pids_in(job.so_far().out).at("rank-3") : 0;
-  if (is_ready) kill(stopped, SIGSTOP);
+  if (is_ready) stop(stopped);
   if (is_ready) kill(pids_in(job.so_far().out).at("rank-2"), SIGTERM);
   if (is_ready) CHECK(job.says("it has left"));
   if (is_ready) kill(stopped, SIGCONT);
@@ -424,7 +425,7 @@ TEST_CASE("a node that leaves waits no longer than it may for who has its arrays
 TEST_CASE("what a node that was given up may read is kept until it ends", "[cluster][settle]") {
   const site here;
   variables more = four;
-  more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+  more.push_back(dead_after(SIGSTOP));
   more.emplace_back("MANTA_STORE_BYTES=64MiB");
   child job({settler, "ghosts"}, here.with(more));
   const bool is_ready = job.says("pid rank-3");

@@ -2,14 +2,12 @@
 // The programs of settler.cpp whose calls are given large arrays: none maps another's memory.
 #include <csignal>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "cluster/settling.hpp"
+#include "cluster/stopping.hpp"
 #include "node/array_home.hpp"
 
 namespace settling {
@@ -159,33 +157,6 @@ int given(const manta::runtime& rt) {
   return say("given");
 }
 
-namespace {
-
-bool is_stopped(pid_t process) {
-  std::error_code gone;
-  const std::filesystem::path threads = "/proc/" + std::to_string(process) + "/task";
-  for (const auto& one : std::filesystem::directory_iterator(threads, gone)) {
-    std::ifstream file(one.path() / "stat");
-    std::string line;
-    std::getline(file, line);
-    const std::size_t name = line.rfind(") ");
-    if (name != std::string::npos && line[name + 2] != 'T') return false;
-  }
-  return !gone;
-}
-
-// One thread stops the others, when it is its turn: until then these go on.
-void stop(const manta::node_info& node) {
-  const auto process = static_cast<pid_t>(node.pid);
-  kill(process, SIGSTOP);
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  while (!is_stopped(process) && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(1ms);  // it stops soon
-  }
-}
-
-}  // namespace
-
 // Who has made what was given is lost before it was read; then who was given some is.
 int given_lost(const manta::runtime& rt) {
   const auto all = others(rt);
@@ -193,7 +164,7 @@ int given_lost(const manta::runtime& rt) {
   const manta::node_info& reader = all[0];
   const auto made = manta::remote<weights_of>.with(at(maker.name))(many, 6.0F);
   static_cast<void>(manta::wait(std::vector{made}, {.count = 1, .timeout = long_enough}));
-  stop(maker);
+  cluster_test::stop(static_cast<pid_t>(maker.pid));
   const auto call = manta::remote<are_weights>.with(at(reader.name))(made, many, 6.0F);
   std::this_thread::sleep_for(200ms);  // the fault's schedule: it is asked for meanwhile
   kill(static_cast<pid_t>(maker.pid), SIGKILL);
@@ -202,7 +173,7 @@ int given_lost(const manta::runtime& rt) {
   const weights mine = weights_of(many, 2);
   expect(manta::remote<are_weights>.with(at(reader.name))(mine, many, 2.0F).get(long_enough),
          "who read goes on");
-  stop(reader);
+  cluster_test::stop(static_cast<pid_t>(reader.pid));
   const auto last =
       manta::remote<are_weights>.with(at(reader.name))(weights_of(many, 3), many, 3.0F);
   std::this_thread::sleep_for(200ms);  // likewise

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cluster/settling.hpp"
+#include "cluster/stopping.hpp"
 #include "node/array_home.hpp"
 
 namespace settling {
@@ -376,7 +377,7 @@ int stayed_timed(const manta::runtime& rt) {
   const std::uint64_t before = fetched_here();
   const manta::node_info maker = others(rt)[1];
   const auto made = made_at(maker.name, eight, 1);
-  kill(static_cast<pid_t>(maker.pid), SIGSTOP);
+  cluster_test::stop(static_cast<pid_t>(maker.pid));
   expect_timed_out("get", [&] { static_cast<void>(made.get(100ms)); });
   expect_timed_out("of a list", [&] { static_cast<void>(manta::get(std::vector{made}, 100ms)); });
   auto moved = made;

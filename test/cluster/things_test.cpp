@@ -26,8 +26,8 @@ void check_right(const outcome& o, const std::string& what) {
 void lose(const std::string& what, int signal) {
   CAPTURE(what, signal);
   const site here;
-  child job({settler, what}, here.with({"MANTA_NODES=4", "MANTA_WORKERS=4",
-                                        "MANTA_DEAD_AFTER_MS=1000", "MANTA_DRAIN_MS=300"}));
+  child job({settler, what}, here.with({"MANTA_NODES=4", "MANTA_WORKERS=4", dead_after(signal),
+                                        "MANTA_DRAIN_MS=300"}));
   if (!job.says("pid rank-3")) {
     const outcome o = job.finish();
     FAIL("it ended, or was too slow, before its fault: " << o.out << o.err);
