@@ -21,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto first_check = 1ms;
 constexpr auto between_checks = 20ms;
 constexpr auto time_to_end = 2s;
 
@@ -67,13 +68,22 @@ void cluster::end_in_order(cluster_process& at, base::time_point until) {
   if (base::now() >= until) say_end(left);
 }
 
-// The end of a head's process without spmd is that of all.
+// The end of a head's process without spmd is that of all; with it that one goes last, and answers
+// until then. Who goes before is given nothing meanwhile: it would send that back, without an end.
 void cluster::hand_over() noexcept {
   const process_ptr at = process();
   if (at == nullptr || (plan_.hosts_head() && !is_spmd_)) return;
-  parting arrays(at->others());
+  const bool goes = !plan_.hosts_head();
   const base::time_point until = base::now() + drain_limit_;
-  while (!arrays.is_over() && !at->wait_over_for(between_checks)) {
+  if (goes) at->drain(drain_limit_);
+  parting arrays(at->others());
+  const auto is_done = [&arrays, goes] {
+    const bool is_heard = !goes || !trade::global().has_guests();
+    return arrays.is_over() && is_heard;
+  };
+  duration pause = first_check;
+  while (!is_done() && !at->wait_over_for(pause)) {
+    pause = std::min<duration>(2 * pause, between_checks);
     if (base::now() < until) continue;
     say_end(arrays.text_of_left(name_of_member(), drain_limit_));
     break;
@@ -108,6 +118,7 @@ void cluster::leave() noexcept {
   if (at == nullptr) return;
   at->tell_over({});
   at->drain({});
+  at->idle();  // it may be draining already
   at->wait_over_for(time_to_end);
 }
 

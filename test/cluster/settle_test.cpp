@@ -402,6 +402,13 @@ TEST_CASE("what has stayed in a rank that ends is fetched first", "[cluster][set
   }
 }
 
+TEST_CASE("a rank that ends has its results heard first", "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=3", "MANTA_SPMD=yes", "MANTA_WORKERS=2",
+                       "MANTA_DEAD_AFTER_MS=15000"};
+  check_right(here.run({settler, "unheard"}, with), "unheard");
+}
+
 TEST_CASE("a node that leaves waits no longer than it may for who has its arrays",
           "[cluster][settle]") {
   const site here;

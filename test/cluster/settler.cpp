@@ -416,6 +416,7 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"left-in-vain", left_in_vain},
     {"left-by-rank", left_by_rank},
     {"left-over", left_over},
+    {"unheard", unheard},
     {"ghosts", ghosts},
     {"wrecks", wrecks},
     {"postings", postings},

@@ -330,6 +330,7 @@ int left_reading(const manta::runtime& rt);
 int left_in_vain(const manta::runtime& rt);
 int left_by_rank(const manta::runtime& rt);
 int left_over(const manta::runtime& rt);
+int unheard(const manta::runtime& rt);
 // settler_streams.cpp
 int streams(const manta::runtime& rt, long items);
 int dry_wells(const manta::runtime& rt);
