@@ -102,13 +102,15 @@ struct send_wait {
 /// constructor runs under the channel's lock and must not use the channel. A task that waits gets
 /// cancelled when it is cancelled, or its runtime ends.
 ///
-/// A handle may go to isolated workers and to other nodes, in arguments,
-/// results and inside of other values: the queue stays in the node that made it. Elsewhere each
-/// call, also size() and is_closed(), asks that node, and throws node_lost when it is lost,
-/// cancelled when the runtime ends, store_full when 65,536 calls of one node wait there. A call
+/// A handle may go to isolated workers and to other nodes, in arguments, results and inside of
+/// other values: the queue stays in the node that made it. Elsewhere each call, also size() and
+/// is_closed(), asks that node, and throws node_lost when it is lost, cancelled when the runtime
+/// ends, store_full when 65,536 calls of one node wait there, or 512 MiB of what it sends. A call
 /// that waits when its own node is lost takes no item and sends none; an item that was on its way
-/// there is lost. Items have to be able to travel, else the handle stays (unsupported); a send to
-/// a channel elsewhere can't be a case of a select that waits (unsupported).
+/// there is lost. One that comes to a task elsewhere which is cancelled just then goes back to its
+/// place by a message of its own: soon after the task has ended. Items have to be able to travel,
+/// else the handle stays (unsupported); a send to a channel elsewhere can't be a case of a select
+/// that waits (unsupported).
 ///
 /// Cost: about 40 ns for each send or receive that has not to wait; no allocation for an item but
 /// what std::deque needs. From elsewhere two messages for each call, and the copy of the item.

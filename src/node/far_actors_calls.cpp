@@ -195,14 +195,14 @@ void far_actors::finish(const call& of, const wire::result_view& came) noexcept 
     bits = fill_slot(j, came);
   }
   j->ops->drop_arguments(j);
+  of.core->ended_elsewhere();  // before its future is ready: who has that may call at once
   j->finish(bits | exec::job_bits::claimed, 1);
-  of.core->ended_elsewhere();
   of.core->unpin();
 }
 
 void far_actors::fail(const call& of, const error& why) noexcept {
-  of.job->fail(why, 1);
   of.core->ended_elsewhere();
+  of.job->fail(why, 1);
   of.core->unpin();
 }
 

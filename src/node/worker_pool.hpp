@@ -30,6 +30,7 @@
 #include "node/worker_work.hpp"
 #include "node/zygote.hpp"
 #include "sched/early_deaths.hpp"
+#include "sched/looked_time.hpp"
 #include "sched/patience.hpp"
 #include "sched/roster.hpp"
 #include "sched/worker_limits.hpp"
@@ -197,11 +198,11 @@ class worker_pool final : public exec::outside {
   void adopt(passed_job& j, hand& from, const wire::spawn_view& asked);
   void end_from_afar(hand& from, const wire::actor_end_view& asked) noexcept;
   bool stop_call(exec::job* j) noexcept;
-  static void order_kill(hand& at) noexcept;
+  void order_kill(hand& at) noexcept;
   void keep_late_calls(hand& of) noexcept;
   void after_late_call(const hand_ptr& of) noexcept;
   void on_actor_end(const hand_ptr& from, const wire::actor_end_view& said) noexcept;
-  static void send_leave(hand& at, workbench& on) noexcept;
+  void send_leave(hand& at, workbench& on) noexcept;
   static void fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
                          const error& why) noexcept;
   static std::vector<exec::job*> calls_of(tenant& t) noexcept;
@@ -335,7 +336,7 @@ class worker_pool final : public exec::outside {
 
   // worker_pool_orders.cpp: orders to stop
   std::pair<hand*, flight*> find_flight(const exec::job* j) noexcept;
-  static void order_stop(hand& at, flight& f) noexcept;
+  void order_stop(hand& at, flight& f) noexcept;
   void end_by_force(hand& of) noexcept;
   void enforce_stops() noexcept;
   void end_coroutines() noexcept;
@@ -384,8 +385,8 @@ class worker_pool final : public exec::outside {
   // Runs that calls have cost which ended with their caller's worker; by id. See charge_spent.
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
   sched::early_deaths early_deaths_;
-
-  sched::worker_limits limits_;                   // the runtime's
+  sched::looked_time patient_;   // under mutex_: when who was asked to stop was, and what is late
+  sched::worker_limits limits_;  // the runtime's
   base::time_point next_measure_{};               // the collector's
   std::vector<std::shared_ptr<hand>> replaying_;  // the collector's: new lives, calls to be sent
   worker_output output_;

@@ -27,15 +27,15 @@ namespace manta::inline v0::node {
 void worker_pool::fail_calls(std::vector<exec::job*>& calls, exec::actor_core* core,
                              const error& why) noexcept {
   for (exec::job* const j : calls) {
-    j->fail(why, 1);
     core->ended_elsewhere();
+    j->fail(why, 1);
   }
 }
 
 // Under the mutex.
 void worker_pool::order_kill(hand& at) noexcept {
   tenant& t = *at.lives_here;
-  if (t.kill_asked == base::time_point{}) t.kill_asked = base::now();
+  if (t.kill_asked == base::time_point{}) t.kill_asked = patient_.at(base::now());
   const worker_order order{worker_order::kind::kill, t.id.low, t.id.high};
   ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -387,8 +387,8 @@ bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64
     core->kind().settle(core, construction);
     if (early_end) on_actor_end(from, {id, early_end->reason, early_end->message});
   } else {
+    core->ended_elsewhere();  // before its future is ready: who has that may call at once
     finish_call(call, arrived, frame);
-    core->ended_elsewhere();
   }
   core->unpin();
   return true;

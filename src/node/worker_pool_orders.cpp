@@ -74,7 +74,7 @@ void worker_pool::end(exec::job* j) noexcept {
   const auto [of, f] = find_flight(j);
   if (f == nullptr || of->is_let_go) return;
   if (of->line.page().is(f->number, wire::slot_state::done)) return;  // its result comes
-  if (f->stop_asked == base::time_point{}) f->stop_asked = base::now();
+  if (f->stop_asked == base::time_point{}) f->stop_asked = patient_.at(base::now());
   end_by_force(*of);
 }
 
@@ -90,7 +90,7 @@ void worker_pool::end_by_force(hand& of) noexcept {
 // Under the mutex. What does not stop is ended by enforce_stops().
 void worker_pool::order_stop(hand& at, flight& f) noexcept {
   if (f.number == 0) return;
-  if (f.stop_asked == base::time_point{}) f.stop_asked = base::now();
+  if (f.stop_asked == base::time_point{}) f.stop_asked = patient_.at(base::now());
   const worker_order order{worker_order::kind::stop, f.number};
   ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -161,9 +161,10 @@ void worker_pool::hear_orders(const hand* only) noexcept {
 }
 
 void worker_pool::enforce_stops() noexcept {
-  const base::time_point now = base::now();
-  const base::time_point before = now - time_to_stop;
   const std::lock_guard lock(mutex_);
+  patient_.look(base::now());
+  const base::time_point now = patient_.at(base::now());
+  const base::time_point before = now - time_to_stop;
   for (const auto& one : all_) {
     if (one->is_let_go) {
       const bool is_late =
