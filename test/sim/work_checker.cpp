@@ -62,6 +62,8 @@ struct in_line_story {
   node_number from = 0;  // who asks
   std::uint64_t cpus = 0;
   std::map<node_number, int> passed = {};  // by whom, since its node last had a turn
+  // By each. One more since a group's turn: who of the same event came before it is not told.
+  int most = 1;
 };
 
 struct node_story {
@@ -278,15 +280,19 @@ class work_check {
     if (one.is == told::waits) line[one.number] = {.from = one.other, .cpus = one.cpus};
     const bool is_through = one.is == told::let_through;
     const bool has_waited = (is_through || one.is == told::left_line) && line.erase(one.number) > 0;
-    const bool is_turn = one.is == told::group_turn || (is_through && has_waited);
+    const bool is_group = one.is == told::group_turn;
+    const bool is_turn = is_group || (is_through && has_waited);
     if (!is_turn && !is_through) return;
     for (auto& [number, of] : line) {
-      if (is_turn && of.from == one.other) of.passed.clear();
+      if (is_turn && of.from == one.other) {
+        of.passed.clear();
+        of.most = is_group ? 2 : 1;
+      }
       if (!is_through) continue;
       // What it got would have been enough.
       if (of.from == one.other || one.amount < of.cpus) continue;
       ++asked_.turns;
-      if (++of.passed[one.other] < 2) continue;
+      if (++of.passed[one.other] <= of.most) continue;
       breach("{:x} of {} waits at {}, and {} is let through twice", number, of.from, one.node,
              one.other);
     }

@@ -63,8 +63,18 @@ void groups::remove(forming& f, ending how) {
 
 // ---- of this node
 
+// That of a group which asks other nodes first is let through by the line, and no word of it.
+void groups::note_turns() {
+  for (auto& [id, f] : formings_) {
+    const bool is_through = f.by->now == sched::request::state::held;
+    if (is_through && !f.is_through) of_.note({.is = told::group_turn});
+    f.is_through = is_through;
+  }
+}
+
 // What lies here, after each change: what came back may be what another one has now.
 void groups::note_own() {
+  note_turns();
   std::map<sched::group_id, std::uint64_t> now;
   for (auto& [id, f] : formings_) {
     for (std::size_t b = 0; b < f.of->places.size(); ++b) {

@@ -45,6 +45,7 @@ class groups {
     sched::group* of = nullptr;
     std::unique_ptr<sched::request> by;
     bool is_whole = false;
+    bool is_through = false;
     std::uint64_t own = 0;  // set aside here, as the log has it
   };
   struct guest {
@@ -61,6 +62,7 @@ class groups {
   void say(node_number to, act what, const manta::node::booking_note& note);
   void try_again(sched::group_id id);
   void remove(forming& f, ending how);
+  void note_turns();
   void note_own();
   void note_placed();
   bool book(node_number maker, const manta::node::booking_note& asked);
