@@ -463,7 +463,8 @@ TEST_CASE("empty handles are refused", "[actor][end]") {
 // What could break: two ends of one actor both free it, a call is neither run nor failed, a monitor
 // is not told.
 TEST_CASE("ends of all kinds race with calls and with the last handle", "[actor][end][anywhere]") {
-  const int rounds = test::is_sanitized || test::in_processes() ? 150 : 1500;
+  const bool is_slow = test::is_sanitized || test::in_processes() || test::in_nodes();
+  const int rounds = is_slow ? 150 : 1500;
   const manta::runtime rt(test::workers(3));
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {

@@ -120,10 +120,11 @@ TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
   if (GENERATE(true, false)) with.control = "memory";
   const manta::runtime rt(with);
   auto w = kv::watch<int>("t/");
-  kv::put("t/later", 1, {.ttl = 300ms}).get();
-  kv::put("t/kept", 2, {.ttl = 20ms}).get();
+  // Far enough apart for a machine that is busy with other things between two of these lines.
+  kv::put("t/later", 1, {.ttl = 4s}).get();
+  kv::put("t/kept", 2, {.ttl = 1s}).get();
   kv::put("t/kept", 3).get();
-  CHECK(kv::cas("t/lock", 0, 4, {.ttl = 40ms}).get());  // sooner than the first
+  CHECK(kv::cas("t/lock", 0, 4, {.ttl = 2s}).get());  // sooner than the first
   for (const int value : {1, 2, 3, 4}) CHECK(w.next().get().value == value);
   for (const std::string key : {"t/lock", "t/later"}) {
     const auto end = w.next().get();
@@ -144,11 +145,12 @@ TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
 
 TEST_CASE("kv: what ended between two runs is not there in the second", "[kv]") {
   const manta_test::folder where;
-  const auto begin = std::chrono::system_clock::now();
+  std::chrono::system_clock::time_point begin;
   {
     const manta::runtime rt(in_folder(where));
     // As long as it takes until the run has ended: longer than a slow machine needs.
-    kv::put("ends", 1, {.ttl = 2s}).get();
+    kv::put("ends", 1, {.ttl = 3s}).get();
+    begin = std::chrono::system_clock::now();
     kv::put("stays", std::string(1000, 's'), {.ttl = 24h}).get();
     CHECK(kv::get<int>("ends").get());
   }

@@ -139,7 +139,7 @@ int hold_until_three(int) {
 }  // namespace
 
 TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three",
-          "[options][anywhere]") {
+          "[options][anywhere][amounts_home]") {
   manta::config eight;
   eight.workers = 8;
   const manta::runtime rt(eight);

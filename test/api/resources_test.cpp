@@ -99,7 +99,8 @@ int hold(long amount) {
 
 }  // namespace
 
-TEST_CASE("memory and own resources are never given beyond their sum", "[resources][anywhere]") {
+TEST_CASE("memory and own resources are never given beyond their sum",
+          "[resources][anywhere][amounts_home]") {
   const manta::runtime rt(machine(4, 0, {{"licence", 2.5}}));
   *held = *most_held = 0;
   std::vector<manta::future<int>> all;
@@ -468,7 +469,7 @@ int hold_until_end(int x) {
 }  // namespace
 
 TEST_CASE("what waits for resources at the end of the runtime is cancelled",
-          "[resources][anywhere]") {
+          "[resources][anywhere][amounts_home]") {
   std::vector<manta::future<int>> waiting;
   gate->shut();
   holds->shut();

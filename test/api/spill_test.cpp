@@ -159,7 +159,8 @@ TEST_CASE("arrays inside of values leave memory with them", "[spill][anywhere]")
     CHECK(sum_of_model(std::move(all[static_cast<std::size_t>(i)]).get()) == expected_model(i));
   }
   all.clear();
-  CHECK(s.rt.store().used_bytes == 0);
+  // A worker lets go of what it has made after it has sent it.
+  CHECK(test::comes_true([&s] { return s.rt.store().used_bytes == 0; }));
 }
 
 namespace {

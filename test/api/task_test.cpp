@@ -191,16 +191,20 @@ TEST_CASE("high priority goes before what a running task makes", "[priority]") {
   const manta::runtime rt(test::workers(1));
   static std::atomic<int> left;
   static std::atomic<int> left_then;
+  static std::atomic<bool> is_asked;
   static void (*next)() = nullptr;
   left = 1000000;
   left_then = -1;
+  is_asked = false;
   // Each step is the newest job of the only worker's own queue, where it goes next.
   next = [] {
-    if (--left > 0 && left_then < 0) static_cast<void>(manta::async(next));
+    if (is_asked) --left;
+    if (left > 0 && left_then < 0) static_cast<void>(manta::async(next));
   };
   constexpr auto urgent = [] { left_then = left.load(); };
   static_cast<void>(manta::async(next));
   const auto f = manta::remote<urgent>.with({.priority = manta::priority::high})();
+  is_asked = true;
   f.get(test::patience);
   CHECK(left_then > 0);
 }

@@ -223,10 +223,11 @@ int wait_for_interrupt(const std::string& how, int argc, char** argv) {
     std::fflush(stdout);
     return 0;
   }>(how != "stubborn");
-  auto waiting = manta::remote<square>(running);
-  if (how == "uncaught") return waiting.get();
+  // SIGINT may come before this call, which is refused then.
+  const auto wait = [&running] { return manta::remote<square>(running).get(); };
+  if (how == "uncaught") return wait();
   try {
-    return waiting.get();
+    return wait();
   } catch (const manta::cancelled&) {
     std::puts("cancelled");
   }
