@@ -156,8 +156,8 @@ TEST_CASE("a worker that dies leaves no watch, and the next one watches anew", "
     const auto dies = manta::remote<dies_with_a_watch>.with({.max_retries = 0})();
     REQUIRE(comes_true([&] { return numbers[0] == 1; }));
     kv::put("w/x", i).get();
-    numbers[1] = 1;
     CHECK(manta::node::kv_watches::global().count() > 0);
+    numbers[1] = 1;
     CHECK_THROWS_AS(dies.get(), manta::worker_lost);
     kv::put("w/x", i).get();  // which would have told it
     CHECK(comes_true([] { return manta::node::kv_watches::global().count() == 0; }));

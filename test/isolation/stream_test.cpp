@@ -213,7 +213,7 @@ TEST_CASE("a generator whose worker is killed gives what came, then worker_lost"
         said = got.error().message();
       }
     }
-    CHECK(next >= 64);
+    CHECK(next >= 63);  // it says that it makes one before it gives it
     CHECK(said.find("items of it were handed over before") != std::string::npos);
     CHECK(shared(runs) == 1);  // items are out: it is not run again
     shared(living) = 0;
