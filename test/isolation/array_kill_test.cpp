@@ -377,7 +377,8 @@ namespace {
       const array<word> a = std::move(all[static_cast<std::size_t>(i)]).get();
       check(a, i);
     }
-    ++shared(turns);
+    // No point counts any more, however late the test sees that.
+    if (++shared(turns) >= 2) shared(victim) = 0;
   }
 }
 

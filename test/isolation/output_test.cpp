@@ -165,6 +165,9 @@ TEST_CASE("a flood of lines holds its task up and loses none", "[isolation]") {
   }
   std::map<int, int> next;  // each task's lines come in their order
   int wrong = 0;
+  // Who lost his core between two tasks, after he had asked who runs, knows no name for what he
+  // reads then (decisions/0014): that may be as much as a pipe holds.
+  int nameless = 0;
   for (const std::string& line : lines_of(out.text())) {
     const std::size_t at = line.find(") ");
     int who = -1;
@@ -173,11 +176,16 @@ TEST_CASE("a flood of lines holds its task up and loses none", "[isolation]") {
       ++wrong;
       continue;
     }
-    const std::string name = "prints_much, worker ";
-    if (i != next[who]++ || line.find(name) == std::string::npos) ++wrong;
+    if (i != next[who]++) ++wrong;
+    if (line.starts_with("(worker ")) {
+      ++nameless;
+    } else if (line.find("prints_much, worker ") == std::string::npos) {
+      ++wrong;
+    }
     if (std::count(line.begin(), line.end(), 'x') != i % 97) ++wrong;
   }
   CHECK(wrong == 0);
+  CHECK(nameless < tasks * lines / 2);
   CHECK(next.size() == tasks);
   for (const auto& [who, count] : next) CHECK(count == lines);
 }
