@@ -202,14 +202,15 @@ TEST_CASE("what was durable survives the machine, and nothing before it is missi
 
 namespace {
 
-/// What a commit on a full disk must be: answered, within a second, with store_full.
+/// What a commit on a full disk must be: answered with store_full, without waiting for room. The
+/// limit is for a machine that stands still meanwhile.
 void check_full(store& s, durability how) {
   const auto begin = std::chrono::steady_clock::now();
   const auto got = commit(s, {.changes = {put("full", "x"), put("more", "x")}, .how = how});
   REQUIRE_FALSE(got);
   CHECK(got.error().code() == errc::store_full);
   CHECK_THAT(got.error().message(), Catch::Matchers::Contains("no room on the disk"));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 
 }  // namespace

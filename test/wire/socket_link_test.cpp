@@ -212,7 +212,7 @@ TEST_CASE("a receiver that takes nothing makes its sender wait, then is dropped"
   wire::socket_settings how;
   how.credit_messages = 8;
   how.most_messages = 32;
-  how.slow_limit = 300ms;
+  how.slow_limit = 2s;  // a machine that stands still before all was sent must not end it
   socket_house house(how);
   auto [a, b] = house.both();
   REQUIRE(b != nullptr);
@@ -301,7 +301,10 @@ TEST_CASE("silent connections are bounded, and honest ones go on", "[wire][link]
   CHECK(receive(*other).has_value());
   REQUIRE(send(*a, message(2)));
   CHECK(receive(*b).has_value());
-  CHECK(house.counts().crowded_out >= 200 - wire::socket_listener::most_unknown);
+  // Bounded by the crowd, and by the limit where the machine has stood still for so long.
+  const wire::listener_counts early = house.counts();
+  CHECK(early.crowded_out > 0);
+  CHECK(early.crowded_out + early.silent >= 200 - wire::socket_listener::most_unknown);
   for (const auto& one : silent) CHECK(one->is_closed());
   const wire::listener_counts counts = house.counts();
   CHECK(counts.silent + counts.crowded_out == 200);

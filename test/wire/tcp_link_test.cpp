@@ -149,15 +149,11 @@ TEST_CASE("who has another token is no peer over TCP", "[wire][tcp]") {
 TEST_CASE("one that encrypts and one that does not part with a reason", "[wire][tcp]") {
   {
     tcp_house house(guard::tls);
-    wire::socket_settings how = settings_of(guard::proof);
-    how.greeting_limit = 1s;
-    const link_ptr plain = house.connect(someone(2), how);
+    const link_ptr plain = house.connect(someone(2), settings_of(guard::proof));
     CHECK_THAT(refusal_of(*plain), Contains("encrypt"));
   }
   {
-    wire::socket_settings how = settings_of(guard::proof);
-    how.greeting_limit = 500ms;
-    tcp_house house(how);
+    tcp_house house(guard::proof);
     const link_ptr encrypted = house.connect(someone(2), settings_of(guard::tls));
     CHECK_THAT(refusal_of(*encrypted), Contains("insecure-plaintext"));
     CHECK(house.waiting() == 0);
