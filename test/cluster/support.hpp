@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -37,13 +39,31 @@ inline constexpr bool has_tsan = MANTA_HAS_TSAN != 0;
 inline const std::string program = MANTA_CLUSTER_PROGRAM;
 inline const std::string tool = MANTA_TOOL;
 
-/// What `manta nodes --json` says, but for how many tasks wait, which changes at any moment.
+/// What `manta nodes --json` says, but for what changes at any moment: how many tasks wait, and who
+/// has been silent for long enough to be suspected.
 inline std::string without_loads(std::string lines) {
-  static const std::string key = "\"queued\":";
-  for (std::size_t at = 0; (at = lines.find(key, at)) != std::string::npos;) {
-    lines.erase(at, lines.find_first_not_of("0123456789", at + key.size()) - at);
+  for (const std::string key : {"\"queued\":", "\"standing\":"}) {
+    for (std::size_t at = 0; (at = lines.find(key, at)) != std::string::npos;) {
+      lines.erase(at, lines.find_first_of(",}", at + key.size()) - at);
+    }
   }
   return lines;
+}
+
+/// What a process has said, but for that it waits still: on a busy machine any may.
+inline std::string without_waits(const std::string& said) {
+  std::istringstream lines(said);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("goes on trying") == std::string::npos) out += line + "\n";
+  }
+  return out;
+}
+
+/// For who ends a node with that signal. Only one that is stopped is found by its silence, and no
+/// other one is to be, however long the machine keeps it from its core.
+inline std::string dead_after(int signal) {
+  return signal == SIGSTOP ? "MANTA_DEAD_AFTER_MS=3000" : "MANTA_DEAD_AFTER_MS=15000";
 }
 
 /// For a process with a folder of its own: RocksDB is not built for ThreadSanitizer.
@@ -85,17 +105,29 @@ class site {
   manta_test::folder folder_;
 };
 
-/// A port of this machine that nobody listens at now.
+/// A port of this machine that nobody listens at now, nor is given before the test's program does:
+/// below those that the kernel gives to who asks for any, and by this process's number, so that
+/// tests beside this one try others.
 inline std::string free_port() {
-  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  REQUIRE(bind(file, reinterpret_cast<const sockaddr*>(&at), size) == 0);
-  REQUIRE(getsockname(file, reinterpret_cast<sockaddr*>(&at), &size) == 0);
-  close(file);
-  return std::to_string(ntohs(at.sin_port));
+  constexpr int lowest = 10'000;
+  int given_from = 32'768;  // the kernel's own
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> given_from;
+  const int count = std::max(given_from, lowest + 1'000) - lowest;
+  static int turn = 0;
+  for (int tries = 0; tries < count; ++tries) {
+    // Few ask for more than 16; the next process's are behind them.
+    const int port = lowest + (getpid() * 16 + turn++) % count;
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool is_free = bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+    close(file);
+    if (is_free) return std::to_string(port);
+  }
+  FAIL("no port of this machine is free");
+  return {};
 }
 
 inline bool is_there(pid_t pid) {
