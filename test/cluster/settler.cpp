@@ -174,7 +174,8 @@ int limits(const manta::runtime& rt) {
   int refused = 0;
   for (int i = 0; i < 10; ++i) {
     try {
-      taken.push_back(manta::remote<&counter::slowly>(capped, 30));
+      // Long beside the time in which all ten are sent.
+      taken.push_back(manta::remote<&counter::slowly>(capped, 300));
     } catch (const manta::mailbox_full&) {
       ++refused;
     }

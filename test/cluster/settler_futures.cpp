@@ -137,8 +137,9 @@ void give(const holding& to, const box& all) {
   manta::remote<&holder::keep>(to, all).get(long_enough);
 }
 
-// Within a second of the last handle.
-bool are_freed(long how_many = 0, manta::duration within = 1s) {
+// Soon behind the last handle. That this is within a second is for a quiet machine to show: here a
+// node may be kept from its core for longer.
+bool are_freed(long how_many = 0, manta::duration within = long_enough) {
   const auto limit = std::chrono::steady_clock::now() + within;
   while (values_here.load() > how_many && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(1ms);
@@ -210,7 +211,9 @@ void check_ends(const holding& one, const holding& two) {
   give(one, kept);
   kept = {};
   // Nothing tells that it stays: it would have gone by then, most of the times.
-  expect(!are_freed(0, 20ms) && values_here.load() == 1, "it stays for another node");
+  // Once who made it has dropped what it was moved from; that may have lost its core before.
+  expect(are_freed(1) && !are_freed(0, 20ms) && values_here.load() == 1,
+         "it stays for another node");
   expect(manta::remote<&holder::values>(one).get(long_enough) == 0, "it has not travelled");
   manta::remote<&holder::pass>(one, two).get(long_enough);
   manta::remote<&holder::let_go>(one).get(long_enough);
@@ -219,7 +222,7 @@ void check_ends(const holding& one, const holding& two) {
     const box again = manta::remote<&holder::give>(two).get(long_enough);
     expect(again.one.get(long_enough).sum() == 500, "back at home");
     manta::remote<&holder::let_go>(two).get(long_enough);
-    expect(values_here.load() == 1, "it is here, once");
+    expect(are_freed(1) && values_here.load() == 1, "it is here, once");
   }
   expect(are_freed(), std::to_string(values_here.load()) + " values are left");
   expect(manta::remote<&holder::values>(two).get(long_enough) == 0, "nor are there any elsewhere");
@@ -369,7 +372,7 @@ int nomads(const manta::runtime& rt, int rounds) {
     for (const auto& one : walks) expect(one.get(long_enough) == 0, "a wrong value");
   }
   for (const holding& one : all) manta::remote<&holder::let_go>(one).get(long_enough);
-  const auto limit = std::chrono::steady_clock::now() + 1s;
+  const auto limit = std::chrono::steady_clock::now() + long_enough;  // as are_freed
   long left = 1;
   while (left > 0 && std::chrono::steady_clock::now() < limit) {
     left = 0;

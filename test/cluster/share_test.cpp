@@ -101,7 +101,12 @@ TEST_CASE("a node that is asked to leave ends what it has for others first", "[c
   child job({sharer, "spread", "60", "100"}, here.with(more));
   REQUIRE(job.says("pid rank-3"));
   const auto pids = pids_in(job.so_far().out);
-  std::this_thread::sleep_for(250ms);  // the fault's time: it has some, and more wait
+  // The fault's time: it has some, and more wait.
+  const std::string its = " " + std::to_string(pids.at("rank-2")) + "\n";
+  REQUIRE(happens([&] {
+    std::ifstream file(log);
+    return has(std::string{std::istreambuf_iterator<char>(file), {}}, its);
+  }));
   kill(pids.at("rank-2"), SIGTERM);
   const outcome o = job.finish();
   CAPTURE(o.out, o.err);

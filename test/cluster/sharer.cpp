@@ -29,11 +29,11 @@ struct done {
   long value = 0;
 };
 
-// Each run of a task is a line of a file, if there is one.
+// Each run of a task is a line of a file, if there is one: which, and where.
 void note_run(long x) {
   const char* const path = std::getenv("SHARER_LOG");
   if (path == nullptr) return;
-  const std::string line = std::to_string(x) + "\n";
+  const std::string line = std::to_string(x) + " " + std::to_string(getpid()) + "\n";
   const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0 || write(file, line.data(), line.size()) < 0) std::abort();
   close(file);
