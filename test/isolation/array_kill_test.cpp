@@ -358,6 +358,8 @@ namespace {
 [[noreturn]] void drive(const std::filesystem::path& folder) {
   manta::config c = isolated(2);
   c.store_bytes = std::int64_t{2} << 20U;
+  // Workers that a busy machine keeps from their cores hold what they read.
+  c.store_wait_ms = 60'000;
   c.spill_folder = (folder / "spill").string();
   c.quota_folder = (folder / "quota").string();
   c.quota_bytes = std::int64_t{16} << 20U;
