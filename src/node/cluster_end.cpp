@@ -82,12 +82,10 @@ void cluster::hand_over() noexcept {
     return arrays.is_over() && is_heard;
   };
   duration pause = first_check;
-  while (!is_done() && !at->wait_over_for(pause)) {
+  while (!is_done() && base::now() < until && !at->wait_over_for(pause)) {
     pause = std::min<duration>(2 * pause, between_checks);
-    if (base::now() < until) continue;
-    say_end(arrays.text_of_left(name_of_member(), drain_limit_));
-    break;
   }
+  if (base::now() >= until) say_end(arrays.text_of_left(name_of_member(), drain_limit_));
 }
 
 // SIGTERM: it may be started again, and finds its members then. SIGINT: nobody wants them any more.
