@@ -63,7 +63,8 @@ void groups::remove(forming& f, ending how) {
 
 // ---- of this node
 
-// That of a group which asks other nodes first is let through by the line, and no word of it.
+// Of groups that ask other nodes first: what group_steps has the line look at again lets them
+// through without a word.
 void groups::note_turns() {
   for (auto& [id, f] : formings_) {
     const bool is_through = f.by->now == sched::request::state::held;
@@ -103,6 +104,8 @@ void groups::note_placed() {
 }
 
 void groups::granted(sched::request& one) {
+  const auto at = formings_.find(one.forming->id);
+  if (at != formings_.end()) at->second.is_through = true;  // which was noted in its order
   static_cast<void>(steps_.asks(one));
   settle();
 }

@@ -37,7 +37,7 @@ struct tasks::job final : sched::request {
 tasks::tasks(home& of, handles& refs, books& with) : of_(of), refs_(refs), books_(with) {
   with.on_task = [this](sched::request& one) { granted(static_cast<job&>(one)); };
   with.on_let_through = [this](const sched::request& one) {
-    if (one.forming != nullptr) return;  // see groups::note_turns
+    if (one.forming != nullptr) return of_.note({.is = told::group_turn});
     note_line(told::let_through, static_cast<const job&>(one));
   };
   with.on_refused_task = [this](sched::request& one) {
