@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks of mpi.cpp, a program of their own since mpirun starts them: bench_mpi WORK BYTES. Rank
+// The ranks of mpi.cpp, a program of their own since mpirun starts them: mpi_ranks WORK BYTES. Rank
 // 0 reads how many times to do the work, one number in each line, and says how many seconds it
 // took. Of MPI it uses C's interface.
 #define OMPI_SKIP_MPICXX 1
@@ -26,7 +26,7 @@ int own_rank() {
 
 void must(bool holds, const char* what) {
   if (holds) return;
-  std::fprintf(stderr, "bench_mpi: wrong: %s\n", what);
+  std::fprintf(stderr, "mpi_ranks: wrong: %s\n", what);
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
     return argc == 3 && std::strcmp(w.name, argv[1]) == 0;
   });
   if (does == std::end(works)) {
-    std::fprintf(stderr, "usage: bench_mpi one|many|array|broadcast BYTES\n");
+    std::fprintf(stderr, "usage: mpi_ranks one|many|array|broadcast BYTES\n");
     MPI_Finalize();
     return 2;
   }
