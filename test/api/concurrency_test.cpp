@@ -188,7 +188,8 @@ TEST_CASE("limits hold and every call runs once, whoever calls", "[actor][concur
   CAPTURE(seed);
   manta_test::dice random(seed);
   const manta::runtime rt(test::workers(4));
-  for (int round = 0; round < test::trips(150); ++round) {
+  const int rounds = test::in_processes() ? 40 : test::trips(150);  // a process in each
+  for (int round = 0; round < rounds; ++round) {
     const own_meters m;
     std::array<int, 3> limits{};
     for (int& l : limits) l = 1 + static_cast<int>(random.below(4));
@@ -290,7 +291,8 @@ TEST_CASE("a concurrent actor may wait for itself where another lane is free",
 
 TEST_CASE("the end of the runtime ends concurrent actors and their calls",
           "[actor][concurrency][anywhere]") {
-  for (int round = 0; round < test::trips(200); ++round) {
+  const int rounds = test::in_processes() ? 50 : test::trips(200);  // four processes in each
+  for (int round = 0; round < rounds; ++round) {
     const own_meters m;
     std::vector<manta::future<int>> answers;
     {
