@@ -162,8 +162,9 @@ void worker_pool::hear_orders(const hand* only) noexcept {
 
 void worker_pool::enforce_stops() noexcept {
   const std::lock_guard lock(mutex_);
-  patient_.look(base::now());
-  const base::time_point now = patient_.at(base::now());
+  const base::time_point looked = base::now();
+  patient_.look(looked);
+  const base::time_point now = patient_.at(looked);
   const base::time_point before = now - time_to_stop;
   for (const auto& one : all_) {
     if (one->is_let_go) {

@@ -11,8 +11,7 @@
 // Problem. A record is for the day a node is lost. Until then it costs: each byte in the store is
 // written to a disk or held in the head's memory, and most tasks are over within milliseconds.
 // Idea. What is over before the next look is never written. The longer the time between looks, the
-// less is written and the more is lost with a node that had just given it away; half a second is
-// the time in which others hear of a death at the latest.
+// less is written, and the more is missing when its node is lost.
 
 namespace manta::inline v0::own {
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of settler.cpp: a rank ends while who waits for its results stands still.
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 
 #include <unistd.h>
 
@@ -18,14 +21,15 @@ std::atomic<bool> is_over{false};
 
 // Who has asked stands still for so long: no thread of it goes on, and what comes stays unread.
 int holds_asker(int asker) {
+  cluster_test::stop(asker);  // before there is who wakes it, or it might be woken first
   const pid_t wakes = fork();
   if (wakes == 0) {
     usleep(600'000);  // the fault's length
     kill(asker, SIGCONT);
     _exit(0);
   }
+  if (wakes < 0) kill(asker, SIGCONT);
   expect(wakes > 0, "a process that wakes it");
-  cluster_test::stop(asker);
   is_asker_still = true;
   return 1;
 }
