@@ -14,6 +14,7 @@ set(manta_sources
   src/bulk/message.cpp
   src/bulk/plan.cpp
   src/bulk/reactor.cpp
+  src/bulk/readers.cpp
   src/bulk/server.cpp
   src/bulk/station.cpp
   src/codec/digest.cpp

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -25,6 +26,8 @@ constexpr auto longest_pause = std::chrono::milliseconds(500);
 // As the other end sends them: what was read is in the cache when it is summed up.
 constexpr std::size_t read_piece_bytes = std::size_t{256} << 10U;
 constexpr std::size_t read_in_a_turn = std::size_t{4} << 20U;
+// Whoever adds orders numbers holders from below.
+constexpr holder_id helper_mark = holder_id{1} << 63U;
 
 error end_error(pull_end how, const std::string& why) {
   switch (how) {
@@ -57,7 +60,14 @@ class client::line final : public connection {
 
   holder_id to() const noexcept { return to_; }
   std::size_t place() const noexcept { return place_; }
+  /// Since when its next answer is due, if one is.
+  base::time_point due_since() const noexcept { return due_since_; }
   void ask(const request& what) {
+    // The plan has it as asked for by now.
+    if (of_.plan_.under_way(number_) == 1) due_since_ = base::now();
+    note(what);
+  }
+  void note(const request& what) {
     say(write_request(what));
     kick();
   }
@@ -83,6 +93,7 @@ class client::line final : public connection {
   sum_block sum_{};
   answer is_{};
   checksum summing_;
+  base::time_point due_since_{};
 };
 
 connection::turn client::line::advance() {
@@ -121,8 +132,13 @@ bool client::line::head_came() {
   const std::optional<answer> said = read_answer(head_);
   if (asked == nullptr || !said.has_value() || said->at != asked->at) return false;
   is_ = *said;
+  if (is_.is != answer_status::here) due_since_ = base::now();
   if (is_.is == answer_status::not_here) {
     of_.settle(number_, fate::lacks);
+    return true;
+  }
+  if (is_.is == answer_status::elsewhere) {
+    of_.told(number_, is_.whom);
     return true;
   }
   if (is_.bytes != asked->bytes) return false;
@@ -134,10 +150,12 @@ bool client::line::head_came() {
 // Straight to where it belongs; which is asked each time, since nobody may want it any more.
 io_step client::line::hear_body(std::size_t& got) {
   const std::size_t most = std::min<std::size_t>(read_piece_bytes, is_.bytes - read_);
-  const auto order = of_.orders_.find(of_.plan_.front(number_)->pull);
+  const chunk_ask* const asked = of_.plan_.front(number_);
+  if (asked == nullptr) return io_step::ended;  // a helper's, which is done without by now
+  const auto order = of_.orders_.find(asked->pull);
   std::span<std::byte> to = std::span(of_.nowhere_).first(most);
   if (order != of_.orders_.end()) {
-    to = order->second.to.subspan(static_cast<std::size_t>(is_.at) + read_, most);
+    to = order->second.of.to.subspan(static_cast<std::size_t>(is_.at) + read_, most);
   }
   const io_step is = read(to, got);
   if (is != io_step::done) return is;
@@ -151,6 +169,7 @@ io_step client::line::hear_body(std::size_t& got) {
 
 void client::line::sum_came() {
   part_ = part::head;
+  due_since_ = base::now();
   of_.counts_.came_bytes += is_.bytes;
   const bool is_right = read_sum(sum_) == summing_.value();
   of_.settle(number_, is_right ? fate::came : fate::wrong);
@@ -176,28 +195,150 @@ void client::fetch(order one) {
   }
   const pull_id number = one.number;
   const std::uint64_t bytes = one.to.size();
-  if (!orders_.try_emplace(number, std::move(one)).second) return;
+  taking made{.of = std::move(one), .first = from.empty() ? 0 : from.front()};
+  // What comes in one piece has nothing to give on until it is here.
+  made.may_be_told = made.of.reader != 0 && bytes > with_.chunks.chunk_bytes;
+  const base::id object = made.of.object;
+  if (!orders_.try_emplace(number, std::move(made)).second) return;
+  by_object_[object] = number;
   plan_.add(number, bytes, from);
   go_on();
 }
 
 void client::drop(pull_id number) {
   plan_.drop(number);
-  orders_.erase(number);
+  const auto found = orders_.find(number);
+  if (found == orders_.end()) return;
+  over_with(found->second, false);
+  orders_.erase(found);
+}
+
+client::holding client::find(const request& asked) const {
+  const auto known = by_object_.find(asked.object);
+  if (known == by_object_.end()) return {};
+  const order& of = orders_.at(known->second).of;
+  if (asked.at > of.to.size() || asked.bytes > of.to.size() - asked.at) return {};
+  if (!plan_.is_here(known->second, asked.at, asked.bytes)) return {.is_fetched = true};
+  const auto bytes = of.to.subspan(static_cast<std::size_t>(asked.at), asked.bytes);
+  return {.is_fetched = true, .has = pinned_bytes{bytes, of.keeps}};
 }
 
 void client::settle(line_id by, fate is) {
   const auto at = lines_.find(by);
   const auto from = at == lines_.end() ? others_.end() : others_.find(at->second->to());
   if (from != others_.end() && is == fate::came) from->second.failures = 0;
-  if (is == fate::came) plan_.came(by);
-  if (is == fate::lacks) plan_.lacks(by);
-  if (is == fate::wrong) {
-    ++counts_.wrong_chunks;
-    plan_.wrong(by);
+  if (is == fate::wrong) ++counts_.wrong_chunks;
+  const bool is_helper = from != others_.end() && from->second.helps != 0;
+  if (is == fate::came) {
+    const chunk_ask asked = *plan_.front(by);
+    plan_.came(by);
+    came(asked, is_helper);
   }
+  if (is == fate::lacks) plan_.lacks(by);
+  if (is == fate::wrong) plan_.wrong(by);
+  if (is_helper && is != fate::came) leave_helper(from->first, is == fate::lacks);
   go_on();
 }
+
+void client::came(const chunk_ask& what, bool by_helper) {
+  if (by_helper) counts_.helped_bytes += what.bytes;
+  const auto of = orders_.find(what.pull);
+  if (of == orders_.end()) return;
+  of->second.may_be_told = false;  // who is given some is given the rest
+  if (changed_) changed_(of->second.of.object);
+}
+
+// ---- helpers
+
+void client::told(line_id by, std::uint64_t reader) {
+  const auto of = orders_.find(plan_.front(by)->pull);
+  holder_id helper = 0;
+  if (of != orders_.end()) {
+    const bool is_first = lines_.at(by)->to() == of->second.first;
+    // Who was not asked so has nothing else to say.
+    if (!is_first || of->second.said_who == 0) return settle(by, fate::lacks);
+    --of->second.said_who;
+  }
+  // Of several answers under way the first one counts.
+  if (of != orders_.end() && of->second.may_be_told) {
+    of->second.may_be_told = false;
+    helper = of->second.helper = add_helper(of->first, of->second, reader);
+  }
+  plan_.told(by, helper);
+  go_on();
+}
+
+holder_id client::add_helper(pull_id number, const taking& one, std::uint64_t reader) {
+  if (!one.of.find || reader == one.of.reader) return 0;
+  holder is = one.of.find(reader);
+  if (is.places.empty()) return 0;
+  const holder_id made = helper_mark | ++last_helper_;
+  other& of = others_[made];
+  of.process = is.process;
+  of.places = std::move(is.places);
+  of.helps = number;
+  of.reader = reader;
+  return made;
+}
+
+// What was under way there is missing once more. May be called by one of its lines.
+void client::leave_helper(holder_id which, bool has_nothing) {
+  const auto found = others_.find(which);
+  if (found == others_.end()) return;
+  ++counts_.helpers_left;
+  if (const auto of = orders_.find(found->second.helps); of != orders_.end()) {
+    of->second.helper = 0;
+    if (has_nothing) note(of->second, found->second.reader, false);
+  }
+  close_soon(which);
+  plan_.lost(which);
+}
+
+// Of a pull that has ended.
+void client::over_with(const taking& one, bool has_it) noexcept {
+  if (one.helper != 0) close_soon(one.helper);
+  const auto known = by_object_.find(one.of.object);
+  if (known != by_object_.end() && known->second == one.of.number) by_object_.erase(known);
+  if (one.is_known) note(one, one.of.reader, has_it);
+  try {
+    if (changed_) changed_(one.of.object);
+  } catch (const std::bad_alloc&) {
+    return;  // who waits for it is told that it is not here, in time
+  }
+}
+
+// Over any connection to the first holder: if there is none it knows that, and forgets.
+void client::note(const taking& one, std::uint64_t reader, bool has_it) noexcept {
+  try {
+    for (const auto& [number, by] : lines_) {
+      if (by->to() != one.first || !by->is_open()) continue;
+      return by->note({one.of.object, has_it ? 1U : 0U, 0, reader});
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // it forgets when the connection closes
+  }
+}
+
+// One of its lines may be what calls this, so they go later.
+void client::close_soon(holder_id which) noexcept {
+  others_.erase(which);
+  for (const auto& [number, one] : lines_) {
+    if (one->to() == which) plan_.closed(number);
+  }
+  try {
+    reactor_.post([this, which] {
+      std::vector<line_id> all;
+      for (const auto& [number, one] : lines_) {
+        if (one->to() == which) all.push_back(number);
+      }
+      for (const line_id one : all) over(one, "it is done without");
+    });
+  } catch (const std::bad_alloc&) {
+    return;  // they are closed as those that nobody needs
+  }
+}
+
+// ---- what is asked, and what has become of it
 
 // Whatever has changed: all that follows from it.
 void client::go_on() {
@@ -215,15 +356,25 @@ void client::go_on() {
 void client::ask_all() {
   while (const std::optional<chunk_ask> one = plan_.next()) {
     ++counts_.asked_chunks;
-    lines_.at(one->line)->ask({orders_.at(one->pull).object, one->at, one->bytes});
+    ask(*one);
   }
+}
+
+void client::ask(const chunk_ask& one) {
+  taking& of = orders_.at(one.pull);
+  line& by = *lines_.at(one.line);
+  const bool says_who = of.may_be_told && by.to() == of.first;
+  of.is_known = of.is_known || says_who;
+  of.said_who += says_who ? 1 : 0;
+  by.ask({of.of.object, one.at, one.bytes, says_who ? of.of.reader : 0});
 }
 
 void client::tell_ended() {
   while (const std::optional<ended_pull> one = plan_.next_end()) {
     const auto found = orders_.find(one->pull);
     if (found == orders_.end()) continue;
-    const order of = std::move(found->second);
+    over_with(found->second, one->how == pull_end::whole);
+    const order of = std::move(found->second.of);
     orders_.erase(found);
     if (one->how == pull_end::whole) {
       of.done(nullptr);
@@ -242,6 +393,7 @@ void client::open_lines() {
   }
   for (const holder_id one : needed) {
     const auto of = others_.find(one);
+    if (of == others_.end()) continue;
     if (of->second.not_before > now) {
       look_at(of->second.not_before);
       continue;
@@ -289,6 +441,7 @@ void client::failed(holder_id at, std::size_t place, const std::string& why) {
   const auto found = others_.find(at);
   if (found == others_.end()) return;
   other& of = found->second;
+  if (of.helps != 0) return leave_helper(at, false);
   of.why = why;
   if (of.place == place) ++of.place;
   ++of.failures;
@@ -320,7 +473,8 @@ void client::over(line_id which, const std::string& why) {
 
 // Often enough for each of its limits.
 duration client::between_looks() const noexcept {
-  return std::min({with_.greeting_limit, with_.slow_limit, with_.idle_after}) / 2;
+  return std::min({with_.greeting_limit, with_.slow_limit, with_.idle_after, with_.helper_limit}) /
+         2;
 }
 
 void client::look_at(base::time_point when) {
@@ -328,6 +482,18 @@ void client::look_at(base::time_point when) {
   is_looking_ = true;
   looks_at_ = when;
   looks_.set(when - base::now(), [this] { look(); });
+}
+
+bool client::is_slow(const line& one, base::time_point now) const {
+  const auto to = others_.find(one.to());
+  if (to == others_.end() || to->second.helps == 0) return now - one.moved() > with_.slow_limit;
+  return now - one.due_since() > with_.helper_limit;
+}
+
+duration client::greeting_limit_of(const line& one) const {
+  const auto to = others_.find(one.to());
+  if (to == others_.end() || to->second.helps == 0) return with_.greeting_limit;
+  return std::min(with_.greeting_limit, with_.helper_limit);
 }
 
 // While there are connections, or some are to be made again.
@@ -338,9 +504,9 @@ void client::look() {
   for (const auto& [number, one] : lines_) {
     const duration still = now - one->moved();
     if (!one->is_open()) {
-      if (still > with_.greeting_limit) ended.emplace_back(number, "it does not answer");
+      if (still > greeting_limit_of(*one)) ended.emplace_back(number, "it does not answer");
     } else if (plan_.front(number) != nullptr) {
-      if (still > with_.slow_limit) ended.emplace_back(number, "it sends nothing");
+      if (is_slow(*one, now)) ended.emplace_back(number, "it sends nothing");
     } else if (still > with_.idle_after) {
       ended.emplace_back(number, "nobody needs it");
     }

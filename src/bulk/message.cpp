@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t request_mark = 0x3f6b6c62;
 constexpr std::uint32_t answer_mark = 0x216b6c62;
-constexpr std::uint32_t bulk_version = 1;
+constexpr std::uint32_t bulk_version = 2;
 constexpr std::string_view hello_mark = "mantablk";
 
 template <class Number>
@@ -68,6 +68,7 @@ request_block write_request(const request& from) noexcept {
   put_number(out, 8, from.object.high);
   put_number(out, 16, from.object.low);
   put_number(out, 24, from.at);
+  put_number(out, 32, from.reader);
   return out;
 }
 
@@ -76,8 +77,10 @@ std::optional<request> read_request(const request_block& from) noexcept {
   out.bytes = number_at<std::uint32_t>(from, 4);
   out.object = {number_at<std::uint64_t>(from, 8), number_at<std::uint64_t>(from, 16)};
   out.at = number_at<std::uint64_t>(from, 24);
+  out.reader = number_at<std::uint64_t>(from, 32);
   if (number_at<std::uint32_t>(from, 0) != request_mark) return std::nullopt;
-  if (out.bytes == 0 || out.bytes > most_chunk_bytes) return std::nullopt;
+  if (out.bytes > most_chunk_bytes) return std::nullopt;
+  if (out.is_note() && (out.reader == 0 || out.at > 1)) return std::nullopt;
   if (out.at + out.bytes < out.at) return std::nullopt;
   return out;
 }
@@ -88,16 +91,18 @@ answer_block write_answer(const answer& from) noexcept {
   put_number(out, 4, static_cast<std::uint32_t>(from.is));
   put_number(out, 8, from.at);
   put_number(out, 16, from.bytes);
+  put_number(out, 24, from.whom);
   return out;
 }
 
 std::optional<answer> read_answer(const answer_block& from) noexcept {
   const auto status = number_at<std::uint32_t>(from, 4);
   const answer out{static_cast<answer_status>(status), number_at<std::uint64_t>(from, 8),
-                   number_at<std::uint32_t>(from, 16)};
+                   number_at<std::uint32_t>(from, 16), number_at<std::uint64_t>(from, 24)};
   if (number_at<std::uint32_t>(from, 0) != answer_mark) return std::nullopt;
-  if (status > 1 || number_at<std::uint32_t>(from, 20) != 0) return std::nullopt;
+  if (status > 2 || number_at<std::uint32_t>(from, 20) != 0) return std::nullopt;
   if ((out.is == answer_status::here) != (out.bytes > 0)) return std::nullopt;
+  if ((out.is == answer_status::elsewhere) != (out.whom > 0)) return std::nullopt;
   return out;
 }
 

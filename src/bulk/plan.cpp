@@ -13,6 +13,7 @@ void plan::add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> hol
   for (const holder_id one : holders) at->second.holders.try_emplace(one);
   note_wanted(at);
   if (bytes == 0) return finish(at, pull_end::whole);
+  at->second.here.resize(static_cast<std::size_t>((bytes - 1) / with_.chunk_bytes + 1));
   if (at->second.holders.empty()) finish(at, pull_end::unreachable);
 }
 
@@ -50,10 +51,12 @@ void plan::lost(holder_id holder) {
       finish(of, pull_end::unreachable);
       continue;
     }
-    const chunk_set& lacking = one.holders.begin()->second;
-    const bool is_there = std::ranges::all_of(
-        lacking, [&one](std::uint64_t chunk) { return somebody_has(one, chunk); });
-    if (!is_there) finish(of, pull_end::not_there);
+    if (!is_all_had(one)) {
+      finish(of, pull_end::not_there);
+      continue;
+    }
+    // Those that had nothing to give while it had a helper have now.
+    if (one.helpers.erase(holder) > 0 && one.helpers.empty()) note_wanted(of);
   }
 }
 
@@ -73,6 +76,7 @@ void plan::came(line_id line) {
   const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
   if (of == pulls_.end()) return;
   of->second.left -= asked->bytes;
+  of->second.here[static_cast<std::size_t>(asked->at / with_.chunk_bytes)] = true;
   for (auto& [holder, lacking] : of->second.holders) lacking.erase(asked->at);
   of->second.wrong.erase(asked->at);
   if (of->second.left == 0) finish(of, pull_end::whole);
@@ -83,6 +87,7 @@ void plan::lacks(line_id line) {
   const std::optional<chunk_ask> asked = take_front(line);
   const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
   if (of == pulls_.end()) return;
+  if (left_helper(of, by, asked->at)) return;
   const auto holder = of->second.holders.find(by);
   if (holder != of->second.holders.end()) holder->second.insert(asked->at);
   if (!somebody_has(of->second, asked->at)) return finish(of, pull_end::not_there);
@@ -95,12 +100,36 @@ void plan::wrong(line_id line) {
   const std::optional<chunk_ask> asked = take_front(line);
   const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
   if (of == pulls_.end()) return;
+  if (left_helper(of, by, asked->at)) return;
   pull_state& pull = of->second;
   if (!pull.wrong.insert(asked->at).second) return finish(of, pull_end::damaged);
   const auto holder = pull.holders.find(by);
   if (holder != pull.holders.end()) {
     holder->second.insert(asked->at);
     if (!somebody_has(pull, asked->at)) holder->second.erase(asked->at);
+  }
+  again_behind(of, asked->at);
+}
+
+// A helper is there to save others work: whoever is named first has what it does not give.
+bool plan::left_helper(pull_place which, holder_id by, std::uint64_t at) {
+  pull_state& of = which->second;
+  if (of.helpers.erase(by) == 0) return false;
+  of.holders.erase(by);
+  if (const auto its = wanted_.find(by); its != wanted_.end()) its->second.erase(which->first);
+  again_behind(which, at);
+  if (!is_all_had(of)) {
+    finish(which, of.holders.empty() ? pull_end::unreachable : pull_end::not_there);
+  }
+  return true;
+}
+
+void plan::told(line_id line, holder_id helper) {
+  const std::optional<chunk_ask> asked = take_front(line);
+  const auto of = asked ? pulls_.find(asked->pull) : pulls_.end();
+  if (of == pulls_.end()) return;
+  if (helper != 0 && of->second.holders.try_emplace(helper).second) {
+    of->second.helpers.insert(helper);
   }
   again_behind(of, asked->at);
 }
@@ -138,6 +167,11 @@ const chunk_ask* plan::front(line_id line) const {
   return &found->second.under_way.front();
 }
 
+std::size_t plan::under_way(line_id line) const {
+  const auto found = lines_.find(line);
+  return found == lines_.end() ? 0 : found->second.under_way.size();
+}
+
 std::uint32_t plan::size_of(const pull_state& of, std::uint64_t at) const {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.chunk_bytes, of.bytes - at));
 }
@@ -147,9 +181,31 @@ bool plan::somebody_has(const pull_state& of, std::uint64_t at) {
                              [at](const auto& one) { return !one.second.contains(at); });
 }
 
+bool plan::may_ask(const pull_state& of, holder_id whom) {
+  return of.helpers.empty() || of.helpers.contains(whom);
+}
+
+bool plan::is_here(pull_id pull, std::uint64_t at, std::uint64_t bytes) const {
+  const auto found = pulls_.find(pull);
+  if (found == pulls_.end()) return false;
+  const pull_state& of = found->second;
+  if (bytes == 0 || at > of.bytes || bytes > of.bytes - at) return false;
+  const std::uint64_t last = (at + bytes - 1) / with_.chunk_bytes;
+  for (std::uint64_t one = at / with_.chunk_bytes; one <= last; ++one) {
+    if (!of.here[static_cast<std::size_t>(one)]) return false;
+  }
+  return true;
+}
+
+bool plan::is_all_had(const pull_state& of) {
+  if (of.holders.empty()) return false;
+  return std::ranges::all_of(of.holders.begin()->second,
+                             [&of](std::uint64_t chunk) { return somebody_has(of, chunk); });
+}
+
 std::optional<std::uint64_t> plan::pick(pull_state& of, holder_id holder) const {
   const auto known = of.holders.find(holder);
-  if (known == of.holders.end()) return std::nullopt;
+  if (known == of.holders.end() || !may_ask(of, holder)) return std::nullopt;
   const chunk_set& lacking = known->second;
   for (auto at = of.again.begin(); at != of.again.end(); ++at) {
     if (lacking.contains(*at)) continue;
@@ -198,7 +254,7 @@ bool plan::needs(holder_id holder) const {
   return std::ranges::any_of(pulls_, [holder](const auto& one) {
     const pull_state& of = one.second;
     const auto known = of.holders.find(holder);
-    if (known == of.holders.end()) return false;
+    if (known == of.holders.end() || !may_ask(of, holder)) return false;
     if (of.fresh < of.bytes) return true;
     return std::ranges::any_of(of.again,
                                [&](std::uint64_t at) { return !known->second.contains(at); });

@@ -20,8 +20,12 @@
 //   fresh --next--> under way --came--> here         all here: whole
 //                    |     ^
 //      closed, lacks |     | next
-//              wrong v     |
+//       wrong, told  v     |
 //                  missing again                     nobody can be asked: not_there, unreachable
+//
+// A holder may tell of another one, a helper, which has the object too or is about to. While a pull
+// has helpers they alone are asked; those that it was added with are for what helpers did not give.
+// One that lacks a chunk, or sends a wrong one, is no holder of that pull any more.
 //
 // Invariants: 1. A chunk is under way on one line at most, and never again once it is here.
 // 2. A line has at most `credits` asks under way. 3. A holder that lacks a chunk is not asked for
@@ -80,15 +84,21 @@ class plan {
   void came(line_id line);
   void lacks(line_id line);
   void wrong(line_id line);
+  /// It was told to ask that one instead, a helper from now on; 0: that one is not to be asked.
+  void told(line_id line, holder_id helper);
 
   /// The one whose answer comes next there; null: none is under way.
   const chunk_ask* front(line_id line) const;
+  /// How many answers it waits for.
+  std::size_t under_way(line_id line) const;
   /// What to ask for now; nothing: no more for the moment.
   std::optional<chunk_ask> next();
   std::optional<ended_pull> next_end();
   /// Whether there is something that this one may be asked for.
   bool needs(holder_id holder) const;
   bool has(pull_id pull) const { return pulls_.contains(pull); }
+  /// Whether these bytes of it are all here; not: they may be in the middle of coming.
+  bool is_here(pull_id pull, std::uint64_t at, std::uint64_t bytes) const;
 
  private:
   using chunk_set = std::set<std::uint64_t>;  // by where they begin
@@ -99,6 +109,8 @@ class plan {
     std::deque<std::uint64_t> again;
     std::map<holder_id, chunk_set> holders;  // and what each lacks
     chunk_set wrong;                         // came wrong once
+    std::set<holder_id> helpers;             // of these holders
+    std::vector<bool> here;                  // by chunk
   };
   struct line_state {
     holder_id to = 0;
@@ -109,10 +121,13 @@ class plan {
   std::uint32_t size_of(const pull_state& of, std::uint64_t at) const;
   std::optional<std::uint64_t> pick(pull_state& of, holder_id holder) const;
   std::optional<chunk_ask> take_front(line_id line);
+  static bool may_ask(const pull_state& of, holder_id whom);
   static bool somebody_has(const pull_state& of, std::uint64_t at);
+  static bool is_all_had(const pull_state& of);
   void finish(pull_place which, pull_end how);
   void again_in_front(pull_place which, std::uint64_t at);
   void again_behind(pull_place which, std::uint64_t at);
+  bool left_helper(pull_place which, holder_id by, std::uint64_t at);
   void note_wanted(pull_place which);
   void forget(pull_place which);
 

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bulk/client.hpp"
 #include "bulk/connection.hpp"
 #include "bulk/message.hpp"
 
@@ -37,13 +38,22 @@ class server::line final : public connection {
         number_(number) {}
 
   bool has_work() const noexcept { return is_answering_ || !asked_.empty(); }
+  /// Of one that waits.
+  const base::id& waits_for() const noexcept { return asked_.front().object; }
+  base::time_point waits_since() const noexcept { return waits_since_; }
+  void stop_waiting() {
+    is_late_ = true;
+    kick();
+  }
 
  private:
   turn advance() override;
   void on_open() override { of_.unknown_.erase(number_); }
   void on_over(const std::string& /*why*/) override { of_.drop(number_); }
   io_step hear();
-  void begin_answer();
+  bool begin_answer();
+  std::optional<answer> find(const request& asked);
+  void note_wait();
   io_step send();
 
   server& of_;
@@ -59,6 +69,8 @@ class server::line final : public connection {
   checksum summing_;
   std::size_t summed_ = 0;  // of the body
   std::size_t sent_ = 0;
+  base::time_point waits_since_{};
+  bool is_late_ = false;  // what is waited for is taken as not here
 };
 
 connection::turn server::line::advance() {
@@ -66,7 +78,7 @@ connection::turn server::line::advance() {
   for (;;) {
     const io_step heard = hear();
     if (heard == io_step::ended) return turn::over;
-    if (!is_answering_ && !asked_.empty()) begin_answer();
+    if (!is_answering_ && !asked_.empty() && !begin_answer()) note_wait();
     const std::size_t before = sent_;
     if (!is_answering_) {
       const io_step is = flush();
@@ -94,22 +106,53 @@ io_step server::line::hear() {
       why_ = "it has asked for what can't be";
       return io_step::ended;
     }
+    if (one->is_note()) {
+      of_.readers_.ended(one->object, one->reader, one->at == 1, base::now());
+      continue;
+    }
     asked_.push_back(*one);
   }
   return io_step::done;
 }
 
-void server::line::begin_answer() {
-  const request asked = asked_.front();
+// False: what is asked for is about to come.
+bool server::line::begin_answer() {
+  body_ = {};
+  const std::optional<answer> is = find(asked_.front());
+  if (!is.has_value()) return false;
   asked_.pop_front();
-  std::optional<pinned_bytes> found = of_.with_.from->find(asked.object, asked.at, asked.bytes);
-  const bool is_here = found.has_value() && found->bytes.size() == asked.bytes;
-  body_ = is_here ? *std::move(found) : pinned_bytes{};
-  head_ = write_answer({is_here ? answer_status::here : answer_status::not_here, asked.at,
-                        is_here ? asked.bytes : 0});
+  of_.waiting_.erase(number_);
+  is_late_ = false;
+  head_ = write_answer(*is);
   summing_.reset();
   summed_ = sent_ = 0;
   is_answering_ = true;
+  return true;
+}
+
+// With its bytes as the body. Only who has it whole has anybody to tell of.
+std::optional<answer> server::line::find(const request& asked) {
+  const answer not_here{answer_status::not_here, asked.at};
+  if (const client::holding is = of_.client_.find(asked); is.is_fetched) {
+    if (!is.has.has_value()) return is_late_ ? std::optional(not_here) : std::nullopt;
+    body_ = *is.has;
+    return answer{answer_status::here, asked.at, asked.bytes};
+  }
+  std::optional<pinned_bytes> found = of_.with_.from->find(asked.object, asked.at, asked.bytes);
+  if (!found.has_value() || found->bytes.size() != asked.bytes) return not_here;
+  if (asked.reader != 0) {
+    const std::uint64_t whom = of_.readers_.ask(asked.object, asked.reader, number_, base::now());
+    if (whom != 0) {
+      ++of_.told_of_others_;
+      return answer{answer_status::elsewhere, asked.at, 0, whom};
+    }
+  }
+  body_ = *std::move(found);
+  return answer{answer_status::here, asked.at, asked.bytes};
+}
+
+void server::line::note_wait() {
+  if (of_.waiting_.insert(number_).second) waits_since_ = base::now();
 }
 
 io_step server::line::send() {
@@ -135,6 +178,7 @@ io_step server::line::send() {
   const std::size_t all = head_.size() + whole + (whole > 0 ? sum_.size() : 0);
   if (sent_ == all) {
     is_answering_ = false;
+    of_.sent_bytes_ += whole;
     body_ = {};
   }
   return is;
@@ -146,8 +190,16 @@ struct server::place {
   reactor::timer pause;
 };
 
-server::server(reactor& at, const station_settings& with) : reactor_(at), with_(with), looks_(at) {}
+server::server(reactor& at, const station_settings& with, const client& also)
+    : reactor_(at), with_(with), client_(also), readers_(with.told), looks_(at) {}
 server::~server() = default;
+
+void server::look_again(const base::id& object) {
+  for (const std::uint64_t one : waiting_) {
+    line& waits = *lines_.at(one);
+    if (waits.waits_for() == object) waits.kick();
+  }
+}
 
 void server::listen(int file) {
   places_.push_back(std::make_unique<place>(reactor_, file));
@@ -191,12 +243,18 @@ void server::take(int file) {
 
 void server::drop(std::uint64_t which) {
   unknown_.erase(which);
+  waiting_.erase(which);
+  readers_.closed(which);
   lines_.erase(which);
 }
 
 // Once a second, while there is a connection.
 void server::look() {
   const base::time_point now = base::now();
+  for (const std::uint64_t one : waiting_) {
+    line& waits = *lines_.at(one);
+    if (now - waits.waits_since() > with_.soon_limit) waits.stop_waiting();
+  }
   for (auto at = lines_.begin(); at != lines_.end();) {
     const auto& [number, one] = *at++;
     const duration still = now - one->moved();
@@ -207,7 +265,8 @@ void server::look() {
   }
   is_looking_ = !lines_.empty();
   if (is_looking_)
-    looks_.set(std::min<duration>(std::chrono::seconds(1), with_.greeting_limit / 2),
+    looks_.set(std::min<duration>(std::min(with_.soon_limit, with_.greeting_limit / 2),
+                                  std::chrono::seconds(1)),
                [this] { look(); });
 }
 

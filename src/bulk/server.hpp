@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "bulk/guard.hpp"
 #include "bulk/reactor.hpp"
+#include "bulk/readers.hpp"
 #include "bulk/station.hpp"
 
 // The end that has objects and is asked for them.
@@ -19,6 +21,11 @@
 // accepting waits 20 ms. A request is checked, then its bytes are written from where they lie,
 // pinned until they are.
 //
+// What this process fetches itself it gives on, too. A chunk that is about to come is waited for:
+// who asked is told that it is not here only when it has not come for soon_limit. One request waits
+// so on a connection, and those behind it; a reader uses a helper's for one object alone, so nobody
+// waits for what has nothing to do with it, and trees of several objects can't wait in a ring.
+//
 // Limits: most_unknown, most_served; most_asked requests of a connection wait, the others in its
 // socket. Who takes nothing for slow_limit is dropped, and who asks nothing for long is closed.
 //
@@ -26,13 +33,16 @@
 
 namespace manta::inline v0::bulk {
 
+class client;
+
 class server {
  public:
   static constexpr std::size_t most_unknown = 64;
   static constexpr std::size_t most_served = 4096;
   static constexpr std::size_t most_asked = 16;
 
-  server(reactor& at, const station_settings& with);
+  /// `also` has what is being fetched; it lives longer.
+  server(reactor& at, const station_settings& with, const client& also);
   server(const server&) = delete;
   server& operator=(const server&) = delete;
   ~server();
@@ -40,6 +50,11 @@ class server {
   /// Takes a listening socket over, that never waits.
   void listen(int file);
   std::size_t lines() const noexcept { return lines_.size(); }
+  /// A chunk of that object has come here, or none does any more.
+  void look_again(const base::id& object);
+  std::uint64_t told_of_others() const noexcept { return told_of_others_; }
+  /// Any thread.
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_.load(); }
 
  private:
   class line;
@@ -53,6 +68,11 @@ class server {
 
   reactor& reactor_;
   const station_settings with_;
+  const client& client_;
+  readers readers_;
+  std::set<std::uint64_t> waiting_;  // of lines_, for what is about to come here
+  std::uint64_t told_of_others_ = 0;
+  std::atomic<std::uint64_t> sent_bytes_{0};
   std::vector<std::unique_ptr<place>> places_;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, std::unique_ptr<line>> lines_;

@@ -22,11 +22,13 @@
 namespace manta::inline v0::bulk {
 
 struct station::body {
-  explicit body(const station_settings& with) : gives(at, with), takes(at, with) {}
+  explicit body(const station_settings& with) : takes(at, with), gives(at, with, takes) {
+    takes.tell([this](const base::id& of) { gives.look_again(of); });
+  }
 
   reactor at;
-  server gives;
   client takes;
+  server gives;
   std::thread thread;
 };
 
@@ -112,9 +114,12 @@ station_counts station::counts() const {
   body_->at.post([at = body_.get(), &said] {
     station_counts out = at->takes.counts();
     out.served_now = at->gives.lines();
+    out.told_of_others = at->gives.told_of_others();
     said.set_value(out);
   });
   return is.get();
 }
+
+std::uint64_t station::sent_bytes() const noexcept { return body_->gives.sent_bytes(); }
 
 }  // namespace manta::inline v0::bulk

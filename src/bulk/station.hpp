@@ -17,6 +17,7 @@
 
 #include "bulk/guard.hpp"
 #include "bulk/plan.hpp"
+#include "bulk/readers.hpp"
 
 // Moves the bytes of objects between processes: gives others what is here, and fetches what is
 // there, on a thread of its own.
@@ -28,9 +29,13 @@
 // them and read into that in which they are to be, and summed up at both ends meanwhile. What
 // became of a connection is a matter of which chunks are missing (plan.hpp).
 //
-//   fetch --> client --plan--> lines ~~~request~~~> server --> source
+//   fetch --> client --plan--> lines ~~~request~~~> server --> source, client
 //               |  <~~~~~~~~~~~~~~~~ bytes ~~~~~~~~~~'  from its segment
 //             done, when they are all where they are to be
+//
+// Who fetches an object that others want gives them the chunks that have come: where an object is
+// made, a later reader is told to ask an earlier one (readers.hpp). What such a helper does not
+// give, or not soon, comes from where it would have come without.
 //
 // Limits: `lines` connections to a holder, `credits` chunks under way on each; those of server.hpp.
 // Threads: as said at each; source, guard and `done` are called on the bulk thread.
@@ -49,6 +54,12 @@ struct station_settings {
   std::chrono::milliseconds slow_limit{30000};
   /// How long a connection is kept that nobody needs.
   std::chrono::milliseconds idle_after{30000};
+  /// How long a chunk that is about to come here may keep another one waiting for it; it is told
+  /// that it is not here then, within twice that time.
+  std::chrono::milliseconds soon_limit{1000};
+  /// How long a helper may take for a chunk; then its reader does without.
+  std::chrono::milliseconds helper_limit{4000};
+  readers_limits told = {};
 };
 
 /// An address as the kernel has it.
@@ -68,7 +79,11 @@ struct order {
   base::id object = {};
   std::span<std::byte> to = {};
   std::vector<holder> holders = {};
-  /// Lives as long as anything may be written to `to`.
+  /// What the first holder knows this process by, if others can ask here; 0: they can't.
+  std::uint64_t reader = 0;
+  /// On the bulk thread: where a reader is that a holder has told of; no places: it is not asked.
+  std::function<holder(std::uint64_t reader)> find = {};
+  /// Lives as long as anything may be written to `to`, or is read there.
   std::shared_ptr<void> keeps = {};
   /// Once, unless it is dropped; null: all bytes are there. node_lost: no holder could be reached.
   /// object_lost: none has it. decode_failed: the bytes that came are not what was sent, twice.
@@ -83,6 +98,9 @@ struct station_counts {
   std::uint64_t lines_made = 0;
   std::uint64_t lines_now = 0;  ///< to holders
   std::uint64_t served_now = 0;
+  std::uint64_t helped_bytes = 0;    ///< of those that came, from helpers
+  std::uint64_t helpers_left = 0;    ///< before they had given all that they were to
+  std::uint64_t told_of_others = 0;  ///< answers
 };
 
 class station {
@@ -104,6 +122,8 @@ class station {
   void drop(pull_id number);
   /// Waits for the bulk thread, so not there.
   station_counts counts() const;
+  /// Bytes of objects that others were given, so far. Waits for nobody.
+  std::uint64_t sent_bytes() const noexcept;
 
  private:
   struct body;

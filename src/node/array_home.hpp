@@ -94,6 +94,8 @@ placed_block* adopt_block(const std::shared_ptr<store::object_store>& in, store:
 
 /// Bytes of arrays that had stayed in other nodes and were fetched from there, so far.
 std::uint64_t fetched_array_bytes() noexcept;
+/// Bytes of arrays that others have fetched from here over connections of their own, so far.
+std::uint64_t sent_array_bytes() noexcept;
 
 /// As make_array_room, for what is on its way already: also while the runtime ends.
 std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes);

@@ -13,6 +13,7 @@
 
 #include "node/bulk_guard.hpp"
 #include "node/far_arrays.hpp"
+#include "node/far_pulls.hpp"
 #include "node/peers.hpp"
 
 namespace manta::inline v0::node {
@@ -35,12 +36,13 @@ result<wire::socket_place> place_beside(const wire::socket_address& of) {
 
 }  // namespace
 
-// What is lent is in memory, and stays there while others have it.
+// What is lent is in memory, and stays there while others have it; a copy while it is looked at.
 class bulk_way::lent_source final : public bulk::source {
  public:
   std::optional<bulk::pinned_bytes> find(const base::id& object, std::uint64_t at,
                                          std::uint32_t bytes) override {
-    array_block* const block = far_arrays::global().block_of(object);
+    array_block* block = far_arrays::global().block_of(object);
+    if (block == nullptr) block = far_pulls::global().copy_of(object);
     if (block == nullptr) return std::nullopt;
     const std::shared_ptr<array_block> held(block, [](array_block* one) { one->drop(); });
     const std::span<const std::byte> all = block->bytes();

@@ -14,8 +14,8 @@
 #include "wire/socket_place.hpp"
 
 // This process's part of bulk/: its station, which gives others the arrays that are lent
-// (far_arrays.hpp), and where they find it: beside each place at which it listens for messages, at
-// `<path>.bulk` or at any port of the same address.
+// (far_arrays.hpp) and those that were fetched (far_pulls.hpp), and where they find it: beside each
+// place at which it listens for messages, at `<path>.bulk` or at any port of the same address.
 //
 // Where that can't be, others ask for such bytes by messages (far_pulls.hpp).
 //

@@ -70,7 +70,7 @@ void cluster_process::open_bulk() {
   if (!made) return;
   bulk_ = *std::move(made);
   self_.bulk = bulk_->text();
-  far_pulls::global().open_way(bulk_->station());
+  far_pulls::global().open_way(bulk_->station(), !bulk_->text().empty());
 }
 
 // Who is no head has nothing to say to members; and a connection that nobody takes ends.

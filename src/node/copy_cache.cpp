@@ -18,6 +18,8 @@ void copy_cache::drop(const entries& all) noexcept {
 // Under the mutex.
 void copy_cache::take_out(entries::iterator which, entries& into) noexcept {
   known_.erase(which->of);
+  const auto named = named_.find(which->named);
+  if (named != named_.end() && named->second == which) named_.erase(named);
   bytes_ -= which->of.bytes;
   into.splice(into.end(), all_, which);
 }
@@ -26,23 +28,39 @@ array_block* copy_cache::find(const key& of, base::time_point now) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(of);
   if (found == known_.end()) return nullptr;
-  const entries::iterator at = found->second;
+  return use(found->second, now);
+}
+
+array_block* copy_cache::find_named(const base::id& id, base::time_point now) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = named_.find(id);
+  return found == named_.end() ? nullptr : use(found->second, now);
+}
+
+// Under the mutex.
+array_block* copy_cache::use(entries::iterator at, base::time_point now) noexcept {
   at->used = now;
   all_.splice(all_.end(), all_, at);
   at->block->hold();
   return at->block;
 }
 
-void copy_cache::keep(const key& of, array_block& block, base::time_point now,
-                      std::uint64_t most) noexcept {
+void copy_cache::keep(const key& of, array_block& block, base::time_point now, std::uint64_t most,
+                      const base::id& named) noexcept {
   if (of.contents == 0 || of.bytes > most) return;
   entries over;
   try {
     const std::lock_guard lock(mutex_);
     if (known_.contains(of)) return;
     while (bytes_ + of.bytes > most) take_out(all_.begin(), over);
-    entries one{entry{of, &block, now}};
-    known_.emplace(of, one.begin());
+    entries one{entry{of, &block, now, named}};
+    if (named != base::id{}) named_[named] = one.begin();
+    try {
+      known_.emplace(of, one.begin());
+    } catch (const std::bad_alloc&) {
+      named_.erase(named);
+      throw;
+    }
     block.hold();
     bytes_ += of.bytes;
     all_.splice(all_.end(), one);

@@ -7,10 +7,14 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include <manta/base/clock.hpp>
+#include <manta/base/id.hpp>
 #include <manta/node/array_block.hpp>
+
+#include "base/id_hash.hpp"
 
 // Copies of other nodes' arrays that calls have been given lately.
 //
@@ -39,8 +43,11 @@ class copy_cache {
   };
   /// With a hold; null: it is not here.
   array_block* find(const key& of, base::time_point now) noexcept;
+  /// As find, by what all nodes called it when it came.
+  array_block* find_named(const base::id& id, base::time_point now) noexcept;
   /// One that came, of which it takes a hold of its own. `most`: bytes of all together.
-  void keep(const key& of, array_block& block, base::time_point now, std::uint64_t most) noexcept;
+  void keep(const key& of, array_block& block, base::time_point now, std::uint64_t most,
+            const base::id& named = {}) noexcept;
   /// Lets go of what was not used for long; when that is to be done again, if ever.
   base::deadline sweep(base::time_point now) noexcept;
   /// Of a node, or 0: all of them.
@@ -51,15 +58,18 @@ class copy_cache {
     key of;
     array_block* block = nullptr;  // with a hold
     base::time_point used{};
+    base::id named = {};  // none: it is not found by it
   };
   using entries = std::list<entry>;  // those used last at the end
 
+  array_block* use(entries::iterator at, base::time_point now) noexcept;
   void take_out(entries::iterator which, entries& into) noexcept;
   static void drop(const entries& all) noexcept;
 
   std::mutex mutex_;
   entries all_;
   std::map<key, entries::iterator> known_;
+  std::unordered_map<base::id, entries::iterator, base::id_hash> named_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -84,7 +84,8 @@ void distant_block::arrives(array_block* as) noexcept {
   --all.away_;
   if (is_kept) {
     const std::uint64_t most = array_home::global().limit_bytes() / 8;
-    copy_cache::global().keep({from_.owner, from_.contents, from_.bytes}, *as, base::now(), most);
+    copy_cache::global().keep({from_.owner, from_.contents, from_.bytes}, *as, base::now(), most,
+                              from_.id);
   }
   if (lets_go && from_.run != 0) far_handles::global().lost_view(from_.id, from_.run);
 }
@@ -245,7 +246,7 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
 
 void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
   const std::uint64_t owner = of->block->from().owner;
-  std::unique_ptr<array_making> room = make_array_copy(of->block->from().bytes);
+  auto room = std::make_shared<pull_room>(make_array_copy(of->block->from().bytes));
   bool is_reached = false;
   std::uint64_t unasked = 0;
   {
@@ -352,7 +353,7 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
   if (!is_one) bad_part_error().raise();
   std::memcpy(&at, part.head.data(), sizeof at);
   if (at != of.came) bad_part_error().raise();
-  fill_array(of.room->bytes().subspan(static_cast<std::size_t>(at), wanted),
+  fill_array(of.room->making->bytes().subspan(static_cast<std::size_t>(at), wanted),
              part.segments.front().bytes.data());
   fetched_bytes_ += wanted;
   std::uint64_t unasked = 0;
@@ -362,7 +363,7 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
     if (of.came < whole) unasked = ask_more(of.block->from().owner);
   }
   if (of.came < whole) return end_unasked(unasked);
-  of.block->arrives(of.room->seal());
+  of.block->arrives(of.room->making->seal());
   end(number, nullptr);
 }
 

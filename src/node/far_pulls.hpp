@@ -13,6 +13,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <manta/base/id.hpp>
@@ -53,6 +54,9 @@
 // that has none, or none that can be reached, go questions, over the path of the messages:
 //
 //   maker: stored_block <-- far_arrays <-- bulk station <~~~ chunks ~~~> station :reader
+//
+// There a reader gives on what it has, be it a part (decisions/0052): its station what is being
+// fetched, this what was, while a value or copy_cache has it.
 //
 // Who asks for more than that is answered when the path to it has room, so that nobody fills this
 // node's memory with answers.
@@ -151,8 +155,8 @@ class far_pulls {
   bool begin_naming(const distant_block& of);
   /// As fetch_arrays; not the loop's thread.
   bool fetch(std::span<array_block* const> all, const base::deadline& until);
-  /// Bytes come by that station from now on, until close_way.
-  void open_way(bulk::station& by);
+  /// Bytes come by that station from now on, until close_way. Whether others can ask it.
+  void open_way(bulk::station& by, bool is_reached);
   void close_way(const bulk::station& by) noexcept;
   /// The runtime's end: what is fetched, or will be, ends with its error.
   void close() noexcept;
@@ -161,6 +165,10 @@ class far_pulls {
   void let_all_go() noexcept;
   /// Whether there are such arrays here that are away.
   bool has_any() const noexcept { return away_.load(std::memory_order_relaxed) > 0; }
+  /// One of another node that is here, with a hold; null: it is not. Throws nothing.
+  array_block* copy_of(const base::id& id) noexcept;
+  /// Bytes that others were given by the station there is; 0: there is none.
+  std::uint64_t sent_bytes() const noexcept;
   /// Bytes that came so far, in this process.
   std::uint64_t fetched_bytes() const noexcept { return fetched_bytes_.load(); }
 
@@ -172,13 +180,24 @@ class far_pulls {
     std::optional<error> why;  // before the signal
   };
   using waiter_ptr = std::shared_ptr<waiter>;
+  /// Where an array's bytes come to be. Who reads there while they come, or just after, keeps it.
+  struct pull_room {
+    explicit pull_room(std::unique_ptr<array_making> of) noexcept : making(std::move(of)) {}
+    pull_room(const pull_room&) = delete;
+    pull_room& operator=(const pull_room&) = delete;
+    ~pull_room() {
+      if (sealed != nullptr) sealed->drop();
+    }
+    std::unique_ptr<array_making> making;
+    array_block* sealed = nullptr;  // with a hold; what it is by now, which `making` keeps no more
+  };
   /// One that is fetched.
   struct pull {
     ~pull() {
       if (block != nullptr) block->drop();
     }
     distant_block* block = nullptr;  // with a hold
-    std::shared_ptr<array_making> room;
+    std::shared_ptr<pull_room> room;
     bool is_in_bulk = false;  // as is_landing: under the mutex
     bool is_landing = false;  // its bytes are here, and it ends by that
     std::uint64_t asked = 0;  // bytes, so far; under the mutex
@@ -196,6 +215,7 @@ class far_pulls {
   bool ask_part(std::uint64_t number, pull& of);
   const std::vector<bulk::place_of_holder>& places_of_node(std::uint64_t node, std::string text);
   bool begin_bulk(std::uint64_t number, pull& of);
+  bulk::holder reader_at(std::uint64_t node);
   void end_bulk(std::uint64_t number, const error* why) noexcept;
   void land(std::uint64_t number, pull& of);
   void drop_bulk(std::uint64_t number) noexcept;
@@ -225,6 +245,7 @@ class far_pulls {
   mutable std::mutex mutex_;
   peers* by_ = nullptr;
   bulk::station* way_ = nullptr;
+  bool is_way_reached_ = false;
   std::map<std::uint64_t, base::time_point> unreached_;  // by bulk, until then; by node
   struct read_places {
     std::string text;

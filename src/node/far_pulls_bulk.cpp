@@ -6,6 +6,8 @@
 
 #include <manta/spec/error.hpp>
 
+#include "node/array_home.hpp"
+#include "node/copy_cache.hpp"
 #include "node/far_pulls.hpp"
 
 namespace manta::inline v0::node {
@@ -26,9 +28,17 @@ std::vector<bulk::place_of_holder> bulk_places_of(const std::string& text) {
 
 }  // namespace
 
-void far_pulls::open_way(bulk::station& by) {
+std::uint64_t sent_array_bytes() noexcept { return far_pulls::global().sent_bytes(); }
+
+void far_pulls::open_way(bulk::station& by, bool is_reached) {
   const std::lock_guard lock(mutex_);
   way_ = &by;
+  is_way_reached_ = is_reached;
+}
+
+std::uint64_t far_pulls::sent_bytes() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return way_ == nullptr ? 0 : way_->sent_bytes();
 }
 
 void far_pulls::close_way(const bulk::station& by) noexcept {
@@ -57,11 +67,38 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   if (maker.places.empty()) return false;
   way_->fetch({.number = number,
                .object = from.id,
-               .to = of.room->bytes(),
+               .to = of.room->making->bytes(),
                .holders = {std::move(maker)},
+               .reader = is_way_reached_ ? far_handles::global().self() : 0,
+               .find = [this](std::uint64_t node) { return reader_at(node); },
                .keeps = of.room,
                .done = [this, number](const error* why) { end_bulk(number, why); }});
   return true;
+}
+
+// The bulk thread.
+bulk::holder far_pulls::reader_at(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  if (by_ == nullptr || !by_->can_reach(node)) return {};
+  peers::bulk_place place = by_->bulk_place_of(node);
+  return {node, place.process, places_of_node(node, std::move(place.at))};
+}
+
+// What its value has, or else what is kept for another call.
+array_block* far_pulls::copy_of(const base::id& id) noexcept {
+  distant_hold held;
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_ == nullptr) return nullptr;
+    const auto known = views_.find(id);
+    if (known != views_.end() && known->second != nullptr && known->second->try_hold()) {
+      held.reset(known->second);
+    }
+  }
+  array_block* const is = held != nullptr ? held->here() : nullptr;
+  if (is == nullptr) return copy_cache::global().find_named(id, base::now());
+  is->hold();
+  return is;
 }
 
 // Under the mutex.
@@ -103,7 +140,9 @@ void far_pulls::end_bulk(std::uint64_t number, const error* why) noexcept {
 
 void far_pulls::land(std::uint64_t number, pull& of) {
   try {
-    array_block* const as = of.room->seal();
+    array_block* const as = of.room->making->seal();
+    as->hold();  // others may just be given some of it
+    of.room->sealed = as;
     fetched_bytes_ += of.block->from().bytes;
     of.block->arrives(as);
   } catch (...) {

@@ -146,6 +146,8 @@ class house {
                .object = {0, object},
                .to = to,
                .holders = std::move(from),
+               .reader = reader,
+               .find = find_reader,
                .keeps = std::move(keeps),
                .done = [said = out.said](const manta::error* why) {
                  said->set_value(why == nullptr ? std::nullopt : std::optional(*why));
@@ -154,6 +156,9 @@ class house {
   }
 
   memory_source have;
+  /// What others know it by, and how it finds them; set before it fetches.
+  std::uint64_t reader = 0;
+  std::function<bulk::holder(std::uint64_t)> find_reader;
 
  private:
   manta_test::folder folder_;

@@ -39,6 +39,7 @@ constexpr manta::bulk::plan_limits small_chunks{.chunk_bytes = chunk, .credits =
 struct model_pull {
   std::uint64_t bytes = 0;
   std::set<holder_id> holders;
+  std::set<holder_id> helpers;  // of these
   std::set<std::uint64_t> here;
   std::set<std::uint64_t> under_way;
   std::set<std::pair<holder_id, std::uint64_t>> lacking;
@@ -47,6 +48,10 @@ struct model_pull {
   std::uint64_t chunks() const { return (bytes + chunk - 1) / chunk; }
   bool may_be_asked(holder_id whom, std::uint64_t at) const {
     return holders.contains(whom) && !lacking.contains({whom, at});
+  }
+  // While there are helpers, only of them.
+  bool is_asked(holder_id whom, std::uint64_t at) const {
+    return may_be_asked(whom, at) && (helpers.empty() || helpers.contains(whom));
   }
   bool has_somebody(std::uint64_t at) const {
     return std::ranges::any_of(holders, [&](holder_id one) { return may_be_asked(one, at); });
@@ -58,7 +63,7 @@ class model {
   explicit model(std::uint64_t seed) : dice_(seed) {}
 
   void step() {
-    switch (dice_.below(12)) {
+    switch (dice_.below(13)) {
       case 0:
         return add();
       case 1:
@@ -73,6 +78,8 @@ class model {
         return lack();
       case 6:
         return damage();
+      case 7:
+        return tell();
       default:
         return answer();
     }
@@ -87,7 +94,7 @@ class model {
       if (is.second.size() >= credits) continue;
       for (const auto& [pull, of] : pulls_) REQUIRE_FALSE(has_for(of, is.first));
     }
-    for (holder_id one = 1; one <= most_holders; ++one) {
+    for (holder_id one = 1; one <= last_helper_; ++one) {
       const bool needs =
           std::ranges::any_of(pulls_, [&](const auto& of) { return has_for(of.second, one); });
       REQUIRE(plan_.needs(one) == needs);
@@ -96,7 +103,7 @@ class model {
   }
   /// Every line answers, and holders that are needed have lines: all of them end.
   void finish() {
-    for (holder_id one = 1; one <= most_holders; ++one) open_line(one);
+    for (holder_id one = 1; one <= last_helper_; ++one) open_line(one);
     look();
     for (int i = 0; i < 100'000 && !pulls_.empty(); ++i) {
       answer();
@@ -106,6 +113,7 @@ class model {
   }
   int whole = 0;
   int others = 0;
+  int told = 0;
 
  private:
   static constexpr holder_id most_holders = 3;
@@ -113,7 +121,7 @@ class model {
 
   static bool has_for(const model_pull& of, holder_id whom) {
     for (std::uint64_t at = 0; at < of.bytes; at += chunk) {
-      if (!of.here.contains(at) && !of.under_way.contains(at) && of.may_be_asked(whom, at)) {
+      if (!of.here.contains(at) && !of.under_way.contains(at) && of.is_asked(whom, at)) {
         return true;
       }
     }
@@ -137,7 +145,13 @@ class model {
       pulls_.emplace(number, of);
     }
   }
-  void open() { open_to(1 + dice_.below(most_holders)); }
+  void open() { open_to(some_holder()); }
+  // As often a helper, if there is one.
+  holder_id some_holder() {
+    const holder_id helpers = last_helper_ - most_holders;
+    if (helpers == 0 || dice_.one_in(2)) return 1 + dice_.below(most_holders);
+    return last_helper_ - dice_.below(std::min<holder_id>(helpers, 4));
+  }
   void open_to(holder_id to) {
     if (lines_.size() <= 6) open_line(to);
   }
@@ -160,8 +174,8 @@ class model {
     lines_.erase(line);
     plan_.closed(line);
   }
-  void lose() {
-    const holder_id whom = 1 + dice_.below(most_holders);
+  void lose() { lose_one(some_holder()); }
+  void lose_one(holder_id whom) {
     std::vector<line_id> gone;
     for (const auto& [line, is] : lines_) {
       if (is.first == whom) gone.push_back(line);
@@ -171,15 +185,12 @@ class model {
     for (auto at = pulls_.begin(); at != pulls_.end();) {
       auto& [number, of] = *at++;
       if (of.holders.erase(whom) == 0) continue;
+      of.helpers.erase(whom);
       if (of.holders.empty()) {
         end(number, pull_end::unreachable);
         continue;
       }
-      for (std::uint64_t chunk_at = 0; chunk_at < of.bytes; chunk_at += chunk) {
-        if (of.here.contains(chunk_at) || of.has_somebody(chunk_at)) continue;
-        end(number, pull_end::not_there);
-        break;
-      }
+      end_if_lacking(number);
     }
   }
   void end(pull_id number, pull_end how) {
@@ -221,8 +232,40 @@ class model {
     plan_.lacks(line);
     const auto of = pulls_.find(asked.pull);
     if (of == pulls_.end()) return;
+    if (leaves(of, lines_.at(line).first)) return;
     of->second.lacking.emplace(lines_.at(line).first, asked.at);
     if (!of->second.has_somebody(asked.at)) end(asked.pull, pull_end::not_there);
+  }
+  // A helper is not asked twice.
+  bool leaves(std::map<pull_id, model_pull>::iterator of, holder_id whom) {
+    if (of->second.helpers.erase(whom) == 0) return false;
+    of->second.holders.erase(whom);
+    if (of->second.holders.empty()) {
+      end(of->first, pull_end::unreachable);
+    } else {
+      end_if_lacking(of->first);
+    }
+    return true;
+  }
+  void end_if_lacking(pull_id number) {
+    const model_pull& of = pulls_.at(number);
+    for (std::uint64_t at = 0; at < of.bytes; at += chunk) {
+      if (of.here.contains(at) || of.has_somebody(at)) continue;
+      return end(number, pull_end::not_there);
+    }
+  }
+  // Of a helper of its own; sometimes of one that is not to be asked.
+  void tell() {
+    const auto [line, asked] = take_front();
+    if (line == 0) return;
+    const auto of = pulls_.find(asked.pull);
+    if (dice_.one_in(4) || of == pulls_.end()) return plan_.told(line, 0);
+    const holder_id helper = ++last_helper_;
+    of->second.holders.insert(helper);
+    of->second.helpers.insert(helper);
+    plan_.told(line, helper);
+    ++told;
+    if (dice_.one_in(2)) open_line(helper);
   }
   void damage() {
     const auto [line, asked] = take_front();
@@ -230,6 +273,7 @@ class model {
     plan_.wrong(line);
     const auto of = pulls_.find(asked.pull);
     if (of == pulls_.end()) return;
+    if (leaves(of, lines_.at(line).first)) return;
     if (++of->second.wrong[asked.at] == 2) return end(asked.pull, pull_end::damaged);
     const std::pair<holder_id, std::uint64_t> one{lines_.at(line).first, asked.at};
     const bool is_new = of->second.lacking.insert(one).second;
@@ -246,7 +290,7 @@ class model {
     REQUIRE(one.bytes == std::min<std::uint64_t>(chunk, of.bytes - one.at));
     REQUIRE_FALSE(of.here.contains(one.at));
     REQUIRE(of.under_way.insert(one.at).second);
-    REQUIRE(of.may_be_asked(to, one.at));
+    REQUIRE(of.is_asked(to, one.at));
     under_way.push_back(one);
   }
   void ended(const ended_pull& one) {
@@ -260,6 +304,7 @@ class model {
   dice dice_;
   plan plan_{small_chunks};
   std::uint64_t last_ = 0;
+  holder_id last_helper_ = most_holders;
   std::map<pull_id, model_pull> pulls_;
   std::map<line_id, line_state> lines_;
   std::map<pull_id, pull_end> due_;
@@ -274,6 +319,7 @@ TEST_CASE("a plan does what its model says, whatever happens to lines and holder
   CAPTURE(seed);
   int whole = 0;
   int others = 0;
+  int told = 0;
   for (int run = 0; run < repeats(60, 2000); ++run) {
     CAPTURE(run);
     model m(seed + static_cast<std::uint64_t>(run));
@@ -284,9 +330,11 @@ TEST_CASE("a plan does what its model says, whatever happens to lines and holder
     m.finish();
     whole += m.whole;
     others += m.others;
+    told += m.told;
   }
   CHECK(whole > 50);
   CHECK(others > 20);
+  CHECK(told > 100);
 }
 
 TEST_CASE("what was under way on a line that ends is asked once more and nothing else", "[bulk]") {
@@ -302,6 +350,29 @@ TEST_CASE("what was under way on a line that ends is asked once more and nothing
   p.opened(2, 1);
   CHECK(p.next().value().at == chunk);
   CHECK(p.next().value().at == 2 * chunk);
+}
+
+TEST_CASE("helpers alone are asked until there is none and then who was asked first", "[bulk]") {
+  plan p(small_chunks);
+  p.opened(1, 1);
+  p.opened(2, 2);
+  p.add(7, 3 * chunk, one_holder);
+  REQUIRE(p.next().value().line == 1);
+  p.told(1, 2);
+  CHECK(p.next().value() == chunk_ask{2, 7, 0, chunk});
+  CHECK_FALSE(p.is_here(7, 0, chunk));
+  p.came(2);
+  CHECK(p.is_here(7, 0, chunk));
+  CHECK_FALSE(p.is_here(7, 0, chunk + 1));
+  CHECK_FALSE(p.is_here(7, 2 * chunk, 2 * chunk));
+  CHECK(p.next().value().line == 2);
+  CHECK(p.next().value().line == 2);
+  CHECK_FALSE(p.needs(1));
+  p.lacks(2);
+  CHECK_FALSE(p.needs(2));
+  CHECK(p.next().value() == chunk_ask{1, 7, chunk, chunk});
+  p.closed(2);
+  CHECK(p.next().value() == chunk_ask{1, 7, 2 * chunk, chunk});
 }
 
 TEST_CASE("a wrong chunk is asked of another holder where there is one", "[bulk]") {

@@ -149,6 +149,20 @@ TEST_CASE("a large array that many calls are given is fetched once by their node
   check_right(here.run({settler, "given"}, {"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no"}), "given");
 }
 
+TEST_CASE("an array that many nodes read leaves its maker for some of them alone",
+          "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "broadcast"}, {"MANTA_NODES=8", "MANTA_MAP_ARRAYS=no"}),
+              "broadcast");
+}
+
+TEST_CASE("a node is killed as others have an array from it that they read", "[cluster][settle]") {
+  const site here;
+  // As below.
+  const variables with{"MANTA_NODES=8", "MANTA_MAP_ARRAYS=no", "MANTA_DEAD_AFTER_MS=15000"};
+  check_right(here.run({settler, "broadcast-torn"}, with), "broadcast-torn");
+}
+
 TEST_CASE("who has made what a call was given is lost, and who was given it", "[cluster][settle]") {
   const site here;
   // Who was killed is known by its connections, and who is slow is no dead one.

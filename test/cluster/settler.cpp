@@ -404,6 +404,8 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"named", named},
     {"haunted", haunted},
     {"meets", meets},
+    {"broadcast", broadcast},
+    {"broadcast-torn", broadcast_torn},
     {"given", given},
     {"given-lost", given_lost},
     {"stays", stays},

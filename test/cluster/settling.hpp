@@ -278,6 +278,9 @@ int semaphores(const manta::runtime& rt);
 int passed_things(const manta::runtime& rt);
 int lost_homes(const manta::runtime& rt);
 int lost_users(const manta::runtime& rt);
+// settler_broadcast.cpp
+int broadcast(const manta::runtime& rt);
+int broadcast_torn(const manta::runtime& rt);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
 // settler_freight.cpp

@@ -71,6 +71,28 @@ TEST_CASE("a copy is found until it was not used for a while", "[node][copies]")
   CHECK_FALSE(finds(cache, ten(5), due));
 }
 
+TEST_CASE("a copy is found by what nodes called it, and used by that", "[node][copies]") {
+  constexpr manta::base::id name{3, 4};
+  copy one;
+  copy other;
+  copy_cache cache;
+  cache.keep(ten(5), *one.block, start, 100, name);
+  cache.keep(ten(6), *other.block, start, 100);
+  one.let_go();
+  other.let_go();
+  manta::node::array_block* const found = cache.find_named(name, start + 500ms);
+  REQUIRE(found != nullptr);
+  found->drop();
+  CHECK(cache.find_named({3, 5}, start) == nullptr);
+  CHECK(cache.find_named({}, start) == nullptr);
+  cache.sweep(start + copy_cache::keep_for);
+  CHECK_FALSE(one.has_ended);
+  CHECK(other.has_ended);
+  cache.forget(1);
+  CHECK(one.has_ended);
+  CHECK(cache.find_named(name, start) == nullptr);
+}
+
 TEST_CASE("copies that were used least lately make room for others", "[node][copies]") {
   std::array<copy, 4> all;
   copy_cache cache;
