@@ -175,9 +175,11 @@ class path_between {
  public:
   /// Of that many bytes that came back on all connections together before; false: cut it here.
   using changer = std::function<bool(std::uint64_t before, std::span<std::byte> piece)>;
-  path_between(const bulk::place_of_holder& to, changer change)
+  /// In pieces of `most` bytes at most.
+  path_between(const bulk::place_of_holder& to, changer change, std::size_t most = 256U << 10U)
       : to_(to),
         change_(std::move(change)),
+        room_(most),
         place_(*wire::socket_place::bind((folder_.path() / "p").string())),
         thread_([this] { run(); }) {}
   ~path_between() {
@@ -189,6 +191,8 @@ class path_between {
   bulk::holder as_holder(bulk::holder_id number = 1) const {
     return {number, {}, {place_of(wire::socket_address::of(place_.file()))}};
   }
+  /// Bytes that lie where they came back to.
+  std::uint64_t passed_back() const noexcept { return passed_back_.load(); }
 
  private:
   struct pair {
@@ -220,6 +224,7 @@ class path_between {
     const auto piece = std::span(room_).first(static_cast<std::size_t>(came));
     if (back && !change_(std::exchange(back_, back_ + piece.size()), piece)) return false;
     send_all(back ? one.near : one.far, piece);
+    if (back) passed_back_ += piece.size();
     return true;
   }
   void run() {
@@ -246,11 +251,12 @@ class path_between {
 
   const bulk::place_of_holder to_;
   const changer change_;
+  bytes room_;
   manta_test::folder folder_;
   wire::socket_place place_;
   std::vector<pair> all_;
-  bytes room_ = bytes(256U << 10U);
   std::uint64_t back_ = 0;
+  std::atomic<std::uint64_t> passed_back_{0};
   std::atomic<bool> ends_{false};
   std::thread thread_;
 };

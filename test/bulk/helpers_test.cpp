@@ -70,6 +70,30 @@ struct party {
   bulk::holder first_at;
 };
 
+/// Keeps a station's thread from all else, from when it is made until go_on().
+class hold_up {
+ public:
+  explicit hold_up(bulk::station& of) {
+    const auto does = [begun = begun_, goes_on = on_](const manta::error* /*why*/) {
+      begun->set_value();
+      goes_on.wait_for(long_enough);
+    };
+    of.fetch({.number = std::uint64_t{1} << 60U, .object = {0, 999}, .done = does});
+    begun_->get_future().wait_for(long_enough);
+  }
+  void go_on() { said_.set_value(); }
+
+ private:
+  std::shared_ptr<std::promise<void>> begun_ = std::make_shared<std::promise<void>>();
+  std::promise<void> said_;
+  std::shared_future<void> on_ = said_.get_future().share();
+};
+
+/// Its thread has heard all that has come to its sockets: each time it looks at them at least once.
+void hears_all(const bulk::station& of) {
+  for (int i = 0; i < 3; ++i) static_cast<void>(of.counts());
+}
+
 void give_to_many(path_kind of) {
   const bytes all = random_bytes(size, 3);
   house maker(of, 1, patient);
@@ -281,6 +305,59 @@ TEST_CASE("the memory of a fetch that was dropped stays while a chunk of it is g
   CHECK((p.got_second == p.all));
   CHECK(manta_test::happens([&] { return weak.expired(); }));
   end.open();
+}
+
+// The bytes of a chunk have come from a helper, and its sum comes as the fetch is dropped: the
+// connection has nothing to hear any more, and is still there.
+TEST_CASE("the sum of a chunk comes from a helper whose fetch has just been dropped", "[bulk]") {
+  constexpr std::uint32_t small = 64U << 10U;
+  party p([](bulk::station_settings& with) {
+    patient(with);
+    with.lines = 1;
+    with.chunks.chunk_bytes = small;
+  });
+  p.maker.have.put({0, 6}, bytes(3 * small));
+  p.first.have.put({0, 6}, bytes(3 * small));
+  bytes got(3 * small);
+  REQUIRE_FALSE(p.first.fetch(6, got, {p.maker.as_holder()}).has_value());
+  constexpr std::uint64_t sum_at = bulk::hello_bytes + bulk::answer_bytes + small;
+  gate sum(sum_at);
+  path_between path(p.first.place(), std::ref(sum), 8);
+  p.first_at = path.as_holder();
+  const auto second = p.second.begin_fetch(6, got, {p.maker.as_holder()});
+  REQUIRE(manta_test::happens([&] { return path.passed_back() == sum_at; }));
+  hears_all(*p.second.is);
+  hold_up busy(*p.second.is);
+  sum.open();
+  CHECK(manta_test::happens([&] { return path.passed_back() >= sum_at + bulk::sum_bytes; }));
+  p.second.is->drop(second.number);
+  busy.go_on();
+  CHECK(manta_test::happens([&] { return p.second.is->counts().lines_now == 1; }));
+  CHECK(p.second.is->counts().helped_bytes == 0);
+  p.second_has_all();
+}
+
+TEST_CASE("a fetch is dropped at any moment while it is helped", "[bulk]") {
+  dice random(manta_test::run_seed());
+  for (const path_kind of : {path_kind::unix_socket, path_kind::tls}) {
+    party p(patient, of);
+    p.first_has_all();
+    p.first.have.put({0, 5}, p.all);
+    for (int i = 0; i < manta_test::repeats(10, 500); ++i) {
+      const std::uint64_t before = p.second.is->counts().helped_bytes;
+      auto room = std::make_shared<bytes>(size);
+      const auto fetch = p.second.begin_fetch(5, *room, {p.maker.as_holder()}, room);
+      const std::uint64_t some = random.below(size);
+      // A moment that is told by nothing: what is under way has no count.
+      CHECK(manta_test::happens([&] {
+        const auto now = p.second.is->counts();
+        return now.helped_bytes - before >= some / chunk * chunk ||
+               fetch.is.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      }));
+      p.second.is->drop(fetch.number);
+    }
+    p.second_has_all();
+  }
 }
 
 }  // namespace bulk_helpers_test
