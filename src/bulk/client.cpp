@@ -269,8 +269,15 @@ void client::told(line_id by, std::uint64_t reader) {
   go_on();
 }
 
+// Each has connections of its own: who fetches many objects has most of them from their makers.
+bool client::has_room_for_helper() const {
+  const auto count =
+      std::ranges::count_if(others_, [](const auto& one) { return one.second.helps != 0; });
+  return static_cast<std::size_t>(count) < with_.most_helpers;
+}
+
 holder_id client::add_helper(pull_id number, const taking& one, std::uint64_t reader) {
-  if (!one.of.find || reader == one.of.reader) return 0;
+  if (!one.of.find || reader == one.of.reader || !has_room_for_helper()) return 0;
   holder is = one.of.find(reader);
   if (is.places.empty()) return 0;
   const holder_id made = helper_mark | ++last_helper_;

@@ -82,6 +82,7 @@ class client {
   void settle(line_id by, fate is);
   void came(const chunk_ask& what, bool by_helper);
   void told(line_id by, std::uint64_t reader);
+  bool has_room_for_helper() const;
   holder_id add_helper(pull_id number, const taking& one, std::uint64_t reader);
   void leave_helper(holder_id which, bool has_nothing);
   void ask(const chunk_ask& one);

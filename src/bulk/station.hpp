@@ -37,7 +37,8 @@
 // made, a later reader is told to ask an earlier one (readers.hpp). What such a helper does not
 // give, or not soon, comes from where it would have come without.
 //
-// Limits: `lines` connections to a holder, `credits` chunks under way on each; those of server.hpp.
+// Limits: `lines` connections to a holder, `credits` chunks under way on each; most_helpers; those of
+// server.hpp.
 // Threads: as said at each; source, guard and `done` are called on the bulk thread.
 
 namespace manta::inline v0::bulk {
@@ -59,6 +60,8 @@ struct station_settings {
   std::chrono::milliseconds soon_limit{1000};
   /// How long a helper may take for a chunk; then its reader does without.
   std::chrono::milliseconds helper_limit{4000};
+  /// Objects that are fetched of a helper at a time; others come from their holders.
+  std::size_t most_helpers = 16;
   readers_limits told = {};
 };
 

@@ -310,6 +310,45 @@ TEST_CASE("the memory of a fetch that was dropped stays while a chunk of it is g
   end.open();
 }
 
+TEST_CASE("who fetches many objects has some from helpers and the others from their maker",
+          "[bulk]") {
+  constexpr std::uint32_t small = 64U << 10U;
+  constexpr std::uint64_t whole = 2 * small;
+  constexpr std::size_t count = 24;
+  constexpr std::size_t most = 16;
+  party p([](bulk::station_settings& with) {
+    patient(with);
+    with.chunks.chunk_bytes = small;
+  });
+  const bytes all = random_bytes(whole, 4);
+  gate closed(0);
+  p.first.have.on_find = [&closed](int /*number*/) { closed(1, {}); };  // it answers nobody yet
+  for (std::uint64_t one = 10; one < 10 + count; ++one) {
+    bytes got(whole);
+    p.maker.have.put({0, one}, all);
+    p.first.have.put({0, one}, all);
+    REQUIRE_FALSE(p.first.fetch(one, got, {p.maker.as_holder()}).has_value());
+  }
+  std::vector<bytes> got(count, bytes(whole));
+  std::vector<house::wait> fetches;
+  for (std::size_t i = 0; i < count; ++i) {
+    fetches.push_back(p.second.begin_fetch(10 + i, got[i], {p.maker.as_holder()}));
+  }
+  const auto others = (count - most) * whole;
+  const bool others_came =
+      manta_test::happens([&] { return p.second.is->counts().came_bytes == others; });
+  const bulk::station_counts then = p.second.is->counts();
+  closed.open();
+  CHECK(others_came);
+  CHECK(then.helped_bytes == 0);
+  CHECK(then.lines_now == 2 + 2 * most);
+  for (std::size_t i = 0; i < count; ++i) {
+    REQUIRE_FALSE(fetches[i].get().has_value());
+    CHECK((got[i] == all));
+  }
+  CHECK(p.second.is->counts().helped_bytes == most * whole);
+}
+
 // The bytes of a chunk have come from a helper, and its sum comes as the fetch is dropped: the
 // connection has nothing to hear any more, and is still there.
 TEST_CASE("the sum of a chunk comes from a helper whose fetch has just been dropped", "[bulk]") {
