@@ -46,7 +46,7 @@ void plan::lost(holder_id holder) {
     const auto of = at++;
     pull_state& one = of->second;
     if (one.holders.erase(holder) == 0) continue;
-    if (const auto its = wanted_.find(holder); its != wanted_.end()) its->second.erase(of->first);
+    wants_no_more(holder, of->first);
     if (one.holders.empty()) {
       finish(of, pull_end::unreachable);
       continue;
@@ -116,7 +116,7 @@ bool plan::left_helper(pull_place which, holder_id by, std::uint64_t at) {
   pull_state& of = which->second;
   if (of.helpers.erase(by) == 0) return false;
   of.holders.erase(by);
-  if (const auto its = wanted_.find(by); its != wanted_.end()) its->second.erase(which->first);
+  wants_no_more(by, which->first);
   again_behind(which, at);
   if (!is_all_had(of)) {
     finish(which, of.holders.empty() ? pull_end::unreachable : pull_end::not_there);
@@ -151,13 +151,16 @@ void plan::note_wanted(pull_place which) {
   }
 }
 
+// Helpers come and go, so nothing of one is kept that has nothing to do.
+void plan::wants_no_more(holder_id of, pull_id pull) {
+  const auto its = wanted_.find(of);
+  if (its == wanted_.end()) return;
+  its->second.erase(pull);
+  if (its->second.empty()) wanted_.erase(its);
+}
+
 void plan::forget(pull_place which) {
-  for (const auto& [holder, lacking] : which->second.holders) {
-    const auto its = wanted_.find(holder);
-    if (its == wanted_.end()) continue;
-    its->second.erase(which->first);
-    if (its->second.empty()) wanted_.erase(its);
-  }
+  for (const auto& [holder, lacking] : which->second.holders) wants_no_more(holder, which->first);
   pulls_.erase(which);
 }
 

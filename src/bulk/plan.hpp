@@ -97,6 +97,8 @@ class plan {
   /// Whether there is something that this one may be asked for.
   bool needs(holder_id holder) const;
   bool has(pull_id pull) const { return pulls_.contains(pull); }
+  /// Of how many holders it keeps that they may be asked for something.
+  std::size_t wanted() const noexcept { return wanted_.size(); }
   /// Whether these bytes of it are all here; not: they may be in the middle of coming.
   bool is_here(pull_id pull, std::uint64_t at, std::uint64_t bytes) const;
 
@@ -129,6 +131,7 @@ class plan {
   void again_behind(pull_place which, std::uint64_t at);
   bool left_helper(pull_place which, holder_id by, std::uint64_t at);
   void note_wanted(pull_place which);
+  void wants_no_more(holder_id of, pull_id pull);
   void forget(pull_place which);
 
   plan_limits with_;

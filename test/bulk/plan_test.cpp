@@ -110,6 +110,7 @@ class model {
       look();
     }
     REQUIRE(pulls_.empty());
+    REQUIRE(plan_.wanted() == 0);
   }
   int whole = 0;
   int others = 0;
@@ -373,6 +374,23 @@ TEST_CASE("helpers alone are asked until there is none and then who was asked fi
   CHECK(p.next().value() == chunk_ask{1, 7, chunk, chunk});
   p.closed(2);
   CHECK(p.next().value() == chunk_ask{1, 7, 2 * chunk, chunk});
+}
+
+TEST_CASE("nothing of a helper is kept when it is done without", "[bulk]") {
+  plan p(small_chunks);
+  p.opened(1, 1);
+  p.add(7, 100 * chunk, one_holder);
+  holder_id helper = 2;
+  for (; helper < 8; ++helper) {
+    REQUIRE(p.next().value().line == 1);
+    p.told(1, helper);
+    p.opened(helper, helper);
+    REQUIRE(p.next().value().line == helper);
+    if (helper % 2 == 0) p.lacks(helper);
+    p.closed(helper);
+    p.lost(helper);
+    CHECK(p.wanted() <= 1);
+  }
 }
 
 TEST_CASE("a wrong chunk is asked of another holder where there is one", "[bulk]") {
