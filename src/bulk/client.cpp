@@ -139,6 +139,10 @@ bool client::line::head_came() {
     of_.settle(number_, fate::lacks);
     return true;
   }
+  if (is_.is == answer_status::late) {
+    of_.settle(number_, fate::late);
+    return true;
+  }
   if (is_.is == answer_status::elsewhere) {
     of_.told(number_, is_.whom);
     return true;
@@ -235,7 +239,7 @@ void client::settle(line_id by, fate is) {
     plan_.came(by);
     came(asked, is_helper);
   }
-  if (is == fate::lacks) plan_.lacks(by);
+  if (is == fate::lacks || is == fate::late) plan_.lacks(by);
   if (is == fate::wrong) plan_.wrong(by);
   if (is_helper && is != fate::came) leave_helper(from->first, is == fate::lacks);
   go_on();

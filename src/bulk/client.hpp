@@ -29,7 +29,7 @@
 // A helper is another reader of which a holder has told (readers.hpp). It has connections for one
 // pull alone, and is done without from the first thing on that is not as it should be: one that it
 // lacks or is slow with, one that is wrong, a connection that ends. The holder hears of a helper
-// that has nothing, and of each pull's end.
+// that has nothing, but not of one that is slow, and of each pull's end.
 //
 // Threads: the bulk thread only.
 
@@ -77,7 +77,7 @@ class client {
     bool is_known = false;     // to the first holder
     std::size_t said_who = 0;  // asks that may be answered so, more or less
   };
-  enum class fate : std::uint8_t { came, lacks, wrong };
+  enum class fate : std::uint8_t { came, lacks, late, wrong };
 
   void settle(line_id by, fate is);
   void came(const chunk_ask& what, bool by_helper);

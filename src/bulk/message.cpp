@@ -100,7 +100,7 @@ std::optional<answer> read_answer(const answer_block& from) noexcept {
   const answer out{static_cast<answer_status>(status), number_at<std::uint64_t>(from, 8),
                    number_at<std::uint32_t>(from, 16), number_at<std::uint64_t>(from, 24)};
   if (number_at<std::uint32_t>(from, 0) != answer_mark) return std::nullopt;
-  if (status > 2 || number_at<std::uint32_t>(from, 20) != 0) return std::nullopt;
+  if (status > 3 || number_at<std::uint32_t>(from, 20) != 0) return std::nullopt;
   if ((out.is == answer_status::here) != (out.bytes > 0)) return std::nullopt;
   if ((out.is == answer_status::elsewhere) != (out.whom > 0)) return std::nullopt;
   return out;

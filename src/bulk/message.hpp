@@ -20,7 +20,8 @@
 //
 // request                         answer
 //    0  4  0x3f6b6c62                0  4  0x216b6c62
-//    4  4  bytes, 1 to 4 MiB         4  4  status: 0 here they are, 1 not here, 2 ask another
+//    4  4  bytes, 1 to 4 MiB         4  4  status: 0 here they are, 1 not here, 2 ask another,
+//                                          3 not here yet
 //    8 16  id: high, low             8  8  at, as asked
 //   24  8  at                       16  4  bytes that follow: as asked if here, else 0
 //   32  8  reader: 0, or who asks   20  4  zero
@@ -64,7 +65,8 @@ struct request {
   bool is_note() const noexcept { return bytes == 0; }
 };
 
-enum class answer_status : std::uint32_t { here = 0, not_here = 1, elsewhere = 2 };
+/// late: who answers waits for them itself, for longer than others are to wait with it.
+enum class answer_status : std::uint32_t { here = 0, not_here = 1, elsewhere = 2, late = 3 };
 
 struct answer {
   answer_status is = answer_status::here;

@@ -70,7 +70,7 @@ class server::line final : public connection {
   std::size_t summed_ = 0;  // of the body
   std::size_t sent_ = 0;
   base::time_point waits_since_{};
-  bool is_late_ = false;  // what is waited for is taken as not here
+  bool is_late_ = false;  // what is waited for is to be waited for no more
 };
 
 connection::turn server::line::advance() {
@@ -134,7 +134,9 @@ bool server::line::begin_answer() {
 std::optional<answer> server::line::find(const request& asked) {
   const answer not_here{answer_status::not_here, asked.at};
   if (const client::holding is = of_.client_.find(asked); is.is_fetched) {
-    if (!is.has.has_value()) return is_late_ ? std::optional(not_here) : std::nullopt;
+    if (!is.has.has_value()) {
+      return is_late_ ? std::optional(answer{answer_status::late, asked.at}) : std::nullopt;
+    }
     body_ = *is.has;
     return answer{answer_status::here, asked.at, asked.bytes};
   }

@@ -22,7 +22,7 @@
 // pinned until they are.
 //
 // What this process fetches itself it gives on, too. A chunk that is about to come is waited for:
-// who asked is told that it is not here only when it has not come for soon_limit. One request waits
+// who asked is told that it is late only when it has not come for soon_limit. One request waits
 // so on a connection, and those behind it; a reader uses a helper's for one object alone, so nobody
 // waits for what has nothing to do with it, and trees of several objects can't wait in a ring.
 //

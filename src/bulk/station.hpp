@@ -56,7 +56,7 @@ struct station_settings {
   /// How long a connection is kept that nobody needs.
   std::chrono::milliseconds idle_after{30000};
   /// How long a chunk that is about to come here may keep another one waiting for it; it is told
-  /// that it is not here then, within twice that time.
+  /// that it is late then, within twice that time.
   std::chrono::milliseconds soon_limit{1000};
   /// How long a helper may take for a chunk; then its reader does without.
   std::chrono::milliseconds helper_limit{4000};

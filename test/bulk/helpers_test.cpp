@@ -254,17 +254,31 @@ TEST_CASE("a reader that stands still is done without soon", "[bulk]") {
   still.open();
 }
 
-TEST_CASE("nobody waits for long for what a reader waits for itself", "[bulk]") {
-  party p([](bulk::station_settings& with) {
+TEST_CASE("nobody waits for long for what a reader waits for itself, and others are told of it",
+          "[bulk]") {
+  const auto change = [](bulk::station_settings& with) {
     patient(with);
+    with.lines = 1;  // what is said to the maker is heard there in its order
     with.soon_limit = std::chrono::milliseconds(100);
-  });
+  };
+  party p(change);
   gate still(chunk / 2);
   path_between path(p.maker.place(), std::ref(still));
   auto first = p.first.begin_fetch(5, p.got_first, {path.as_holder()});
   CHECK(manta_test::happens([&] { return p.maker.have.asked > 0; }));
   p.second_has_all();
   CHECK(p.second.is->counts().helpers_left == 1);
+  house third(path_kind::unix_socket, 1, change);
+  third.reader = 3;
+  std::vector<std::uint64_t> told_of;
+  third.find_reader = [&told_of](std::uint64_t reader) {
+    told_of.push_back(reader);
+    return bulk::holder{};
+  };
+  bytes got(size);
+  REQUIRE_FALSE(third.fetch(5, got, {p.maker.as_holder()}).has_value());
+  CHECK((got == p.all));
+  CHECK(told_of.size() == 1);
   still.open();
   REQUIRE_FALSE(first.get().has_value());
   CHECK((p.got_first == p.all));

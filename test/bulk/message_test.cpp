@@ -32,6 +32,7 @@ TEST_CASE("a request and an answer are read as they were written", "[bulk]") {
   CHECK(said->at == 5);
   CHECK(said->bytes == 6);
   CHECK(read_answer(write_answer({answer_status::not_here, 5, 0})).has_value());
+  CHECK(read_answer(write_answer({answer_status::late, 5, 0})).has_value());
   const auto other = read_answer(write_answer({answer_status::elsewhere, 5, 0, 7}));
   REQUIRE(other.has_value());
   CHECK(other->whom == 7);
@@ -62,10 +63,11 @@ TEST_CASE("what no process would ask for or answer is no message", "[bulk]") {
   CHECK_FALSE(read_request(write_request({{1, 2}, last, 2})).has_value());
   CHECK_FALSE(read_answer(write_answer({answer_status::here, 0, 0})).has_value());
   CHECK_FALSE(read_answer(write_answer({answer_status::not_here, 0, 1})).has_value());
-  CHECK_FALSE(read_answer(write_answer({static_cast<answer_status>(3), 0, 0})).has_value());
+  CHECK_FALSE(read_answer(write_answer({static_cast<answer_status>(4), 0, 0})).has_value());
   CHECK_FALSE(read_answer(write_answer({answer_status::elsewhere, 0, 0})).has_value());
   CHECK_FALSE(read_answer(write_answer({answer_status::elsewhere, 0, 1, 7})).has_value());
   CHECK_FALSE(read_answer(write_answer({answer_status::not_here, 0, 0, 7})).has_value());
+  CHECK_FALSE(read_answer(write_answer({answer_status::late, 0, 1})).has_value());
   CHECK_FALSE(read_request(write_request({{1, 2}, 2, 0, 7})).has_value());
   dice random(run_seed());
   for (int i = 0; i < repeats(10'000, 1'000'000); ++i) {
