@@ -241,7 +241,9 @@ void client::settle(line_id by, fate is) {
   }
   if (is == fate::lacks || is == fate::late) plan_.lacks(by);
   if (is == fate::wrong) plan_.wrong(by);
-  if (is_helper && is != fate::came) leave_helper(from->first, is == fate::lacks);
+  if (is_helper && is != fate::came) {
+    leave_helper(from->first, is == fate::lacks ? flaw::has_nothing : flaw::another);
+  }
   go_on();
 }
 
@@ -294,13 +296,16 @@ holder_id client::add_helper(pull_id number, const taking& one, std::uint64_t re
 }
 
 // What was under way there is missing once more. May be called by one of its lines.
-void client::leave_helper(holder_id which, bool has_nothing) {
+void client::leave_helper(holder_id which, flaw why) {
   const auto found = others_.find(which);
   if (found == others_.end()) return;
   ++counts_.helpers_left;
   if (const auto of = orders_.find(found->second.helps); of != orders_.end()) {
+    const std::uint64_t reader = found->second.reader;
     of->second.helper = 0;
-    if (has_nothing) note(of->second, found->second.reader, false);
+    if (why == flaw::has_nothing) note(of->second, reader, false);
+    const bool is_told = why == flaw::is_unreached && of->second.of.unreached;
+    if (is_told) of->second.of.unreached(reader);
   }
   close_soon(which);
   plan_.lost(which);
@@ -422,7 +427,7 @@ void client::open_line(holder_id to, other& of) {
   const std::size_t place = of.place;
   const place_of_holder& at = of.places[place % of.places.size()];
   const int file = socket(at.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (file < 0) return failed(to, place, std::strerror(errno));
+  if (file < 0) return failed(to, place, std::strerror(errno), true);
   const auto* const address = reinterpret_cast<const sockaddr*>(&at.at);
   if (connect(file, address, at.size) != 0 && errno != EINPROGRESS) {
     const int why = errno;
@@ -438,7 +443,7 @@ void client::open_line(holder_id to, other& of) {
     one.begin();
   } catch (const std::exception& thrown) {
     if (lines_.erase(number) > 0) --of.lines;
-    return failed(to, place, thrown.what());
+    return failed(to, place, thrown.what(), true);
   }
   look_at(base::now() + between_looks());
 }
@@ -448,12 +453,13 @@ void client::opened(line_id one) {
   go_on();
 }
 
-// Of a holder: a connection that could not be made, or has ended with something under way.
-void client::failed(holder_id at, std::size_t place, const std::string& why) {
+// Of a holder: a connection that could not be made, or has ended with something under way; that is
+// of one that was there, and so is what this process alone has to do with.
+void client::failed(holder_id at, std::size_t place, const std::string& why, bool was_there) {
   const auto found = others_.find(at);
   if (found == others_.end()) return;
   other& of = found->second;
-  if (of.helps != 0) return leave_helper(at, false);
+  if (of.helps != 0) return leave_helper(at, was_there ? flaw::another : flaw::is_unreached);
   of.why = why;
   if (of.place == place) ++of.place;
   ++of.failures;
@@ -479,7 +485,7 @@ void client::over(line_id which, const std::string& why) {
   plan_.closed(which);
   const auto of = others_.find(gone->to());
   if (of != others_.end()) --of->second.lines;
-  if (was_needed) failed(gone->to(), gone->place(), why);
+  if (was_needed) failed(gone->to(), gone->place(), why, gone->is_open());
   go_on();
 }
 

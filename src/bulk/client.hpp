@@ -84,7 +84,8 @@ class client {
   void told(line_id by, std::uint64_t reader);
   bool has_room_for_helper() const;
   holder_id add_helper(pull_id number, const taking& one, std::uint64_t reader);
-  void leave_helper(holder_id which, bool has_nothing);
+  enum class flaw : std::uint8_t { has_nothing, is_unreached, another };
+  void leave_helper(holder_id which, flaw why);
   void ask(const chunk_ask& one);
   void over_with(const taking& one, bool has_it) noexcept;
   void note(const taking& one, std::uint64_t reader, bool has_it) noexcept;
@@ -97,7 +98,7 @@ class client {
   void open_lines();
   void open_line(holder_id to, other& of);
   void opened(line_id one);
-  void failed(holder_id at, std::size_t place, const std::string& why);
+  void failed(holder_id at, std::size_t place, const std::string& why, bool was_there = false);
   void over(line_id which, const std::string& why);
   void look();
   void look_at(base::time_point when);

@@ -86,6 +86,8 @@ struct order {
   std::uint64_t reader = 0;
   /// On the bulk thread: where a reader is that a holder has told of; no places: it is not asked.
   std::function<holder(std::uint64_t reader)> find = {};
+  /// On the bulk thread, of one that find has told: it can't be reached there, which took time.
+  std::function<void(std::uint64_t reader)> unreached = {};
   /// Lives as long as anything may be written to `to`, or is read there.
   std::shared_ptr<void> keeps = {};
   /// Once, unless it is dropped; null: all bytes are there. node_lost: no holder could be reached.

@@ -144,6 +144,7 @@ void far_pulls::begin(peers& by) {
   const std::lock_guard lock(mutex_);
   views_.clear();
   unreached_.clear();
+  unreached_readers_.clear();
   places_.clear();
   by_ = &by;
 }

@@ -216,6 +216,7 @@ class far_pulls {
   const std::vector<bulk::place_of_holder>& places_of_node(std::uint64_t node, std::string text);
   bool begin_bulk(std::uint64_t number, pull& of);
   bulk::holder reader_at(std::uint64_t node);
+  void note_unreached(std::uint64_t reader) noexcept;
   void end_bulk(std::uint64_t number, const error* why) noexcept;
   void land(std::uint64_t number, pull& of);
   void drop_bulk(std::uint64_t number) noexcept;
@@ -246,7 +247,10 @@ class far_pulls {
   peers* by_ = nullptr;
   bulk::station* way_ = nullptr;
   bool is_way_reached_ = false;
-  std::map<std::uint64_t, base::time_point> unreached_;  // by bulk, until then; by node
+  // By bulk, until then, by node: those that have made arrays, of which each place was tried, and
+  // those that were to give others' on.
+  std::map<std::uint64_t, base::time_point> unreached_;
+  std::map<std::uint64_t, base::time_point> unreached_readers_;
   struct read_places {
     std::string text;
     std::vector<bulk::place_of_holder> at;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How arrays come by bulk/: all that far_pulls.cpp has to do with a station.
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -24,6 +26,11 @@ std::vector<bulk::place_of_holder> bulk_places_of(const std::string& text) {
     at.size = one.size();
   }
   return out;
+}
+
+bool is_among(const std::map<std::uint64_t, base::time_point>& until, std::uint64_t node) {
+  const auto known = until.find(node);
+  return known != until.end() && base::now() < known->second;
 }
 
 }  // namespace
@@ -60,8 +67,7 @@ const std::vector<bulk::place_of_holder>& far_pulls::places_of_node(std::uint64_
 bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   const distant_block::source& from = of.block->from();
   if (way_ == nullptr) return false;
-  const auto known = unreached_.find(from.owner);
-  if (known != unreached_.end() && base::now() < known->second) return false;
+  if (is_among(unreached_, from.owner)) return false;
   peers::bulk_place place = by_->bulk_place_of(from.owner);
   bulk::holder maker{from.owner, place.process, places_of_node(from.owner, std::move(place.at))};
   if (maker.places.empty()) return false;
@@ -71,17 +77,29 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
                .holders = {std::move(maker)},
                .reader = is_way_reached_ ? far_handles::global().self() : 0,
                .find = [this](std::uint64_t node) { return reader_at(node); },
+               .unreached = [this](std::uint64_t node) { note_unreached(node); },
                .keeps = of.room,
                .done = [this, number](const error* why) { end_bulk(number, why); }});
   return true;
 }
 
-// The bulk thread.
+// The bulk thread. No places: it is not asked.
 bulk::holder far_pulls::reader_at(std::uint64_t node) {
   const std::lock_guard lock(mutex_);
   if (by_ == nullptr || !by_->can_reach(node)) return {};
+  if (is_among(unreached_, node) || is_among(unreached_readers_, node)) return {};
   peers::bulk_place place = by_->bulk_place_of(node);
   return {node, place.process, places_of_node(node, std::move(place.at))};
+}
+
+// The bulk thread.
+void far_pulls::note_unreached(std::uint64_t reader) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    unreached_readers_[reader] = base::now() + unreached_for;
+  } catch (const std::bad_alloc&) {
+    return;  // it is asked once more
+  }
 }
 
 // What its value has, or else what is kept for another call.

@@ -148,6 +148,7 @@ class house {
                .holders = std::move(from),
                .reader = reader,
                .find = find_reader,
+               .unreached = unreached,
                .keeps = std::move(keeps),
                .done = [said = out.said](const manta::error* why) {
                  said->set_value(why == nullptr ? std::nullopt : std::optional(*why));
@@ -159,6 +160,7 @@ class house {
   /// What others know it by, and how it finds them; set before it fetches.
   std::uint64_t reader = 0;
   std::function<bulk::holder(std::uint64_t)> find_reader;
+  std::function<void(std::uint64_t)> unreached;
 
  private:
   manta_test::folder folder_;

@@ -50,6 +50,7 @@ struct party {
     second.find_reader = [this](std::uint64_t reader) {
       return reader == 1 ? first_at : bulk::holder{};
     };
+    second.unreached = [this](std::uint64_t reader) { unreached.push_back(reader); };
   }
   void first_has_all() {
     REQUIRE_FALSE(first.fetch(5, got_first, {maker.as_holder()}).has_value());
@@ -70,6 +71,7 @@ struct party {
   house first;
   house second;
   bulk::holder first_at;
+  std::vector<std::uint64_t> unreached;  // by the second, as it was told; after its fetch
 };
 
 /// Keeps a station's thread from all else, from when it is made until go_on().
@@ -189,7 +191,7 @@ TEST_CASE("what a reader has no more comes from the maker, which tells nobody of
 
 TEST_CASE("a reader that is nowhere, has another token or is another process is done without",
           "[bulk]") {
-  for (int how = 0; how < 4; ++how) {
+  for (int how = 0; how < 5; ++how) {
     CAPTURE(how);
     const auto change = [](bulk::station_settings& with) {
       patient(with);
@@ -197,14 +199,19 @@ TEST_CASE("a reader that is nowhere, has another token or is another process is 
     };
     party p(change, path_kind::tcp);
     house stranger(path_kind::tcp, 2);
+    const bulk::place_of_holder nobody = house(path_kind::tcp).place();
     p.first_has_all();
     if (how == 0) p.first_at = {};
     if (how == 1) p.first_at = stranger.as_holder();
     if (how == 2) p.first_at.process = {1, 2};
-    if (how == 3) p.first.is.reset();
+    if (how == 3) p.first_at.places = {nobody};
+    if (how == 4) p.first.is.reset();  // of which the maker hears, sooner or later
     p.second_has_all();
     CHECK(p.second.is->counts().helped_bytes == 0);
     CHECK(stranger.have.asked == 0);
+    // Who is known to be nowhere was not looked for.
+    const std::vector<std::uint64_t> first(how == 0 ? 0 : 1, 1);
+    if (how != 4) CHECK(p.unreached == first);
   }
 }
 
@@ -219,6 +226,7 @@ TEST_CASE("a reader that ends while it gives on costs the way to the maker alone
   });
   p.first_at = path.as_holder();
   p.second_has_all();
+  CHECK(p.unreached.empty());
   const bulk::station_counts did = p.second.is->counts();
   CHECK(did.helpers_left == 1);
   CHECK(did.came_bytes == size);
@@ -234,6 +242,7 @@ TEST_CASE("a wrong chunk of a reader is asked of the maker and is no damage", "[
   });
   p.first_at = path.as_holder();
   p.second_has_all();
+  CHECK(p.unreached.empty());
   const bulk::station_counts did = p.second.is->counts();
   CHECK(did.helpers_left == 1);
   CHECK(did.wrong_chunks >= 1);
@@ -250,6 +259,7 @@ TEST_CASE("a reader that stands still is done without soon", "[bulk]") {
   path_between path(p.first.place(), std::ref(still));
   p.first_at = path.as_holder();
   p.second_has_all();
+  CHECK(p.unreached.empty());
   CHECK(p.second.is->counts().helpers_left == 1);
   still.open();
 }
