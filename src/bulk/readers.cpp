@@ -79,7 +79,7 @@ void readers::stop_reading(tree& in, entry& of) {
 void readers::take_line(const base::id& object, const entry& of) {
   const auto its = by_line_.find(of.line);
   if (its == by_line_.end()) return;
-  std::erase(its->second, known(object, of.at));
+  std::erase(its->second, known_place(object, of.at));
   if (its->second.empty()) by_line_.erase(its);
 }
 
@@ -108,7 +108,7 @@ void readers::ended(const base::id& object, std::uint64_t reader, bool has_it,
 void readers::closed(std::uint64_t line) {
   const auto its = by_line_.find(line);
   if (its == by_line_.end()) return;
-  const std::vector<known> were = std::move(its->second);
+  const std::vector<known_place> were = std::move(its->second);
   by_line_.erase(its);
   for (const auto& [object, at] : were) {
     const auto in = all_.find(object);

@@ -87,10 +87,10 @@ class readers {
   place last_ = 0;
   std::size_t size_ = 0;
   trees all_;
-  using known = std::pair<base::id, place>;
-  std::unordered_map<std::uint64_t, std::vector<known>> by_line_;
+  using known_place = std::pair<base::id, place>;
+  std::unordered_map<std::uint64_t, std::vector<known_place>> by_line_;
   // Those that have all of it, and when that was to be forgotten; some read again by now.
-  std::deque<std::pair<base::time_point, known>> old_;
+  std::deque<std::pair<base::time_point, known_place>> old_;
 };
 
 }  // namespace manta::inline v0::bulk
