@@ -37,8 +37,8 @@
 // made, a later reader is told to ask an earlier one (readers.hpp). What such a helper does not
 // give, or not soon, comes from where it would have come without.
 //
-// Limits: `lines` connections to a holder, `credits` chunks under way on each; most_helpers; those of
-// server.hpp.
+// Limits: `lines` connections to a holder, `credits` chunks under way on each; most_helpers; those
+// of server.hpp.
 // Threads: as said at each; source, guard and `done` are called on the bulk thread.
 
 namespace manta::inline v0::bulk {

@@ -354,7 +354,7 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
   if (!is_one) bad_part_error().raise();
   std::memcpy(&at, part.head.data(), sizeof at);
   if (at != of.came) bad_part_error().raise();
-  fill_array(of.room->making->bytes().subspan(static_cast<std::size_t>(at), wanted),
+  fill_array(of.room->bytes().subspan(static_cast<std::size_t>(at), wanted),
              part.segments.front().bytes.data());
   fetched_bytes_ += wanted;
   std::uint64_t unasked = 0;
@@ -364,7 +364,7 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
     if (of.came < whole) unasked = ask_more(of.block->from().owner);
   }
   if (of.came < whole) return end_unasked(unasked);
-  of.block->arrives(of.room->making->seal());
+  of.block->arrives(of.room->seal());
   end(number, nullptr);
 }
 

@@ -27,6 +27,7 @@
 #include "node/array_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
+#include "node/pull_room.hpp"
 
 // Arrays of results that stay in the node that made them until somebody reads them elsewhere.
 //
@@ -180,17 +181,6 @@ class far_pulls {
     std::optional<error> why;  // before the signal
   };
   using waiter_ptr = std::shared_ptr<waiter>;
-  /// Where an array's bytes come to be. Who reads there while they come, or just after, keeps it.
-  struct pull_room {
-    explicit pull_room(std::unique_ptr<array_making> of) noexcept : making(std::move(of)) {}
-    pull_room(const pull_room&) = delete;
-    pull_room& operator=(const pull_room&) = delete;
-    ~pull_room() {
-      if (sealed != nullptr) sealed->drop();
-    }
-    std::unique_ptr<array_making> making;
-    array_block* sealed = nullptr;  // with a hold; what it is by now, which `making` keeps no more
-  };
   /// One that is fetched.
   struct pull {
     ~pull() {

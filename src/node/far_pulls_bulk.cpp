@@ -73,7 +73,7 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   if (maker.places.empty()) return false;
   way_->fetch({.number = number,
                .object = from.id,
-               .to = of.room->making->bytes(),
+               .to = of.room->bytes(),
                .holders = {std::move(maker)},
                .reader = is_way_reached_ ? far_handles::global().self() : 0,
                .find = [this](std::uint64_t node) { return reader_at(node); },
@@ -158,9 +158,7 @@ void far_pulls::end_bulk(std::uint64_t number, const error* why) noexcept {
 
 void far_pulls::land(std::uint64_t number, pull& of) {
   try {
-    array_block* const as = of.room->making->seal();
-    as->hold();  // others may just be given some of it
-    of.room->sealed = as;
+    array_block* const as = of.room->seal();
     fetched_bytes_ += of.block->from().bytes;
     of.block->arrives(as);
   } catch (...) {
@@ -172,18 +170,31 @@ void far_pulls::land(std::uint64_t number, pull& of) {
 }
 
 // Its maker may be there still, and reached by the path of the messages only. False: the pull has
-// ended, or its maker is no member.
+// ended, or its maker is no member. What comes so is written from the array's beginning on: not to
+// where others may be sending what has come so far from. They are the room's uses beside those of
+// the pull and of its order, and come and go on this thread.
 bool far_pulls::ask_instead(std::uint64_t number) {
-  std::uint64_t unasked = 0;
+  pull_ptr of;
+  bool is_read = false;
   {
     const std::lock_guard lock(mutex_);
     const auto found = pulls_.find(number);
     if (found == pulls_.end() || by_ == nullptr) return true;  // close has ended it
-    const std::uint64_t owner = found->second->block->from().owner;
-    if (!by_->can_reach(owner)) return false;
-    found->second->is_in_bulk = false;
-    unreached_[owner] = base::now() + unreached_for;  // to find that took seconds
-    unasked = ask_more(owner);
+    of = found->second;
+    if (!by_->can_reach(of->block->from().owner)) return false;
+    is_read = of->room.use_count() > 2;
+  }
+  const distant_block::source& from = of->block->from();
+  std::shared_ptr<pull_room> fresh;  // may wait, so without the mutex
+  if (is_read) fresh = std::make_shared<pull_room>(make_array_copy(from.bytes));
+  std::uint64_t unasked = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_ == nullptr || !pulls_.contains(number)) return true;  // likewise, meanwhile
+    if (fresh != nullptr) std::swap(of->room, fresh);
+    of->is_in_bulk = false;
+    unreached_[from.owner] = base::now() + unreached_for;  // to find that took seconds
+    unasked = ask_more(from.owner);
   }
   end_unasked(unasked);
   return true;
