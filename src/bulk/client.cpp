@@ -311,7 +311,7 @@ void client::leave_helper(holder_id which, flaw why) {
   plan_.lost(which);
 }
 
-// Of a pull that has ended.
+// Of a pull that the plan has forgotten, so that nothing is missing once more.
 void client::over_with(const taking& one, bool has_it) noexcept {
   if (one.helper != 0) close_soon(one.helper);
   const auto known = by_object_.find(one.of.object);
@@ -337,7 +337,7 @@ void client::note(const taking& one, std::uint64_t reader, bool has_it) noexcept
 }
 
 // One of its lines may be what calls this, so they go later.
-void client::close_soon(holder_id which) noexcept {
+void client::close_soon(holder_id which) {
   others_.erase(which);
   for (const auto& [number, one] : lines_) {
     if (one->to() == which) plan_.closed(number);

@@ -89,7 +89,7 @@ class client {
   void ask(const chunk_ask& one);
   void over_with(const taking& one, bool has_it) noexcept;
   void note(const taking& one, std::uint64_t reader, bool has_it) noexcept;
-  void close_soon(holder_id which) noexcept;
+  void close_soon(holder_id which);
   bool is_slow(const line& one, base::time_point now) const;
   duration greeting_limit_of(const line& one) const;
   void go_on();

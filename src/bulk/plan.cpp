@@ -7,13 +7,14 @@
 namespace manta::inline v0::bulk {
 
 void plan::add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> holders) {
-  const auto [at, is_new] = pulls_.try_emplace(pull);
-  if (!is_new) return;
-  at->second.bytes = at->second.left = bytes;
-  for (const holder_id one : holders) at->second.holders.try_emplace(one);
+  if (pulls_.contains(pull)) return;
+  pull_state made;  // before it is listed: there may be no memory for it
+  made.bytes = made.left = bytes;
+  for (const holder_id one : holders) made.holders.try_emplace(one);
+  if (bytes > 0) made.here.resize(static_cast<std::size_t>((bytes - 1) / with_.chunk_bytes + 1));
+  const auto at = pulls_.emplace(pull, std::move(made)).first;
   note_wanted(at);
   if (bytes == 0) return finish(at, pull_end::whole);
-  at->second.here.resize(static_cast<std::size_t>((bytes - 1) / with_.chunk_bytes + 1));
   if (at->second.holders.empty()) finish(at, pull_end::unreachable);
 }
 
@@ -31,9 +32,9 @@ void plan::opened(line_id line, holder_id to) {
 void plan::closed(line_id line) {
   const auto found = lines_.find(line);
   if (found == lines_.end()) return;
-  const std::deque<chunk_ask> were = std::move(found->second.under_way);
-  free_.erase({were.size(), line});
-  lines_.erase(found);
+  free_.erase({found->second.under_way.size(), line});
+  const auto gone = lines_.extract(found);
+  const std::deque<chunk_ask>& were = gone.mapped().under_way;
   // In front, and in their order: what was asked for first is to be here first.
   for (auto one = were.rbegin(); one != were.rend(); ++one) {
     const auto of = pulls_.find(one->pull);

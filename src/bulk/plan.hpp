@@ -76,6 +76,7 @@ class plan {
   /// Nobody wants it any more: it does not end, and what is under way comes for nothing.
   void drop(pull_id pull);
   void opened(line_id line, holder_id to);
+  /// Takes memory only for what pulls are still to have.
   void closed(line_id line);
   /// It can't be reached, and has no lines any more.
   void lost(holder_id holder);
