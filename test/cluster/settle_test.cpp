@@ -165,6 +165,14 @@ TEST_CASE("a node is killed as others have an array from it that they read", "[c
   check_right(here.run({settler, "broadcast-torn"}, with), "broadcast-torn");
 }
 
+TEST_CASE("the maker of an array is killed as its readers give it to each other",
+          "[cluster][settle]") {
+  const site here;
+  const variables with{"MANTA_NODES=8", "MANTA_MAP_ARRAYS=no", "MANTA_STORE_BYTES=512MiB",
+                       dead_after(SIGKILL)};
+  check_right(here.run({settler, "broadcast-orphaned"}, with), "broadcast-orphaned");
+}
+
 TEST_CASE("who has made what a call was given is lost, and who was given it", "[cluster][settle]") {
   const site here;
   // Who was killed is known by its connections, and who is slow is no dead one.

@@ -406,6 +406,7 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"meets", meets},
     {"broadcast", broadcast},
     {"broadcast-torn", broadcast_torn},
+    {"broadcast-orphaned", broadcast_orphaned},
     {"given", given},
     {"given-lost", given_lost},
     {"stays", stays},

@@ -36,8 +36,10 @@ bool is_cast(const cast_numbers& all, std::uint64_t seed) {
 }
 std::uint64_t sent_from_here() { return manta::node::sent_array_bytes(); }
 
+/// `all`: the array or its future.
+template <class All>
 std::vector<manta::future<bool>> read_cast_in(const std::vector<manta::node_info>& nodes,
-                                              const cast_numbers& all, std::uint64_t seed) {
+                                              const All& all, std::uint64_t seed) {
   std::vector<manta::future<bool>> out;
   for (const manta::node_info& one : nodes) {
     out.push_back(manta::remote<is_cast>.with(at(one.name))(all, seed));
@@ -90,6 +92,38 @@ int broadcast_torn(const manta::runtime& rt) {
   const auto once_more = read_cast_in(rest, cast_of(10), 10);
   for (const auto& one : once_more) expect(one.get(long_enough), "what they read after it");
   return say("broadcast-torn");
+}
+
+// Who has made what others give each other is killed as they do, sooner or later: each of them has
+// all of it or hears of that, and they go on.
+int broadcast_orphaned(const manta::runtime& rt) {
+  const auto all = others(rt);
+  const std::vector<manta::node_info> readers(all.begin() + 3, all.end());
+  for (std::size_t round = 0; round < 3; ++round) {
+    const manta::node_info& maker = all[round];
+    const std::uint64_t seed = 20 + round;
+    const auto made = manta::remote<cast_of>.with(at(maker.name))(seed);
+    static_cast<void>(manta::wait(std::vector{made}, {.count = 1, .timeout = long_enough}));
+    const auto reads = read_cast_in(readers, made, seed);
+    const auto limit = std::chrono::steady_clock::now() + long_enough;
+    const auto sent = manta::remote<sent_from_here>.with(at(maker.name));
+    while (sent().get(long_enough) <= round * cast_bytes / 2 &&
+           std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(1ms);  // it is about to give
+    }
+    kill(static_cast<pid_t>(maker.pid), SIGKILL);
+    for (const auto& one : reads) {
+      try {
+        expect(one.get(long_enough), "what a reader had in time");
+      } catch (const manta::node_lost&) {
+        expect(true, "it was lost with its maker");
+      }
+    }
+  }
+  for (const auto& one : read_cast_in(readers, cast_of(30), 30)) {
+    expect(one.get(long_enough), "what they read after that");
+  }
+  return say("broadcast-orphaned");
 }
 
 }  // namespace settling

@@ -281,6 +281,7 @@ int lost_users(const manta::runtime& rt);
 // settler_broadcast.cpp
 int broadcast(const manta::runtime& rt);
 int broadcast_torn(const manta::runtime& rt);
+int broadcast_orphaned(const manta::runtime& rt);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
 // settler_freight.cpp
