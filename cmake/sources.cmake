@@ -167,6 +167,7 @@ set(manta_sources
   src/node/trade_visits.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp
+  src/node/weak_handles.cpp
   src/node/workbench.cpp
   src/node/worker_arrays.cpp
   src/node/worker_facts.cpp

@@ -6,14 +6,24 @@
 #include <utility>
 
 #include <manta/actor.hpp>
+#include <manta/exec/known_actor.hpp>
 #include <manta/future.hpp>
 #include <manta/handles.hpp>
+#include <manta/node/carrier.hpp>
 #include <manta/spec/actor_end.hpp>
 
 // Actors' lives: finding one by its name, ending one, being told of an end, weak handles, and what
 // an actor's own methods may ask for.
 
 namespace manta::inline v0 {
+
+template <class T>
+class weak_actor;
+
+namespace codec {
+template <class T>
+struct custom<weak_actor<T>>;
+}  // namespace codec
 
 namespace detail {
 
@@ -29,8 +39,9 @@ MANTA_API exec::actor_core* own_core(const char* type);
 /// A handle that does not keep its actor: lock() gives a real one while the actor lives.
 ///
 /// Copyable; empty when default-made. Any thread may use a weak handle and its copies; one object
-/// is externally synchronised. Cost: what is left of an actor that ended, its block of memory,
-/// stays until the last weak handle goes.
+/// is externally synchronised. Inside of values it goes to other nodes, as the actor's name. Cost:
+/// what is left of an actor that ended, its block of memory, stays until the last weak handle goes;
+/// in another node than the actor's a block for each message that it came with.
 template <class T>
 class weak_actor {
  public:
@@ -60,18 +71,26 @@ class weak_actor {
   }
 
   /// A handle to the actor; an empty one when its last handle went, or it was killed, retired, has
-  /// left, was never constructed, or ended with the runtime.
-  actor<T> lock() const noexcept {
-    if (core_ == nullptr || !core_->try_add_handle()) return {};
-    return detail::actor_access::make<T>(core_);
+  /// left, was never constructed, or ended with the runtime or its node. Cost: two atomic
+  /// operations. For an actor of another node to which this node has no handle the other one is
+  /// asked, which alone knows, and its answer waited for: two messages, and as long as it takes to
+  /// find out that a node which does not answer is lost. Then throws unsupported where the engine
+  /// itself reads or destroys a value that came from elsewhere, whose thread must not wait;
+  /// node_lost when the question can't be sent; std::bad_alloc.
+  actor<T> lock() const {
+    if (core_ == nullptr) return {};
+    if (core_->try_add_handle()) return detail::actor_access::make<T>(core_);
+    exec::actor_core* const found = node::lock_actor(core_, &detail::mirror_ops<T>);
+    return found != nullptr ? detail::actor_access::make<T>(found) : actor<T>();
   }
 
   /// Two weak handles are equal when they are to the same actor.
   friend bool operator==(const weak_actor& a, const weak_actor& b) noexcept {
-    return a.core_ == b.core_;
+    return exec::is_same_actor(a.core_, b.core_);
   }
 
  private:
+  friend struct codec::custom<weak_actor<T>>;
   exec::actor_core* core_ = nullptr;
 };
 
@@ -141,8 +160,31 @@ MANTA_API void exit();
 
 namespace manta::inline v0::codec {
 
+/// A weak handle goes as the actor's core, and keeps nothing but its block.
 template <class T>
-struct custom<weak_actor<T>>
-    : detail::boxed_handle<weak_actor<T>, spec::reference_kind::weak_actor> {};
+struct custom<weak_actor<T>> {
+  static void write(out_archive& out, const weak_actor<T>& handle) {
+    exec::actor_core* const core = handle.core_;
+    if (core != nullptr) core->pin();
+    detail::write_handle<weak_actor<T>>(out, spec::reference_kind::weak_actor,
+                                        {reinterpret_cast<std::uint64_t>(core), 1}, core,
+                                        [](const spec::reference& lent) noexcept {
+                                          reinterpret_cast<exec::actor_core*>(lent.local)->unpin();
+                                        });
+  }
+  static weak_actor<T> read(in_archive& in) {
+    weak_actor<T> out;
+    if (!in.flag(name_of<weak_actor<T>>())) return out;
+    const spec::reference& found = in.reference(spec::reference_kind::weak_actor,
+                                                type_hash<weak_actor<T>>, name_of<weak_actor<T>>());
+    if (found.local != 0) {
+      out.core_ = reinterpret_cast<exec::actor_core*>(found.local);
+      out.core_->pin();
+    } else {
+      out.core_ = node::borrow_weak_actor(found, &detail::mirror_ops<T>);
+    }
+    return out;
+  }
+};
 
 }  // namespace manta::inline v0::codec

@@ -26,6 +26,8 @@ class future;
 template <class T>
 class actor;
 template <class T>
+class weak_actor;
+template <class T>
 class channel;
 class semaphore;
 class barrier;
@@ -72,6 +74,8 @@ struct is_handle_that_goes<actor<A>> : std::true_type {
   }
 };
 
+template <class A>
+struct is_handle_that_goes<weak_actor<A>> : is_handle_that_goes<actor<A>> {};
 template <class V>
 struct is_handle_that_goes<channel<V>> : std::true_type {
   template <class... Outer>

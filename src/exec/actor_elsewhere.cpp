@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -189,6 +190,28 @@ void actor_core::note_end(const actor_end& how) noexcept {
   } catch (const std::bad_alloc&) {
     // Then it is told what is known here.
   }
+}
+
+void actor_core::know_as(const known_actor& as) {
+  rare_state& r = make_rare();
+  auto fresh = std::make_unique<const known_actor>(as);
+  const known_actor* none = nullptr;
+  if (r.known_as.compare_exchange_strong(none, fresh.get(), std::memory_order_acq_rel)) {
+    static_cast<void>(fresh.release());
+  }
+}
+
+const known_actor* actor_core::known_as() const noexcept {
+  const rare_state* const r = rare();
+  return r != nullptr ? r->known_as.load(std::memory_order_acquire) : nullptr;
+}
+
+bool is_same_actor(const actor_core* a, const actor_core* b) noexcept {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr) return false;
+  const known_actor* const one = a->known_as();
+  const known_actor* const other = b->known_as();
+  return one != nullptr && other != nullptr && *one == *other;
 }
 
 std::uint32_t actor_core::restarts() const noexcept {

@@ -100,14 +100,14 @@ void actor_core::drop_handle() noexcept {
   unpin();
 }
 
-bool actor_core::try_add_handle() noexcept {
+bool actor_core::try_add_handle(std::uint32_t going) noexcept {
   if ((gate_.load(std::memory_order_acquire) & gate_refusing) != 0 ||
       life_.load(std::memory_order_acquire) >= phase::over) {
     return false;
   }
   std::uint32_t old = handles_.load(std::memory_order_relaxed);
   do {
-    if ((old & ~end_queued) == 0) return false;
+    if ((old & ~end_queued) <= going) return false;
   } while (!handles_.compare_exchange_weak(old, old + 1, std::memory_order_acq_rel));
   return true;
 }

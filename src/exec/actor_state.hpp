@@ -121,6 +121,12 @@ struct rare_state {
   std::optional<isolation_mode> isolation;
   std::int64_t memory_limit = 0;
   std::atomic<std::uint32_t> sent_on{0};  // calls to an object elsewhere that have not ended
+  std::atomic<const known_actor*> known_as{nullptr};  // owned
+
+  rare_state() = default;
+  rare_state(const rare_state&) = delete;
+  rare_state& operator=(const rare_state&) = delete;
+  ~rare_state() { delete known_as.load(std::memory_order_relaxed); }
 
   // The mailbox's places that are taken, and who waits for one. See actor_cap.cpp.
   std::atomic<std::uint32_t> taken{0};

@@ -200,6 +200,7 @@ void far_actors::send_there(exec::actor_core* made, std::uint64_t node,
   fresh->core = made;
   const std::lock_guard lock(mutex_);
   fresh->id = far_actor_id(open_peers(peers_).epoch(), next_number());
+  made->know_as({fresh->id, node, far_handles::global().run()});
   note* const seat = fresh.get();
   ++living_[node];
   notes_.emplace(seat->id, std::move(fresh));

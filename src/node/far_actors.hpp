@@ -81,8 +81,10 @@ class far_actors final : public exec::actor_host {
   void kill(exec::actor_core* of) noexcept override;
   void watch(exec::actor_core* of) override;
   void unnamed(const exec::actor_core* of) noexcept override;
-  /// What all nodes call it; waits until `to` can know it. See name_of_actor.
-  far_name name_of(exec::actor_core* core, std::uint64_t to, const char* function);
+  /// What all nodes call it; waits until `to` can know it. See name_of_actor. `may_be_over`: or
+  /// called it, as long as it has not ended before this runtime began.
+  far_name name_of(exec::actor_core* core, std::uint64_t to, const char* function,
+                   bool may_be_over = false);
   /// What all nodes call one that is to be made, and where that will be. Throws actor_lost.
   far_name whereabouts(const exec::actor_core* of) const;
   /// In a group: what the node of one that is to be made knows its place by.
@@ -92,6 +94,11 @@ class far_actors final : public exec::actor_host {
   /// The core here of an actor that lives in `owner`, with a handle; see borrow_far_actor.
   exec::actor_core* mirror_of(const base::id& actor, std::uint64_t owner,
                               const exec::actor_ops* kind);
+  /// A core for weak handles to an actor that lives in `owner`, with a pin.
+  exec::actor_core* weak_of(const base::id& actor, std::uint64_t owner,
+                            const exec::actor_ops* kind);
+  /// A handle for such a core, whose actor may live; see lock_actor.
+  exec::actor_core* lock(const exec::actor_core* of, const exec::actor_ops* kind);
   /// For the next id of this process.
   static std::uint64_t next_number() noexcept;
   /// A call of one of them is to stop, if it is one.
@@ -180,6 +187,8 @@ class far_actors final : public exec::actor_host {
   void end(note_ptr one, const actor_end& how, const error& why) noexcept;
   void end_if_lost(exec::actor_core* mirror, std::uint64_t owner) noexcept;
   bool lives_nowhere(const base::id& actor, std::uint64_t owner, exec::actor_core* mirror);
+  enum class sight : std::uint8_t { none, lives, ends, leaves };
+  sight look(const base::id& actor, exec::actor_core*& with_handle) const noexcept;
   exec::actor_core* known_here(const base::id& actor, bool& was_left);
   calls take_calls(std::uint64_t node) noexcept;
   void say_kill(std::uint64_t node, const base::id& actor) noexcept;

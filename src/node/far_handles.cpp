@@ -54,10 +54,7 @@ std::span<const spec::reference> references_in(const wire::message_view& of) noe
   return value == nullptr ? std::span<const spec::reference>() : value->references;
 }
 
-}  // namespace
-
-far_name name_of_actor(exec::actor_core* core, std::uint64_t to, const char* function) {
-  if (core->is_afar()) return far_actors::global().name_of(core, to, function);
+far_name name_of_own(exec::actor_core* core, const char* function) {
   if (!core->is_elsewhere()) {
     return {resident_actors::global().name(core), far_handles::global().self()};
   }
@@ -68,9 +65,22 @@ far_name name_of_actor(exec::actor_core* core, std::uint64_t to, const char* fun
                   readable_name(function)));
 }
 
+}  // namespace
+
+far_name name_of_weak(exec::actor_core* core, std::uint64_t to, const char* function) {
+  if (core->is_afar()) return far_actors::global().name_of(core, to, function, true);
+  return name_of_own(core, function);
+}
+
+far_name name_of_actor(exec::actor_core* core, std::uint64_t to, const char* function) {
+  if (core->is_afar()) return far_actors::global().name_of(core, to, function);
+  return name_of_own(core, function);
+}
+
 // ---- what came
 
 far_arrivals::~far_arrivals() {
+  for (const auto& [id, core] : weak_) core->unpin();
   for (one& each : all_) {
     if (!each.is_left) continue;
     if (each.thing != nullptr) {
@@ -89,6 +99,8 @@ far_arrivals::~far_arrivals() {
 
 far_reading::far_reading(far_arrivals* came) noexcept : outer_(std::exchange(read_here, came)) {}
 far_reading::~far_reading() { read_here = outer_; }
+
+far_arrivals* far_arrivals::reads_now() noexcept { return read_here; }
 
 far_arrivals::one* far_arrivals::find(const base::id& what) noexcept {
   if (read_here == nullptr) return nullptr;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,6 +61,8 @@ class far_arrivals {
   friend class far_pulls;
   friend class node_things;
   friend exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
+  friend exec::actor_core* borrow_far_weak(const spec::reference& what,
+                                           const exec::actor_ops* kind);
   struct one {
     base::id id;
     std::uint64_t owner = 0;
@@ -72,7 +75,14 @@ class far_arrivals {
   };
   /// Among those of the message that this thread reads; null: none such is left.
   static one* find(const base::id& what) noexcept;
+  /// What this thread reads; null: nothing that has handles.
+  static far_arrivals* reads_now() noexcept;
+  /// The core for weak handles to that actor, with a pin: one for the message that this thread
+  /// reads, which `make` makes with one.
+  static exec::actor_core* weak(const base::id& what,
+                                const std::function<exec::actor_core*()>& make);
   std::vector<one> all_;
+  std::unordered_map<base::id, exec::actor_core*, base::id_hash> weak_;  // with a pin
   std::size_t next_ = 0;  // behind what was found last: they are mostly read in order
 };
 
@@ -98,9 +108,14 @@ struct far_name {
 /// std::bad_alloc.
 far_name name_of_actor(exec::actor_core* core, std::uint64_t to, const char* function);
 
+/// The same of what a weak handle is to, which may have ended, and is not lent.
+far_name name_of_weak(exec::actor_core* core, std::uint64_t to, const char* function);
+
 /// The actor that came with the message which this thread reads, with a handle; null: none such
 /// did. Throws std::bad_alloc.
 exec::actor_core* borrow_far_actor(const base::id& what, const exec::actor_ops* kind);
+/// As borrow_weak_actor, of one that has come from another node.
+exec::actor_core* borrow_far_weak(const spec::reference& what, const exec::actor_ops* kind);
 
 class far_handles {
  public:

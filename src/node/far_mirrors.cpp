@@ -22,6 +22,20 @@ namespace manta::inline v0::node {
 
 // ---- handles that go away
 
+namespace {
+
+// What a weak handle is to is gone, or nobody here has it; of an earlier runtime's its id may be
+// another one's by now.
+far_name name_after_all(const exec::actor_core& of) {
+  const far_handles& handles = far_handles::global();
+  const exec::known_actor* const known = of.known_as();
+  if (known != nullptr && known->run == handles.run()) return {known->id, known->home};
+  const std::uint64_t self = handles.self();
+  return {far_actor_id(self, far_actors::next_number()), self};
+}
+
+}  // namespace
+
 // One wait for an actor that is not known where it lives.
 class far_actors::naming {
  public:
@@ -44,7 +58,8 @@ class far_actors::naming {
   exec::parker nap_;
 };
 
-far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const char* function) {
+far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const char* function,
+                             bool may_be_over) {
   for (;;) {
     naming wait(*this, core);
     bool waits_for_arguments = false;
@@ -52,6 +67,8 @@ far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const cha
       const std::lock_guard lock(mutex_);
       auto* const seat = static_cast<note*>(core->seat);
       if (!is_open_.load()) exec::ended_error().raise();
+      const bool is_over = seat == nullptr || seat->is_left || seat->is_lost || core->has_ended();
+      if (is_over && may_be_over) return name_after_all(*core);
       if (seat == nullptr || seat->is_left || core->has_ended()) ended_there_error(*core).raise();
       if (seat->is_lost) lost_there_error(*core, "it can't be reached from here").raise();
       if (seat->is_known || (seat->has_gone && to == seat->node)) return {seat->id, seat->node};
@@ -156,6 +173,7 @@ exec::actor_core* far_actors::mirror_of(const base::id& actor, std::uint64_t own
   exec::mirror_core* const made = exec::mirror_core::make(kind, true);
   bool counts = false;
   try {
+    made->know_as({actor, owner, far_handles::global().run()});
     if (lives_nowhere(actor, owner, made)) return made;
     fresh->id = actor;
     fresh->node = owner;

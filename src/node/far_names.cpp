@@ -516,6 +516,14 @@ exec::actor_core* far_names::find(const std::string& name, const std::string& na
   return who.node == 0 ? nullptr : living({who.node, who.number}, asked, as);
 }
 
+exec::actor_core* far_names::upgrade(const exec::known_actor& of, const exec::actor_ops* kind) {
+  name_question what{static_cast<std::uint8_t>(name_act::lives), {}, {}, kind->type};
+  what.node = of.id.high;
+  what.number = of.id.low;
+  return value_or_none<exec::actor_core*>(
+      of.home, [&] { return ask_now(of.home, name_writer(what), handle_in(kind)); });
+}
+
 exec::actor_core* far_names::take(exec::actor_core* made, const spawn_asked& asked,
                                   const exec::actor_ops* kind) {
   const key name{asked.options.name_space, *asked.options.name};

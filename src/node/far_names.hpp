@@ -55,6 +55,7 @@ enum class name_act : std::uint8_t {
   where,    ///< the same: who has it
   find,     ///< of who has it: a handle, if it is of that type
   type,     ///< the same: what it is
+  lives,    ///< of its node: a handle to the actor (node, number), if it lives and is of that type
 };
 struct name_question {
   std::uint8_t act = 0;  // a name_act
@@ -100,6 +101,10 @@ class far_names {
   };
   /// The living actor of that name, with a handle; null: there is none. Throws as take.
   exec::actor_core* find(const std::string& name, const std::string& name_space, const wanted& as);
+
+  /// The living actor of that id, with a handle; null: it has ended, or its node has. Waits for
+  /// that node. Throws node_lost, std::bad_alloc.
+  exec::actor_core* upgrade(const exec::known_actor& of, const exec::actor_ops* kind);
 
   using key = control::claimed_name;
   using holder = control::name_holder;
@@ -169,6 +174,7 @@ class far_names {
             std::span<const std::byte> message) noexcept;
   void hear_question(peers& by, std::uint64_t from, std::uint64_t number,
                      const name_question& what);
+  static exec::actor_core* living_here(const name_question& what);
   static void answer_living(peers& by, std::uint64_t to, std::uint64_t number,
                             const name_question& what) noexcept;
 

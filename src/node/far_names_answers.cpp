@@ -73,6 +73,7 @@ void far_names::hear(peers& by, std::uint64_t from, std::uint64_t number,
 void far_names::hear_question(peers& by, std::uint64_t from, std::uint64_t number,
                               const name_question& what) {
   const auto act = static_cast<name_act>(what.act);
+  if (act == name_act::lives) return answer_living(by, from, number, what);
   if (act == name_act::find || act == name_act::type) {
     return when_settled({what.name_space, what.name},
                         [&by, from, number, what] { answer_living(by, from, number, what); });
@@ -80,6 +81,17 @@ void far_names::hear_question(peers& by, std::uint64_t from, std::uint64_t numbe
   if (!is_head()) raise(errc::node_lost, "the node that knew who has which name is leaving");
   const name_answer got = answer_as_head(from, what);
   if (number != 0) say_name(by, from, number, got);
+}
+
+// With a handle; null: there is none.
+exec::actor_core* far_names::living_here(const name_question& what) {
+  if (static_cast<name_act>(what.act) == name_act::find) {
+    return exec::find_or_free(what.name, what.name_space, what.type.c_str());
+  }
+  exec::actor_core* const found = resident_actors::global().try_handle_of({what.node, what.number});
+  if (found == nullptr || what.type == found->kind().type) return found;
+  found->drop_handle();
+  return nullptr;
 }
 
 void far_names::answer_living(peers& by, std::uint64_t to, std::uint64_t number,
@@ -95,10 +107,10 @@ void far_names::answer_living(peers& by, std::uint64_t to, std::uint64_t number,
       const name_answer out{.type = exec::type_of_named(what.name, what.name_space)};
       value = codec::encode(on->out, out);
     } else {
-      found = exec::find_or_free(what.name, what.name_space, what.type.c_str());
+      found = living_here(what);
     }
     if (found != nullptr) {
-      const far_name known = name_of_actor(found, to, "manta::find_actor()");
+      const far_name known = name_of_actor(found, to, "the handle of a living actor");
       spec::reference named;
       named.what = known.id;
       named.owner = {known.owner, 0};
@@ -111,7 +123,7 @@ void far_names::answer_living(peers& by, std::uint64_t to, std::uint64_t number,
     // False is of one that is gone.
     static_cast<void>(far_handles::global().send(by, request, *on, peers::when_full::wait));
   } catch (...) {
-    say_name(by, to, number, describe_current_exception("manta::find_actor()"));
+    say_name(by, to, number, describe_current_exception("the handle of a living actor"));
   }
   if (found != nullptr) found->drop_handle();
 }

@@ -127,6 +127,9 @@ far_name name_afar(workbench& on, spec::reference& of, const char* function) {
   if (of.kind == spec::reference_kind::actor) {
     return name_of_actor(reinterpret_cast<exec::actor_core*>(of.local), on.goes_to, function);
   }
+  if (of.kind == spec::reference_kind::weak_actor) {
+    return name_of_weak(reinterpret_cast<exec::actor_core*>(of.local), on.goes_to, function);
+  }
   if (of.kind == spec::reference_kind::array) {
     auto* const block = reinterpret_cast<array_block*>(of.local);
     return far_arrays::global().name(on, static_cast<placed_block&>(*block), of);
@@ -147,7 +150,8 @@ bool is_kind_that_goes(const spec::reference& one) noexcept {
     const auto& thing = *reinterpret_cast<const shared_thing*>(one.local);
     return one.kind != kind::channel || thing.items != nullptr;
   }
-  return one.kind == kind::actor || one.kind == kind::future || one.kind == kind::array;
+  return one.kind == kind::actor || one.kind == kind::weak_actor || one.kind == kind::future ||
+         one.kind == kind::array;
 }
 
 void name_all_afar(workbench& on, const char* function) {

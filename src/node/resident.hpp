@@ -30,6 +30,7 @@ struct resident_actors::resident : exec::end_watcher {
   exec::actor_core* core = nullptr;      // with a pin
   resident_ptr self;                     // while its end is to come
   std::atomic<bool> is_reserved{false};  // its construction is to come, and has its core's pin
+  std::atomic<bool> is_unwanted{false};  // another node has asked for its end
   std::vector<std::uint64_t> watchers;   // others who want to know its end; under the mutex
 
   ~resident() {
@@ -48,6 +49,14 @@ struct resident_actors::resident : exec::end_watcher {
       if (!std::exchange(has_handle_, false)) return;
     }
     core->drop_handle();
+  }
+  // For who has a weak one; null: it is about to end. The others' may be, too, behind calls that
+  // wait to be read.
+  exec::actor_core* try_handle() {
+    const std::lock_guard lock(mutex_);
+    if (is_unwanted.load()) return nullptr;
+    const bool one_goes = has_handle_ && !far_handles::global().is_lent(id);
+    return core->try_add_handle(one_goes ? 1 : 0) ? core : nullptr;
   }
   // A new one's is the others'.
   void starts_lent() noexcept { has_handle_ = true; }

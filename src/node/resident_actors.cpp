@@ -58,6 +58,7 @@ void resident_actors::on_message(peers& by, std::uint64_t from, const base::id& 
   resident_ptr settled;
   if (topic == peers::spawn) settled = settle_in(by, from, message);
   if (topic == peers::construct) settled = take_reserved(from, message);
+  if (topic == peers::release) note_unwanted(message);
   if (topic == peers::call) {
     const std::lock_guard lock(mutex_);
     // No honest node makes one twice.
@@ -231,6 +232,7 @@ resident_actors::resident_ptr resident_actors::make(peers& by, std::uint64_t fro
 // One that was made for others has one handle, which is theirs.
 resident_actors::resident_ptr resident_actors::note(peers& by, exec::actor_core* core,
                                                     const base::id& id, std::uint64_t from) {
+  if (from != 0) core->know_as({id, by.epoch(), far_handles::global().run()});
   auto out = std::make_shared<resident>();
   core->pin();
   out->core = core;
@@ -268,17 +270,19 @@ base::id resident_actors::name(exec::actor_core* core) {
   }
   peers* const by = by_.load();
   if (by == nullptr) exec::ended_error().raise();
+  const std::uint64_t run = far_handles::global().run();
+  const exec::known_actor* const before = core->known_as();
+  if (before != nullptr && before->run == run) return before->id;  // it has ended
   const base::id id = far_actor_id(by->epoch(), far_actors::next_number());
   const resident_ptr one = note(*by, core, id, 0);
   const std::lock_guard lock(mutex_);
-  const auto [at, is_new] = names_.try_emplace(core, id);
-  if (is_new && one->self != nullptr) {
-    residents_.emplace(id, one);
-  } else if (is_new) {
-    names_.erase(at);  // it has ended: nobody finds it
-    return id;
-  }
-  return at->second;
+  const auto found = names_.find(core);
+  if (found != names_.end()) return found->second;
+  core->know_as({id, by->epoch(), run});
+  if (one->self == nullptr) return id;  // it has ended: nobody finds it
+  residents_.emplace(id, one);
+  names_.emplace(core, id);
+  return id;
 }
 
 void resident_actors::hold(const base::id& actor) {
@@ -289,6 +293,18 @@ exec::actor_core* resident_actors::handle_of(const base::id& actor) noexcept {
   const resident_ptr one = find(actor);
   if (one == nullptr) return nullptr;
   one->core->add_handle_inside();
+  return one->core;
+}
+
+exec::actor_core* resident_actors::try_handle_of(const base::id& actor) {
+  const resident_ptr one = find(actor);
+  return one == nullptr ? nullptr : one->try_handle();
+}
+
+exec::actor_core* resident_actors::core_of(const base::id& actor) const noexcept {
+  const resident_ptr one = find(actor);
+  if (one == nullptr) return nullptr;
+  one->core->pin();
   return one->core;
 }
 
@@ -399,8 +415,17 @@ void resident_actors::end_asked(const wire::actor_end_view& said) noexcept {
     }
     one->core->retire();
   } catch (const std::bad_alloc&) {
-    // It lives on.
+    one->is_unwanted.store(false);  // it lives on
   }
+}
+
+// The loop's thread: who asks for a handle next gets none, whenever its end is seen to.
+void resident_actors::note_unwanted(const peers::kept_message& message) const {
+  const borrowed_workbench on;
+  const result<const wire::message_view&> read = on->reader.read(message.bytes);
+  const auto* const end = read ? std::get_if<wire::actor_end_view>(&read->body) : nullptr;
+  const resident_ptr one = end == nullptr ? nullptr : find(end->actor);
+  if (one != nullptr) one->is_unwanted.store(true);
 }
 
 // The loop's thread.
@@ -409,6 +434,7 @@ void resident_actors::obey(peers& by, std::uint64_t from, const peers::kept_mess
   const result<const wire::message_view&> read = on->reader.read(message.bytes);
   if (!read) return;
   if (const auto* const end = std::get_if<wire::actor_end_view>(&read->body)) {
+    note_unwanted(message);
     return kill_soon(end->actor);
   }
   const auto* const asked = std::get_if<wire::ask_view>(&read->body);
@@ -429,7 +455,8 @@ void resident_actors::kill(resident& one) noexcept {
   try {
     one.core->kill();
   } catch (const std::bad_alloc&) {
-    return;  // it lives on
+    one.is_unwanted.store(false);  // it lives on
+    return;
   }
   std::vector<std::pair<key, peers::kept_message>> calls;
   try {

@@ -72,6 +72,11 @@ class resident_actors {
   void hold(const base::id& actor);
   /// The actor of that name, with a handle; null: it has ended.
   exec::actor_core* handle_of(const base::id& actor) noexcept;
+  /// The same for who has a weak handle; null also: its end is to come, or nobody has handles any
+  /// more by what has come from other nodes.
+  exec::actor_core* try_handle_of(const base::id& actor);
+  /// That actor's core, with a pin; null: it has ended.
+  exec::actor_core* core_of(const base::id& actor) const noexcept;
   /// How it has ended, as far as anybody may still ask. Throws std::bad_alloc.
   actor_end how_ended(const base::id& actor) const;
   /// No other node has handles to it by now.
@@ -134,6 +139,7 @@ class resident_actors {
   bool sits_down(const key& who, exec::job* job) noexcept;
   void hear_question(peers& by, std::uint64_t from, const wire::ask_view& asked) noexcept;
   void watch(peers& by, std::uint64_t from, const base::id& actor) noexcept;
+  void note_unwanted(const peers::kept_message& message) const;
   void end_asked(const wire::actor_end_view& said) noexcept;
   void obey(peers& by, std::uint64_t from, const peers::kept_message& message);
   void kill_soon(const base::id& actor);

@@ -89,6 +89,15 @@ int wait_to_go(int x) {
   return x;
 }
 
+int call_if_alive(const manta::weak_actor<worker>& to) {
+  const auto a = to.lock();
+  return a.valid() ? manta::remote<&worker::call>(a).get() : -1;
+}
+int call_last(const std::vector<manta::weak_actor<worker>>& all) {
+  return call_if_alive(all.back()) - (all.front() == all.back() ? 0 : 1000);
+}
+manta::weak_actor<worker> weakened(const manta::actor<worker>& a) { return a; }
+
 template <class F>
 manta::errc code_of(const F& f) {
   const auto r = f.try_get(test::patience);
@@ -399,6 +408,25 @@ TEST_CASE("weak handles give an actor while it lives and keep nothing", "[actor]
   weak = b;
   manta::kill(b);
   CHECK_FALSE(weak.lock().valid());
+  CHECK(all_gone());
+}
+
+TEST_CASE("a weak handle goes into tasks and comes out of them", "[actor][end][anywhere]") {
+  if (test::in_processes()) return;  // to an isolated worker it can't go yet
+  const manta::runtime rt(test::two_workers());
+  auto a = manta::spawn<worker>();
+  const auto weak = manta::remote<weakened>(a).get(test::patience);
+  CHECK(weak == manta::weak_actor<worker>(a));
+  CHECK(weak.lock() == a);
+  CHECK(manta::remote<call_if_alive>(weak).get(test::patience) == 1);
+  CHECK(manta::remote<call_if_alive>(manta::remote<weakened>(a)).get(test::patience) == 2);
+  const auto kept = manta::put(std::vector<manta::weak_actor<worker>>{weak, a, weak});
+  CHECK(manta::remote<call_last>(kept).get(test::patience) == 3);
+  const auto end = manta::monitor(a);
+  a = {};
+  CHECK(manta::remote<call_if_alive>(weak).get(test::patience) == -1);
+  CHECK(end.get(test::patience).reason == end_reason::ended);
+  CHECK(manta::remote<call_if_alive>(weak).get(test::patience) == -1);
   CHECK(all_gone());
 }
 

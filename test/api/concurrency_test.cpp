@@ -279,7 +279,7 @@ TEST_CASE("a concurrent actor may wait for itself where another lane is free",
   const own_meters m;
   const auto a = manta::spawn<crew>.with({.max_concurrency = 2, .groups = {{"one", 1}}})();
   const manta::weak_actor<crew> me = a;
-  // A weak handle can't go to another process yet.
+  // A weak handle can't go to an isolated worker yet.
   if (!test::in_processes()) {
     CHECK(manta::remote<&crew::ask_weak>(a, me).get(test::patience) == 1);
   }

@@ -184,6 +184,7 @@ TEST_CASE("which types stay in their node is known by the type", "[value]") {
   CHECK_FALSE(stays_in_node<std::pair<manta::semaphore, manta::barrier>>);
   CHECK_FALSE(stays_in_node<std::variant<int, manta::channel<std::string>>>);
   CHECK_FALSE(stays_in_node<manta::future<manta::channel<int>>>);
+  CHECK_FALSE(stays_in_node<std::vector<manta::weak_actor<chain>>>);
   CHECK_FALSE(stays_in_node<int>);
   CHECK_FALSE(stays_in_node<void>);
   CHECK_FALSE(stays_in_node<manta::future<void>>);

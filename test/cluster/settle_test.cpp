@@ -105,6 +105,12 @@ TEST_CASE("handles of actors go from any node to any", "[cluster][settle]") {
   }
 }
 
+TEST_CASE("weak handles go from any node to any, and keep nothing", "[cluster][settle]") {
+  const site here;
+  check_right(here.run({settler, "weak-handles"}, four), "weak-handles");
+  CHECK(here.jobs().empty());
+}
+
 TEST_CASE("futures go from any node to any", "[cluster][settle]") {
   const site here;
   for (const char* const what : {"futures", "nomads"}) {
@@ -379,6 +385,11 @@ TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle
 
 TEST_CASE("what a lost node alone had ends, and what others have lives", "[cluster][settle]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("heirs", "rank-1", signal, 0ms);
+}
+
+TEST_CASE("a weak handle whose node is lost while it is asked gives nothing", "[cluster][settle]") {
+  // The fault's time: it is asked.
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("weak-lost", "rank-2", signal, 50ms);
 }
 
 TEST_CASE("who asks for a future of a rank that has ended is told so", "[cluster][settle]") {

@@ -445,6 +445,8 @@ const std::map<std::string, int (*)(const manta::runtime&)> programs{
     {"widows", widows},
     {"orphans", orphans},
     {"unended", unended},
+    {"weak-handles", weak_handles},
+    {"weak-lost", weak_lost},
 };
 
 }  // namespace

@@ -284,6 +284,9 @@ int broadcast_torn(const manta::runtime& rt);
 int broadcast_orphaned(const manta::runtime& rt);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
+// settler_weak.cpp
+int weak_handles(const manta::runtime& rt);
+int weak_lost(const manta::runtime& rt);
 // settler_freight.cpp
 int freight(const manta::runtime& rt, const std::string& how);
 int wrecks(const manta::runtime& rt);

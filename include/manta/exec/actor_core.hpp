@@ -10,6 +10,7 @@
 
 #include <manta/base/export.hpp>
 #include <manta/exec/job.hpp>
+#include <manta/exec/known_actor.hpp>
 #include <manta/exec/parker.hpp>
 #include <manta/spec/actor_end.hpp>
 #include <manta/spec/error.hpp>
@@ -43,18 +44,14 @@
 // made a handle meanwhile makes that mail void. kill and exit do not queue: they set stop_, close
 // the inbox, and fail what waits. The worker sees stop_ before and after each call, and ends the
 // life there; an idle actor is scheduled for it.
-//
 //   runner:  running_ = call; backlog_ = rest; light barrier; stop_?  ... run ...
 //            running_ = null; light barrier; stop_? wait for the killer's lock; finish the call
 //   killer:  lock; stop_ = true; heavy barrier; running_ not null? it and the rest are his
-//
 // An object in another process. Such a core's drain sends the calls on instead of running them, on
 // the thread that found it idle; the end waits until the other process says that the object is
 // gone, with the inbox left as if the actor ran. See actor_elsewhere.cpp.
-//
 // What few actors need (a name, a cap, lanes, held calls, monitors) lies behind one pointer, rare_;
 // gate_ is not 0 when a sender has to look there. More than one call at a time: actor_lanes.cpp.
-//
 // Invariants
 //   1. at most one thread runs the actor: it is the one that got the scheduled entry.
 //   2. a call is pushed after every earlier call of its caller.
@@ -110,8 +107,9 @@ class MANTA_API actor_core : public job {
   // Handles, any thread.
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
   void drop_handle() noexcept;
-  /// A handle for who has none. False: the last one went, or the actor ended or is about to.
-  bool try_add_handle() noexcept;
+  /// A handle for who has none. False: the last one went, or there are no more than `going`, which
+  /// are about to, or the actor ended or is about to.
+  bool try_add_handle(std::uint32_t going = 0) noexcept;
   /// A handle for one of its running methods, even when all others have gone: it lives on then.
   void add_handle_inside() noexcept;
   /// Keeps the block's memory, not the actor.
@@ -175,7 +173,6 @@ class MANTA_API actor_core : public job {
   bool watch(end_watcher* w, actor_end& how);
   /// Takes a watcher back. False: it was told, or is about to be. It may be gone by then.
   bool unwatch(const end_watcher* w) noexcept;
-  /// Whether it has watchers.
   bool is_watched() const noexcept;
 
   /// Whether `awaited` can't begin before `running`, one of this actor's methods, has ended.
@@ -238,10 +235,13 @@ class MANTA_API actor_core : public job {
   /// A place in the mailbox for a call from another process, whose caller does not wait: there is
   /// always one, unless the mailbox refuses calls when it is full. False: it refuses.
   bool admit_from_afar() noexcept;
-  /// Whether its life is over.
   bool has_ended() const noexcept { return life_.load(std::memory_order_acquire) >= phase::over; }
   /// For who runs things elsewhere: what it knows of this actor. Written under its own lock.
   void* seat = nullptr;
+  /// What all nodes call it, once they do, until the block goes; the first word counts. The former
+  /// throws std::bad_alloc. Null: no other one knows it.
+  void know_as(const known_actor& as);
+  const known_actor* known_as() const noexcept;
 
   const actor_ops& kind() const noexcept { return *kind_; }
   /// What spawn was asked for.

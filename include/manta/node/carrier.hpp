@@ -122,6 +122,15 @@ MANTA_API void send_actor(exec::actor_core* made, std::uint64_t node, const acto
 /// std::bad_alloc.
 MANTA_API exec::actor_core* borrow_actor(const base::id& what, const exec::actor_ops* kind);
 
+/// The core that a weak handle which came from another process is to, with a pin: the one that is
+/// known here, or a new one without handles that has its name. Throws std::bad_alloc.
+MANTA_API exec::actor_core* borrow_weak_actor(const spec::reference& what,
+                                              const exec::actor_ops* kind);
+/// A handle for a weak one whose core gives none: the actor may live in another process, which is
+/// asked then. The core that has the handle; null: it has ended, or nobody has handles. Throws
+/// unsupported, node_lost, std::bad_alloc.
+MANTA_API exec::actor_core* lock_actor(const exec::actor_core* of, const exec::actor_ops* kind);
+
 /// The job of a future that came as a name from another process, with a hold: the one that is known
 /// here, or what `make` makes (claimed, with one hold), which gets the value. `type`: the hash of
 /// the future's type. Null: this process can't know it. Throws std::bad_alloc.
