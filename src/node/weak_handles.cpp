@@ -142,7 +142,6 @@ far_actors::sight far_actors::look(const base::id& actor,
 
 exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor_ops* kind) {
   const exec::known_actor* const known = of->known_as();
-  if (known == nullptr || known->run != far_handles::global().run()) return nullptr;
   for (int naps = 0; is_open_.load(); ++naps) {
     exec::actor_core* out = nullptr;
     const sight is = look(known->id, out);
@@ -166,6 +165,9 @@ exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor
 }
 
 exec::actor_core* lock_actor(const exec::actor_core* of, const exec::actor_ops* kind) {
+  const exec::known_actor* const known = of->known_as();
+  if (known == nullptr || known->run != far_handles::global().run()) return nullptr;
+  if (!of->is_elsewhere()) return resident_actors::global().try_handle_of(known->id);
   if (!of->is_afar() || !of->takes_calls()) return nullptr;
   return far_actors::global().lock(of, kind);
 }

@@ -429,6 +429,7 @@ TEST_CASE("a weak handle goes into tasks and comes out of them", "[actor][end][a
   CHECK(manta::remote<call_last>(kept).get(test::patience) == 3);
   const auto end = manta::monitor(a);
   a = {};
+  CHECK(manta::remote<call_if_alive>(weak).get(test::patience) == -1);
   CHECK(end.get(test::patience).reason == end_reason::ended);
   CHECK(manta::remote<call_if_alive>(weak).get(test::patience) == -1);
   CHECK_FALSE(weak.lock().valid());
