@@ -79,8 +79,7 @@ class weak_actor {
   /// node_lost when the question can't be sent; std::bad_alloc.
   actor<T> lock() const {
     if (core_ == nullptr) return {};
-    const bool is_lent = !core_->is_elsewhere() && core_->known_as() != nullptr;
-    if (!is_lent && core_->try_add_handle()) return detail::actor_access::make<T>(core_);
+    if (core_->try_add_handle(true)) return detail::actor_access::make<T>(core_);
     exec::actor_core* const found = node::lock_actor(core_, &detail::mirror_ops<T>);
     return found != nullptr ? detail::actor_access::make<T>(found) : actor<T>();
   }

@@ -89,8 +89,36 @@ void actor_core::unpin() noexcept {
 }
 
 void actor_core::drop_handle() noexcept {
-  const std::uint32_t old = handles_.fetch_sub(1, std::memory_order_acq_rel);
-  if ((old & ~end_queued) != 1) return;
+  dropped(handles_.fetch_sub(1, std::memory_order_acq_rel));
+}
+
+void actor_core::drop_others() noexcept {
+  std::uint32_t old = handles_.load(std::memory_order_relaxed);
+  while (
+      !handles_.compare_exchange_weak(old, (old - 1) & ~others_going, std::memory_order_acq_rel)) {
+  }
+  dropped(old);
+}
+
+void actor_core::others_go(bool do_they) noexcept {
+  if (do_they) {
+    handles_.fetch_or(others_going, std::memory_order_acq_rel);
+  } else {
+    handles_.fetch_and(~others_going, std::memory_order_acq_rel);
+  }
+}
+
+void actor_core::note_unwanted(bool is) noexcept {
+  if (is) {
+    gate_.fetch_or(gate_unwanted, std::memory_order_acq_rel);
+  } else {
+    gate_.fetch_and(~gate_unwanted, std::memory_order_acq_rel);
+  }
+}
+
+// A handle went; what there was before.
+void actor_core::dropped(std::uint32_t old) noexcept {
+  if ((old & ~(end_queued | others_going)) != 1) return;
   // A method may have made a handle since, or the mail be on its way: its finder looks again.
   std::uint32_t none = 0;
   if ((old & end_queued) == 0 &&
@@ -100,14 +128,16 @@ void actor_core::drop_handle() noexcept {
   unpin();
 }
 
-bool actor_core::try_add_handle(std::uint32_t going) noexcept {
-  if ((gate_.load(std::memory_order_acquire) & gate_refusing) != 0 ||
+bool actor_core::try_add_handle(bool heeds_others) noexcept {
+  const std::uint32_t refusing = gate_refusing | (heeds_others ? gate_unwanted : 0);
+  if ((gate_.load(std::memory_order_acquire) & refusing) != 0 ||
       life_.load(std::memory_order_acquire) >= phase::over) {
     return false;
   }
   std::uint32_t old = handles_.load(std::memory_order_relaxed);
   do {
-    if ((old & ~end_queued) <= going) return false;
+    const std::uint32_t going = heeds_others && (old & others_going) != 0 ? 1 : 0;
+    if ((old & ~(end_queued | others_going)) <= going) return false;
   } while (!handles_.compare_exchange_weak(old, old + 1, std::memory_order_acq_rel));
   return true;
 }

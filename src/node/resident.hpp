@@ -30,7 +30,6 @@ struct resident_actors::resident : exec::end_watcher {
   exec::actor_core* core = nullptr;      // with a pin
   resident_ptr self;                     // while its end is to come
   std::atomic<bool> is_reserved{false};  // its construction is to come, and has its core's pin
-  std::atomic<bool> is_unwanted{false};  // another node has asked for its end
   std::vector<std::uint64_t> watchers;   // others who want to know its end; under the mutex
 
   ~resident() {
@@ -39,7 +38,16 @@ struct resident_actors::resident : exec::end_watcher {
   }
   void hold() {
     const std::lock_guard lock(mutex_);
-    if (!std::exchange(has_handle_, true)) core->add_handle_inside();
+    if (std::exchange(has_handle_, true)) {
+      core->others_go(false);
+    } else {
+      core->add_handle_inside();
+    }
+  }
+  // No other node has one, by what has come here; give_back follows.
+  void goes() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (has_handle_ && !far_handles::global().is_lent(id)) core->others_go(true);
   }
   // Unless it was lent once more meanwhile.
   void give_back(bool at_once) noexcept {
@@ -48,15 +56,7 @@ struct resident_actors::resident : exec::end_watcher {
       if (!at_once && far_handles::global().is_lent(id)) return;
       if (!std::exchange(has_handle_, false)) return;
     }
-    core->drop_handle();
-  }
-  // For who has a weak one; null: it is about to end. The others' may be, too, behind calls that
-  // wait to be read.
-  exec::actor_core* try_handle() {
-    const std::lock_guard lock(mutex_);
-    if (is_unwanted.load()) return nullptr;
-    const bool one_goes = has_handle_ && !far_handles::global().is_lent(id);
-    return core->try_add_handle(one_goes ? 1 : 0) ? core : nullptr;
+    core->drop_others();
   }
   // A new one's is the others'.
   void starts_lent() noexcept { has_handle_ = true; }

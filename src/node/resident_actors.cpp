@@ -298,7 +298,7 @@ exec::actor_core* resident_actors::handle_of(const base::id& actor) noexcept {
 
 exec::actor_core* resident_actors::try_handle_of(const base::id& actor) {
   const resident_ptr one = find(actor);
-  return one == nullptr ? nullptr : one->try_handle();
+  return one != nullptr && one->core->try_add_handle(true) ? one->core : nullptr;
 }
 
 exec::actor_core* resident_actors::core_of(const base::id& actor) const noexcept {
@@ -311,6 +311,7 @@ exec::actor_core* resident_actors::core_of(const base::id& actor) const noexcept
 // What has come before this is read first, from whomever it is.
 void resident_actors::freed(const base::id& actor) noexcept {
   const resident_ptr one = find(actor);
+  if (one != nullptr) one->goes();
   try {
     std::shared_ptr<void> last(this, [this, one, actor](void*) {
       if (one != nullptr) one->give_back(false);
@@ -415,7 +416,7 @@ void resident_actors::end_asked(const wire::actor_end_view& said) noexcept {
     }
     one->core->retire();
   } catch (const std::bad_alloc&) {
-    one->is_unwanted.store(false);  // it lives on
+    one->core->note_unwanted(false);  // it lives on
   }
 }
 
@@ -425,7 +426,7 @@ void resident_actors::note_unwanted(const peers::kept_message& message) const {
   const result<const wire::message_view&> read = on->reader.read(message.bytes);
   const auto* const end = read ? std::get_if<wire::actor_end_view>(&read->body) : nullptr;
   const resident_ptr one = end == nullptr ? nullptr : find(end->actor);
-  if (one != nullptr) one->is_unwanted.store(true);
+  if (one != nullptr) one->core->note_unwanted(true);
 }
 
 // The loop's thread.
@@ -455,7 +456,7 @@ void resident_actors::kill(resident& one) noexcept {
   try {
     one.core->kill();
   } catch (const std::bad_alloc&) {
-    one.is_unwanted.store(false);  // it lives on
+    one.core->note_unwanted(false);  // it lives on
     return;
   }
   std::vector<std::pair<key, peers::kept_message>> calls;

@@ -13,8 +13,9 @@
 //                                 the others' one, when all of those have gone by what has come
 //                                 here, counts no more, though calls in front of it wait to be read
 //
-// Who has killed, retired or let go of an actor and asks then hears no: one node's messages come in
-// their order, and the home notes an end that is asked for as the message comes.
+// Who has killed, retired or let go of an actor and asks then hears no, also in the home itself:
+// one node's messages come in their order, and as they come it is noted in the core that an end is
+// asked for, or that the others' handle goes.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -142,6 +143,7 @@ far_actors::sight far_actors::look(const base::id& actor,
 
 exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor_ops* kind) {
   const exec::known_actor* const known = of->known_as();
+  if (known == nullptr || known->run != far_handles::global().run()) return nullptr;
   for (int naps = 0; is_open_.load(); ++naps) {
     exec::actor_core* out = nullptr;
     const sight is = look(known->id, out);
@@ -165,9 +167,6 @@ exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor
 }
 
 exec::actor_core* lock_actor(const exec::actor_core* of, const exec::actor_ops* kind) {
-  const exec::known_actor* const known = of->known_as();
-  if (known == nullptr || known->run != far_handles::global().run()) return nullptr;
-  if (!of->is_elsewhere()) return resident_actors::global().try_handle_of(known->id);
   if (!of->is_afar() || !of->takes_calls()) return nullptr;
   return far_actors::global().lock(of, kind);
 }

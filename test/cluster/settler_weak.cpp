@@ -153,6 +153,22 @@ void ends_at_once(const std::vector<std::string>& nodes, int rounds) {
   }
 }
 
+// The same, asked in the actor's own node.
+void ends_at_home(const std::vector<std::string>& nodes, int rounds) {
+  for (int i = 0; i < rounds; ++i) {
+    const std::string& home = nodes[1 + static_cast<std::size_t>(i) % (nodes.size() - 1)];
+    auto one = one_at(home);
+    const weak_counter weak = one;
+    const int way = i % 3;
+    expect(manta::remote<&counter::add>(one, 1L).get(long_enough) == 1, "it was made");
+    if (way == 1) manta::kill(one);
+    if (way == 2) manta::retire(one);
+    one = {};
+    const auto there = manta::remote<adds_to>.with(at(home))(weak, 1L);
+    expect(there.get(long_enough) == -1, home + ": asked at home, way " + std::to_string(way));
+  }
+}
+
 void ends_elsewhere(const std::vector<std::string>& nodes, int rounds) {
   for (int i = 0; i < rounds; ++i) {
     const std::size_t home = static_cast<std::size_t>(i) % nodes.size();
@@ -238,6 +254,7 @@ int weak_handles(const manta::runtime& rt) {
   goes_in_values(nodes);
   goes_on(nodes);
   ends_at_once(nodes, 60);
+  ends_at_home(nodes, 90);
   ends_elsewhere(nodes, 40);
   races(nodes, 12);
   leaves_nothing(nodes);

@@ -364,3 +364,33 @@ TEST_CASE("an actor that holds a handle to itself lives until the runtime ends",
   CHECK(alive.load() == 0);
   CHECK(actor_core::alive() == 0);
 }
+
+// What could break: a weak handle counts the one that other nodes are about to give back, takes
+// another one for it, or stays refused when they have it again.
+TEST_CASE("a weak handle heeds what other nodes have said of the actor", "[actor_core]") {
+  const manta::runtime rt(with(1));
+  auto a = manta::spawn<recorder>();
+  const manta::weak_actor<recorder> weak = a;
+  CHECK(weak.lock() == a);
+  actor_core* const core = manta::detail::actor_access::core(a);  // `a` is the others' one
+  core->others_go(true);
+  CHECK_FALSE(weak.lock().valid());
+  REQUIRE(core->try_add_handle());
+  CHECK(weak.lock() == a);
+  core->drop_handle();
+  CHECK_FALSE(weak.lock().valid());
+  core->others_go(false);
+  CHECK(weak.lock() == a);
+  core->note_unwanted(true);
+  CHECK_FALSE(weak.lock().valid());
+  CHECK(manta::remote<&recorder::note>(a, 0, 0).get() == 0);
+  core->note_unwanted(false);
+  CHECK(weak.lock() == a);
+  core->others_go(true);
+  core->add_handle();
+  core->drop_others();  // and `a` is one of this node's
+  CHECK(weak.lock() == a);
+  a = {};
+  CHECK(happens([] { return alive.load() == 0; }));
+  CHECK_FALSE(weak.lock().valid());
+}

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <manta/base/export.hpp>
+#include <manta/exec/end_watcher.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/exec/known_actor.hpp>
 #include <manta/exec/parker.hpp>
-#include <manta/spec/actor_end.hpp>
 #include <manta/spec/error.hpp>
 #include <manta/spec/options.hpp>
 
@@ -88,16 +88,6 @@ MANTA_API bool asks_elsewhere() noexcept;
 /// A claimed construction whose core is elsewhere is made there; see outside.hpp.
 MANTA_API void construct_elsewhere(actor_core* of, job* construction) noexcept;
 
-/// Somebody who is told how an actor ended. Lives where its owner wants; the list only links it.
-struct end_watcher {
-  end_watcher* next = nullptr;
-  /// Called once, after the object is gone; the watcher may be gone when it returns.
-  void (*tell)(end_watcher* self, const actor_end& how) noexcept = nullptr;
-  /// Whether nobody wants to know any more: then give_up is called some time instead of tell.
-  bool (*is_forgotten)(end_watcher* self) noexcept = nullptr;
-  void (*give_up)(end_watcher* self) noexcept = nullptr;
-};
-
 class MANTA_API actor_core : public job {
  public:
   /// Starts with one handle and a pin for the construction. Registers itself so that the end of the
@@ -107,9 +97,14 @@ class MANTA_API actor_core : public job {
   // Handles, any thread.
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
   void drop_handle() noexcept;
-  /// A handle for who has none. False: the last one went, or there are no more than `going`, which
-  /// are about to, or the actor ended or is about to.
-  bool try_add_handle(std::uint32_t going = 0) noexcept;
+  /// A handle for who has none. False: the last one went, or the actor ended or is about to;
+  /// `heeds_others`: or will, by what other nodes have said.
+  bool try_add_handle(bool heeds_others = false) noexcept;
+  /// Other nodes have one handle together: it is about to go, behind calls of theirs, or is not.
+  void others_go(bool do_they) noexcept;
+  void drop_others() noexcept;
+  /// Whether another node has asked for an end that is to come.
+  void note_unwanted(bool is) noexcept;
   /// A handle for one of its running methods, even when all others have gone: it lives on then.
   void add_handle_inside() noexcept;
   /// Keeps the block's memory, not the actor.
@@ -169,6 +164,8 @@ class MANTA_API actor_core : public job {
   const error* loss() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Whether kill or exit was called: what runs should end soon.
   bool is_stopping() const noexcept { return stop_.load(std::memory_order_relaxed); }
+  /// Whether it was kill; for who has the turn.
+  bool is_killed() const noexcept { return is_stopping() && reason_ == end_reason::killed; }
   /// Adds a watcher; false: the actor ended, and `how` says how. Throws std::bad_alloc.
   bool watch(end_watcher* w, actor_end& how);
   /// Takes a watcher back. False: it was told, or is about to be. It may be gone by then.
@@ -290,8 +287,10 @@ class MANTA_API actor_core : public job {
   static constexpr std::uint32_t gate_held = (1U << 24U) - 1;
   static constexpr std::uint32_t gate_refusing = 1U << 24U;  // retired, killed, left: lost_ says it
   static constexpr std::uint32_t gate_capped = 1U << 25U;
-  // handles_: their number, and whether the core is in the mailbox as the mail of its end.
+  static constexpr std::uint32_t gate_unwanted = 1U << 26U;
+  // handles_: their number, whether the mail of the end is queued, and the others' one is to go.
   static constexpr std::uint32_t end_queued = 1U << 31U;
+  static constexpr std::uint32_t others_going = 1U << 30U;
   // turn_: a suspended call, and who came first, its runner or its completion.
   static constexpr std::uint8_t turn_parked = 1;
   static constexpr std::uint8_t turn_completed = 2;
@@ -322,6 +321,7 @@ class MANTA_API actor_core : public job {
   rare_state& make_rare();
   rare_state* rare() const noexcept { return rare_.load(std::memory_order_acquire); }
   void stop_now(end_reason why);
+  void dropped(std::uint32_t old) noexcept;
   void leave_line() noexcept;
   bool lose(end_reason why, error told) noexcept;
   void construction_failed(const error& reason) noexcept;
