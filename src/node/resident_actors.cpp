@@ -278,10 +278,16 @@ base::id resident_actors::name(exec::actor_core* core) {
   const std::lock_guard lock(mutex_);
   const auto found = names_.find(core);
   if (found != names_.end()) return found->second;
-  core->know_as({id, by->epoch(), run});
-  if (one->self == nullptr) return id;  // it has ended: nobody finds it
-  residents_.emplace(id, one);
-  names_.emplace(core, id);
+  try {
+    if (one->self != nullptr) {  // else it has ended: nobody finds it
+      residents_.emplace(id, one);
+      names_.emplace(core, id);
+    }
+    core->know_as({id, by->epoch(), run});  // for good
+  } catch (...) {
+    unlist(*one);
+    throw;
+  }
   return id;
 }
 
