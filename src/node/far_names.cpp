@@ -141,6 +141,10 @@ void far_names::ask(std::uint64_t node, const writer& write, taker then) {
     const result<void> is =
         by->send_when_room(node, request, on->writer.pieces(), on->writer.size_bytes());
     if (!is && drop_asked(number)) is.error().raise();
+    // One that can't be reached was told of before this was noted, or takes it away.
+    if (is && !by->can_reach(node) && drop_asked(number)) {
+      raise(errc::node_lost, "the node that has the actor can't be reached from here");
+    }
   } catch (...) {
     drop_asked(number);
     throw;
