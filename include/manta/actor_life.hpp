@@ -76,7 +76,7 @@ class weak_actor {
   /// asked, which alone knows, and its answer waited for: two messages, and as long as it takes to
   /// find out that a node which does not answer is lost. Then throws unsupported where the engine
   /// itself reads or destroys a value that came from elsewhere, whose thread must not wait;
-  /// node_lost when the question can't be sent; std::bad_alloc.
+  /// std::bad_alloc.
   actor<T> lock() const {
     if (core_ == nullptr) return {};
     if (core_->try_add_handle(true)) return detail::actor_access::make<T>(core_);

@@ -158,9 +158,11 @@ exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor
     }
     try {
       return far_names::global().upgrade(*known, kind);
-    } catch (...) {
-      if (is_open_.load() && far_names::global().is_open()) throw;
-      return nullptr;
+    } catch (const exception& e) {
+      // What is lost from here has no handle here, either, be it a member for others yet.
+      const bool is_over = !is_open_.load() || !far_names::global().is_open();
+      if (is_over || e.code() == errc::node_lost) return nullptr;
+      throw;
     }
   }
   return nullptr;  // it ends with the runtime

@@ -277,6 +277,8 @@ int weak_lost(const manta::runtime& rt) {
   say_pids(rt);
   for (const auto& each : all) expect(each.get(long_enough) > 0, "they had it, and then nothing");
   expect(!manta::remote<&watcher::sees>(first).get(long_enough), "who asks later");
+  // This node may hear of it last.
+  expect(manta::monitor(lost).try_get(long_enough).has_value(), "its end is told");
   expect(!weak.lock().valid(), "who had a handle");
   // What came of it goes on, and is the same.
   const auto second = watcher_at(nodes[3]);

@@ -128,7 +128,7 @@ MANTA_API exec::actor_core* borrow_weak_actor(const spec::reference& what,
                                               const exec::actor_ops* kind);
 /// A handle for a weak one whose core gives none: the actor may live in another process, which is
 /// asked then. The core that has the handle; null: it has ended, or nobody has handles. Throws
-/// unsupported, node_lost, std::bad_alloc.
+/// unsupported, std::bad_alloc.
 MANTA_API exec::actor_core* lock_actor(const exec::actor_core* of, const exec::actor_ops* kind);
 
 /// The job of a future that came as a name from another process, with a hold: the one that is known
