@@ -193,12 +193,13 @@ long locks_until_gone(const weak_counter& of) {
 }
 
 // The same of one whose node is lost, with the call that it is at.
-long locks_until_lost(const weak_counter& of) {
+long locks_until_lost(const weak_counter& of, const std::string& has_one) {
   long sum = 0;
   for (;;) {
     const auto there = of.lock();
     if (!there.valid()) return sum;
-    if (manta::remote<&counter::add>(there, 1L).try_get(long_enough).has_value()) ++sum;
+    if (!manta::remote<&counter::add>(there, 1L).try_get(long_enough).has_value()) continue;
+    if (++sum == 1) manta::kv::put(has_one, getpid()).get();
   }
 }
 
@@ -269,11 +270,12 @@ int weak_lost(const manta::runtime& rt) {
   const auto first = watcher_at(nodes[1]);
   manta::remote<&watcher::look_at>(first, weak).get(long_enough);
   std::vector<manta::future<long>> all;
+  std::vector<std::string> keys;
   for (const std::size_t where : {1U, 3U, 1U, 3U}) {
-    all.push_back(manta::remote<locks_until_lost>.with(at(nodes[where]))(weak));
+    keys.push_back("weak/has" + std::to_string(all.size()));
+    all.push_back(manta::remote<locks_until_lost>.with(at(nodes[where]))(weak, keys.back()));
   }
-  while (manta::remote<&counter::add>(lost, 0L).get(long_enough) < 20) {
-  }
+  for (const std::string& each : keys) expect(comes(each), each);
   say_pids(rt);
   for (const auto& each : all) expect(each.get(long_enough) > 0, "they had it, and then nothing");
   expect(!manta::remote<&watcher::sees>(first).get(long_enough), "who asks later");
