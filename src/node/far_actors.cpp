@@ -348,7 +348,7 @@ void far_actors::on_spawned(const wire::result_view& came) noexcept {
 
 bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
   note_ptr gone;
-  base::id id;
+  farewell said;
   std::uint64_t node = 0;
   bool waits = false;
   bool counted = false;
@@ -356,7 +356,8 @@ bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
     const std::lock_guard lock(mutex_);
     auto* const seat = static_cast<note*>(of->seat);
     if (seat == nullptr) return false;
-    id = seat->id;
+    said.of = seat->id;
+    said.next = std::exchange(farewells_, &said);
     node = seat->node;
     waits = seat->is_sent && peers_.load() != nullptr && (seat->is_made_here || seat->is_watched);
     counted = std::exchange(seat->counts, false);
@@ -365,11 +366,21 @@ bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
     if (!waits) gone = unlist(seat);
   }
   if (how == exec::leaving::retired) {
-    send_order(node, line_about(peers::release, id), wire::actor_end_view{id, {}, {}});
+    send_order(node, line_about(peers::release, said.of), wire::actor_end_view{said.of, {}, {}});
   }
-  if (counted) far_handles::global().lost_core(id);
+  if (counted) far_handles::global().lost_core(said.of);
+  part(said);
   if (gone != nullptr) of->unpin();  // the life has a pin
   return waits;
+}
+
+void far_actors::part(const farewell& over) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (farewell** link = &farewells_; *link != nullptr; link = &(*link)->next) {
+    if (*link != &over) continue;
+    *link = over.next;
+    return;
+  }
 }
 
 void far_actors::kill(exec::actor_core* of) noexcept {

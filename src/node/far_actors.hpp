@@ -157,6 +157,11 @@ class far_actors final : public exec::actor_host {
     std::uint64_t node = 0;
     std::uint64_t number = 0;
   };
+  /// A core whose end is being said to its node, on the stack of who says it.
+  struct farewell {
+    base::id of;
+    farewell* next = nullptr;
+  };
   using calls = std::unordered_map<std::uint64_t, call>;  // by number
   using note_ptr = std::unique_ptr<note>;
 
@@ -187,6 +192,7 @@ class far_actors final : public exec::actor_host {
   void end(note_ptr one, const actor_end& how, const error& why) noexcept;
   void end_if_lost(exec::actor_core* mirror, std::uint64_t owner) noexcept;
   bool lives_nowhere(const base::id& actor, std::uint64_t owner, exec::actor_core* mirror);
+  void part(const farewell& over) noexcept;
   enum class sight : std::uint8_t { none, lives, ends, leaves };
   sight look(const base::id& actor, exec::actor_core*& with_handle) const noexcept;
   exec::actor_core* known_here(const base::id& actor, bool& was_left);
@@ -206,7 +212,8 @@ class far_actors final : public exec::actor_host {
   std::condition_variable is_home_;
   // Of one actor: at most one that counts, and those that are left.
   std::unordered_multimap<base::id, note_ptr, base::id_hash> notes_;
-  std::mutex borrowing_;  // before mutex_: one core at a time for each
+  farewell* farewells_ = nullptr;  // linked: what left the notes, and is not said yet
+  std::mutex borrowing_;           // before mutex_: one core at a time for each
   std::unordered_map<std::uint64_t, std::uint32_t> living_;  // how many of them, by node
   calls calls_;
 };

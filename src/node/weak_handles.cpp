@@ -40,7 +40,7 @@ namespace manta::inline v0::node {
 namespace {
 
 constexpr auto between_naps = std::chrono::milliseconds(1);
-constexpr int most_naps = 1000;
+constexpr int most_naps = 10'000;
 
 // The looker hears the answers; the other two answer others, whose own may wait for this node's.
 void check_may_ask() {
@@ -138,6 +138,9 @@ far_actors::sight far_actors::look(const base::id& actor,
     if (!core->takes_calls()) return sight::ends;
     if (at->second->counts) out = sight::leaves;
   }
+  for (const farewell* each = farewells_; each != nullptr; each = each->next) {
+    if (each->of == actor) out = sight::leaves;
+  }
   return out;
 }
 
@@ -149,8 +152,8 @@ exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor
     const sight is = look(known->id, out);
     if (is == sight::lives || is == sight::ends) return out;
     check_may_ask();
-    // Another thread sends its last calls: the home, which is asked behind them, counts this node
-    // until then. Not for ever: they may wait for this thread.
+    // Another thread sends its last calls, or word of its end: the home, which is asked behind
+    // them, counts this node until then. Not for ever: they may wait for this thread.
     if (is == sight::leaves && naps < most_naps) {
       exec::parker nap;
       exec::executor::sleep(nap, base::after(between_naps));
