@@ -42,10 +42,12 @@ namespace {
 constexpr auto between_naps = std::chrono::milliseconds(1);
 constexpr int most_naps = 10'000;
 
-// The looker hears the answers; the other two answer others, whose own may wait for this node's.
-void check_may_ask() {
-  const bool may_wait =
-      !trade::is_looker() && !facts_line::global().is_here() && !facts_line::of_answers().is_here();
+// The loop and the looker hear the answers; the other two answer others, whose own may wait for
+// this node's.
+void check_may_ask(const peers* by) {
+  const bool is_loop = by != nullptr && by->is_loop();
+  const bool may_wait = !is_loop && !trade::is_looker() && !facts_line::global().is_here() &&
+                        !facts_line::of_answers().is_here();
   if (may_wait) return;
   raise(errc::unsupported,
         "weak_actor::lock: asked for an actor of another node while a value that came from "
@@ -151,7 +153,7 @@ exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor
     exec::actor_core* out = nullptr;
     const sight is = look(known->id, out);
     if (is == sight::lives || is == sight::ends) return out;
-    check_may_ask();
+    check_may_ask(peers_.load());
     // Another thread sends its last calls, or word of its end: the home, which is asked behind
     // them, counts this node until then. Not for ever: they may wait for this thread.
     if (is == sight::leaves && naps < most_naps) {
