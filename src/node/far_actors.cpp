@@ -352,6 +352,7 @@ bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
   std::uint64_t node = 0;
   bool waits = false;
   bool counted = false;
+  bool kills = false;
   {
     const std::lock_guard lock(mutex_);
     auto* const seat = static_cast<note*>(of->seat);
@@ -359,12 +360,16 @@ bool far_actors::leave(exec::actor_core* of, exec::leaving how) noexcept {
     said.of = seat->id;
     said.next = std::exchange(farewells_, &said);
     node = seat->node;
+    // Who kills it may come too late to find it.
+    kills = how == exec::leaving::stopped && seat->is_sent && of->is_killed() &&
+            !std::exchange(seat->is_kill_said, true);
     waits = seat->is_sent && peers_.load() != nullptr && (seat->is_made_here || seat->is_watched);
     counted = std::exchange(seat->counts, false);
     seat->is_left = true;
     wake(*seat);
     if (!waits) gone = unlist(seat);
   }
+  if (kills) say_kill(node, said.of);
   if (how == exec::leaving::retired) {
     send_order(node, line_about(peers::release, said.of), wire::actor_end_view{said.of, {}, {}});
   }
@@ -389,9 +394,9 @@ void far_actors::kill(exec::actor_core* of) noexcept {
   bool is_sent = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto* const seat = static_cast<const note*>(of->seat);
+    auto* const seat = static_cast<note*>(of->seat);
     if (seat != nullptr && (seat->is_sent || seat->is_reserved)) {
-      id = seat->id;
+      if (!std::exchange(seat->is_kill_said, true)) id = seat->id;
       node = seat->node;
       is_sent = seat->is_sent;
     }

@@ -146,6 +146,7 @@ class far_actors final : public exec::actor_host {
     std::optional<error> failure = {};        // of the construction, before that
     bool is_watched = false;                  // another one's: its end is asked for
     bool is_left = false;                     // the core's end waits for the object's
+    bool is_kill_said = false;                // or about to be
     bool counts = true;                       // among who has handles here (far_handles.hpp)
     bool is_lost = false;                     // its node
     std::vector<exec::parker*> waiting = {};  // for it to be known
