@@ -47,13 +47,15 @@ struct resident_actors::resident : exec::end_watcher {
   // No other node has one, by what has come here; give_back follows.
   void goes() noexcept {
     const std::lock_guard lock(mutex_);
+    ++to_come_;
     if (has_handle_ && !far_handles::global().is_lent(id)) core->others_go(true);
   }
-  // Unless it was lent once more meanwhile.
+  // Unless it was lent once more meanwhile, or was and went again: then calls of that time may
+  // wait to be read, and the next one is behind them.
   void give_back(bool at_once) noexcept {
     {
       const std::lock_guard lock(mutex_);
-      if (!at_once && far_handles::global().is_lent(id)) return;
+      if (!at_once && (--to_come_ > 0 || far_handles::global().is_lent(id))) return;
       if (!std::exchange(has_handle_, false)) return;
     }
     core->drop_others();
@@ -64,7 +66,8 @@ struct resident_actors::resident : exec::end_watcher {
 
  private:
   std::mutex mutex_;
-  bool has_handle_ = false;  // the others'
+  bool has_handle_ = false;    // the others'
+  std::uint32_t to_come_ = 0;  // give_back
 };
 
 // The answer to a construction or a call, when that has ended.
