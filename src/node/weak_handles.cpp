@@ -40,7 +40,7 @@ namespace manta::inline v0::node {
 namespace {
 
 constexpr auto between_naps = std::chrono::milliseconds(1);
-constexpr int most_naps = 10'000;
+constexpr int most_naps = 1000;
 
 // The loop and the looker hear the answers; the other two answer others, whose own may wait for
 // this node's.
