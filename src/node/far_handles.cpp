@@ -319,6 +319,12 @@ bool far_handles::is_lent(const base::id& thing) const {
   return refs_ != nullptr && refs_->is_lent(thing);
 }
 
+std::pair<std::size_t, std::size_t> far_handles::lent_and_borrowed() const {
+  const std::lock_guard lock(mutex_);
+  if (refs_ == nullptr) return {};
+  return {refs_->lent(), refs_->borrowed()};
+}
+
 std::vector<own::references::lending> far_handles::lendings_of(const base::id& thing) const {
   const std::lock_guard lock(mutex_);
   if (refs_ == nullptr) return {};

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <manta/base/id.hpp>
@@ -161,6 +162,8 @@ class far_handles {
   bool is_lent(const base::id& thing) const;
   /// Which others may have that one of this node. Throws std::bad_alloc.
   std::vector<own::references::lending> lendings_of(const base::id& thing) const;
+  /// How many things of this node others may have, and how many of theirs this one has. For tests.
+  std::pair<std::size_t, std::size_t> lent_and_borrowed() const;
   /// Says what there was no room for.
   void say_again() noexcept;
   /// The runtime's end: nobody counts any more.

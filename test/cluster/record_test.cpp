@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records of how tasks that went to other nodes are run again: settler_records.cpp looks at them in
 // the store while its tasks live, and this at what a job leaves there.
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "cluster/lone_head.hpp"
@@ -51,6 +53,21 @@ TEST_CASE("of a hundred thousand tasks in four nodes no record is left", "[clust
   const std::string tasks = has_tsan ? "4000" : "100000";
   const variables with{"MANTA_NODES=4", "MANTA_WORKERS=1"};
   check_right(here.run({settler, "unrecorded", tasks}, with), "unrecorded");
+}
+
+// A million in the slow suite: their number is all that differs.
+TEST_CASE("of a million tasks over four nodes nothing is left in any",
+          "[cluster][record][repeats]") {
+  const site here;
+  const bool is_full = std::getenv("MANTA_TEST_FULL") != nullptr;
+  const std::string tasks = is_full ? "1000000" : has_tsan ? "4000" : "40000";
+  const std::string fewer = has_tsan ? "2000" : "10000";
+  for (const std::string maps : {"yes", "no"}) {
+    const outcome o = here.run({settler, "million", maps == "yes" ? tasks : fewer},
+                               {"MANTA_NODES=4", "MANTA_WORKERS=1", "MANTA_MAP_ARRAYS=" + maps});
+    std::printf("%s", o.out.c_str());
+    check_right(o, "million");
+  }
 }
 
 TEST_CASE("what tasks send on is written, and goes", "[cluster][record]") {

@@ -460,6 +460,7 @@ int main(int argc, char** argv) {
   manta::runtime rt(argc, argv);
   if (const auto found = programs.find(what); found != programs.end()) return found->second(rt);
   if (what == "makers") return makers(count);
+  if (what == "million") return million(rt, count);
   if (what == "storms") return storms(count);
   if (what == "ring") return ring(rt, count);
   if (what == "futures") return futures(rt, count);

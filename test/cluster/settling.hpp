@@ -284,6 +284,8 @@ int broadcast_torn(const manta::runtime& rt);
 int broadcast_orphaned(const manta::runtime& rt);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
+// settler_million.cpp
+int million(const manta::runtime& rt, int tasks);
 // settler_weak.cpp
 int weak_handles(const manta::runtime& rt);
 int weak_lost(const manta::runtime& rt);
