@@ -82,9 +82,10 @@ class MANTA_API runtime {
   /// What this node has, and what of it is free now; nodes() says what others have. Any thread;
   /// takes the lock of the accounts.
   resource_report resources() const;
-  /// What waits for resources now: one entry for each kind of demand, with how many wait and for
-  /// how long the first of them has. Empty when nothing waits. Any thread; cost linear in what
-  /// waits, under the lock of the accounts, so ask seldom.
+  /// What waits for resources in this node now: one entry for each kind of demand, with how many
+  /// wait and for how long the first of them has. What other nodes' tasks wait for is in theirs.
+  /// Empty when nothing waits. Any thread; cost linear in what waits, under the lock of the
+  /// accounts, so ask seldom.
   std::vector<demand_report> unmet_demand() const;
   /// What arrays take now. Any thread.
   store_report store() const;
