@@ -5,6 +5,7 @@
 #include "rivals/rows.hpp"
 
 int main(int argc, char** argv) {
+  bench::be_a_ray_node();
   bench::suite s("bench_ray_rows");
   bench::add_our_ray_rows(s);
   using bench::bar;

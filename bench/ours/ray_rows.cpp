@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ray's microbenchmark rows, with their names, bodies and multipliers, in the modes `threads` (one
-// process) and `processes` (each task and actor in an isolated worker, as Ray's are). "Small value"
-// is the two bytes "ok", as there.
+// process), `processes` (each task and actor in an isolated worker, as Ray's are) and `nodes` (two
+// nodes on this machine, which decide themselves what goes), also with all that may go in the other
+// one. "Small value" is the two bytes "ok", as there.
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -112,15 +115,30 @@ struct setting {
 struct mode {
   const char* name;
   manta::isolation_mode isolation;
+  int nodes = 1;
+  bool all_far = false;
 };
 constexpr mode modes[] = {{"threads", manta::isolation_mode::threads},
-                          {"processes", manta::isolation_mode::processes}};
+                          {"processes", manta::isolation_mode::processes},
+                          {"nodes", manta::isolation_mode::threads, 2},
+                          {"nodes, all in the other", manta::isolation_mode::threads, 2, true}};
 
-std::shared_ptr<manta::runtime> start(const mode& m) {
+manta::config config_of_a_node() {
   manta::config with;
   with.resources = {{"custom", 1}};  // what the groups ask for
+  return with;
+}
+
+std::shared_ptr<manta::runtime> start(const mode& m) {
+  manta::config with = config_of_a_node();
   with.isolation = m.isolation;
-  return std::make_shared<manta::runtime>(with);
+  if (m.nodes == 1) return std::make_shared<manta::runtime>(with);
+  with.nodes = m.nodes;
+  // The other node hears of it by the environment, which the rows after this one have as it was.
+  if (m.all_far) setenv("MANTA_CHECK", "far", 1);
+  auto out = std::make_shared<manta::runtime>(with);
+  unsetenv("MANTA_CHECK");
+  return out;
 }
 
 struct ray_row {
@@ -450,6 +468,11 @@ void add_many_caller_rows(suite& s) {
 }
 
 }  // namespace
+
+void be_a_ray_node() {
+  if (std::getenv("MANTA_RANK") == nullptr) return;
+  const manta::runtime rt(config_of_a_node());  // does not return
+}
 
 void add_our_ray_rows(suite& s) {
   add_object_rows(s);

@@ -188,6 +188,7 @@ void add_mpirun(suite& s);
 void add_mpi(suite& s);  // its messages, or that mpirun is not installed
 void add_our_clusters(suite& s);
 void be_a_node();              // in a process that such a job has started; else nothing
+void be_a_ray_node();          // the same, of a row of Ray's
 void add_our_links(suite& s);  // of libmanta's own build
 void add_our_cluster_data(suite& s);
 void add_our_late_calls(suite& s);
