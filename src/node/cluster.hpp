@@ -84,7 +84,7 @@ class cluster {
   void dissolve() noexcept;
   bool has_other_ranks(const cluster_process& at) const;
   int serve_head();
-  void end_in_order(cluster_process& at, base::time_point until);
+  void wait_for_others(cluster_process& at, bool with_guests, base::time_point until);
   bool is_serving() const noexcept { return plan_.role == role_mode::node && !is_spmd_; }
   result<void> tell_from_earlier();
   bool does_work() const noexcept;

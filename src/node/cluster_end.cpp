@@ -44,7 +44,7 @@ int cluster::serve() {
     at->drain(number == SIGTERM ? drain_limit_ : duration(0));
     // What others have given it ends first, and what it has made for them is fetched meanwhile.
     trade::global().close_door();
-    if (number == SIGTERM) end_in_order(*at, until);
+    if (number == SIGTERM) wait_for_others(*at, true, until);
     at->idle();
     break;
   }
@@ -54,18 +54,22 @@ int cluster::serve() {
   return 1;
 }
 
-void cluster::end_in_order(cluster_process& at, base::time_point until) {
+// Until others have what is theirs here: arrays of results and, `with_guests`, what came of what
+// they gave this node. Who waits for guests drains, and its seat ends that after drain-ms, which
+// gives back the time that this process stood still; who doesn't waits for no longer than `until`.
+void cluster::wait_for_others(cluster_process& at, bool with_guests, base::time_point until) {
   parting arrays(at.others());
   // In this order: the last guest's result may be an array that stays.
-  const auto is_done = [&arrays] {
-    const bool has_guests = trade::global().has_guests();
+  const auto is_done = [&arrays, with_guests] {
+    const bool has_guests = with_guests && trade::global().has_guests();
     return arrays.is_over() && !has_guests;
   };
-  while (!is_done() && !at.wait_over_for(between_checks)) {
+  duration pause = first_check;
+  while (!is_done() && (with_guests || base::now() < until) && !at.wait_over_for(pause)) {
+    pause = std::min<duration>(2 * pause, between_checks);
   }
   // Where the work of all has ended before, nobody reads them.
-  const std::string left = arrays.text_of_left(name_of_member(), drain_limit_);
-  if (base::now() >= until) say_end(left);
+  if (base::now() >= until) say_end(arrays.text_of_left(name_of_member(), drain_limit_));
 }
 
 // The end of a head's process without spmd is that of all; with it that one goes last, and answers
@@ -76,16 +80,7 @@ void cluster::hand_over() noexcept {
   const bool goes = !plan_.hosts_head();
   const base::time_point until = base::now() + drain_limit_;
   if (goes) at->drain(drain_limit_);
-  parting arrays(at->others());
-  const auto is_done = [&arrays, goes] {
-    const bool is_heard = !goes || !trade::global().has_guests();
-    return arrays.is_over() && is_heard;
-  };
-  duration pause = first_check;
-  while (!is_done() && base::now() < until && !at->wait_over_for(pause)) {
-    pause = std::min<duration>(2 * pause, between_checks);
-  }
-  if (base::now() >= until) say_end(arrays.text_of_left(name_of_member(), drain_limit_));
+  wait_for_others(*at, goes, until);
 }
 
 // SIGTERM: it may be started again, and finds its members then. SIGINT: nobody wants them any more.
