@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "cluster/checks.hpp"
 #include "cluster/lone_head.hpp"
-#include "cluster/support.hpp"
 
 namespace cluster_record_test {
 
@@ -15,17 +15,14 @@ namespace {
 using namespace cluster_test;  // NOLINT: the words of this folder
 using Catch::Matchers::Contains;
 
-const std::string settler = MANTA_SETTLER_PROGRAM;
-
 variables with_store(const site& here) {
   return {"MANTA_NODES=4", "MANTA_WORKERS=8", "MANTA_CONTROL=" + here.path() + "/control",
           beside_rocksdb};
 }
 
-void check_right(const outcome& o, const std::string& what) {
-  CAPTURE(what, o.out, o.err);
-  CHECK(o.status == 0);
-  CHECK_THAT(o.out, Contains(what + ": right"));
+// And of the records nothing was said to people.
+void check_recorded(const outcome& o, const std::string& what) {
+  check_right(o, what);
   CHECK_THAT(o.err, !Contains("records of tasks"));
 }
 
@@ -43,16 +40,16 @@ std::string values_in(const site& here) {
 TEST_CASE("the store has the records of the tasks that live, and none when a job is over",
           "[cluster][record]") {
   const site here;
-  check_right(here.run({settler, "recorded"}, with_store(here)), "recorded");
+  check_recorded(here.run({settler, "recorded"}, with_store(here)), "recorded");
   CHECK(values_in(here).empty());
-  check_right(here.run({settler, "recorded"}, {"MANTA_NODES=4", "MANTA_WORKERS=8"}), "recorded");
+  check_recorded(here.run({settler, "recorded"}, {"MANTA_NODES=4", "MANTA_WORKERS=8"}), "recorded");
 }
 
 TEST_CASE("of a hundred thousand tasks in four nodes no record is left", "[cluster][record]") {
   const site here;
   const std::string tasks = has_tsan ? "4000" : "100000";
   const variables with{"MANTA_NODES=4", "MANTA_WORKERS=1"};
-  check_right(here.run({settler, "unrecorded", tasks}, with), "unrecorded");
+  check_recorded(here.run({settler, "unrecorded", tasks}, with), "unrecorded");
 }
 
 // A million in the slow suite: their number is all that differs.
@@ -73,8 +70,8 @@ TEST_CASE("of a million tasks over four nodes nothing is left in any",
 TEST_CASE("what tasks send on is written, and goes", "[cluster][record]") {
   const site here;
   const std::string tasks = has_tsan ? "2000" : "20000";
-  check_right(here.run({settler, "streamed", tasks}, {"MANTA_NODES=4", "MANTA_WORKERS=2"}),
-              "streamed");
+  check_recorded(here.run({settler, "streamed", tasks}, {"MANTA_NODES=4", "MANTA_WORKERS=2"}),
+                 "streamed");
 }
 
 TEST_CASE("a lost node's records stay until its job ends, and others' are right",
@@ -83,7 +80,7 @@ TEST_CASE("a lost node's records stay until its job ends, and others' are right"
   child job({settler, "survived"}, here.with(with_store(here)));
   const bool is_ready = job.says("pid rank-3");
   if (is_ready) kill(pids_in(job.so_far().out).at("rank-1"), SIGKILL);
-  check_right(job.finish(), "survived");
+  check_recorded(job.finish(), "survived");
   CHECK(values_in(here).empty());
 }
 
@@ -97,7 +94,7 @@ TEST_CASE("the records of a driver that was killed go with the next job", "[clus
     job.finish();
   }
   CHECK_THAT(values_in(here), Contains("rank-"));
-  check_right(here.run({settler, "spread"}, with_store(here)), "spread");
+  check_recorded(here.run({settler, "spread"}, with_store(here)), "spread");
   CHECK(values_in(here).empty());
 }
 
@@ -108,7 +105,7 @@ TEST_CASE("records go on with a head of its own, which is killed and started aga
   REQUIRE(driver.says("it may be killed\n"));
   CHECK_THAT(with.records("task/"), Contains("helper"));
   with.kill_and_restart();
-  check_right(driver.finish(), "relayed");
+  check_recorded(driver.finish(), "relayed");
   with.end();
   CHECK(with.records("task/").empty());
 }

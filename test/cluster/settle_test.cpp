@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/checks.hpp"
 #include "cluster/lone_head.hpp"
 #include "cluster/network.hpp"
 #include "cluster/stopping.hpp"
@@ -22,37 +23,9 @@ using namespace std::string_literals;
 using namespace cluster_test;  // NOLINT: the words of this folder
 using Catch::Matchers::Contains;
 
-const std::string settler = MANTA_SETTLER_PROGRAM;
 const variables four{"MANTA_NODES=4"};
 
-void check_right(const outcome& o, const std::string& what) {
-  CAPTURE(what, o.out, o.err);
-  CHECK(o.status == 0);
-  CHECK_THAT(o.out, Contains(what + ": right"));
-}
-
-// Runs one of its programs, and sends that signal to a rank so long after it has said its pids.
-void lose(const std::string& what, const std::string& rank, int signal,
-          std::chrono::milliseconds after, const std::string& with = "MANTA_MAP_ARRAYS=yes") {
-  CAPTURE(what, rank, signal, with);
-  const site here;
-  variables more = four;
-  more.push_back(dead_after(signal));
-  more.emplace_back("MANTA_DRAIN_MS=300");
-  more.push_back(with);
-  child job({settler, what}, here.with(more));
-  if (!job.says("pid rank-3")) {
-    const outcome o = job.finish();
-    FAIL("it ended, or was too slow, before its fault: " << o.out << o.err);
-  }
-  const auto pids = pids_in(job.so_far().out);
-  std::this_thread::sleep_for(after);
-  kill(pids.at(rank), signal);
-  check_right(job.finish(), what);
-  kill(pids.at(rank), SIGKILL);
-}
-
-// The same with several that are asked to leave, and have the time for it.
+// As lose, with several that are asked to leave, and have the time for it.
 void leave_with(const std::string& what, const std::vector<std::string>& ranks,
                 std::chrono::milliseconds after) {
   CAPTURE(what);
@@ -380,16 +353,19 @@ TEST_CASE("actors that are made, called and ended in any order", "[cluster][sett
 
 TEST_CASE("a lost node takes its actors along, and no others", "[cluster][settle]") {
   // The fault's time: calls are under way.
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("outlives", "rank-2", signal, 50ms);
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM})
+    lose("outlives", {.signal = signal, .after = 50ms});
 }
 
 TEST_CASE("what a lost node alone had ends, and what others have lives", "[cluster][settle]") {
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("heirs", "rank-1", signal, 0ms);
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM})
+    lose("heirs", {.signal = signal, .rank = "rank-1"});
 }
 
 TEST_CASE("a weak handle whose node is lost while it is asked gives nothing", "[cluster][settle]") {
   // The fault's time: it is asked.
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("weak-lost", "rank-2", signal, 50ms);
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM})
+    lose("weak-lost", {.signal = signal, .after = 50ms});
 }
 
 TEST_CASE("who asks for a future of a rank that has ended is told so", "[cluster][settle]") {
@@ -398,23 +374,23 @@ TEST_CASE("who asks for a future of a rank that has ended is told so", "[cluster
 }
 
 TEST_CASE("a lost node takes its futures along, and others' are freed", "[cluster][settle]") {
-  lose("estates", "rank-2", SIGKILL, 200ms);
+  lose("estates", {.after = 200ms});
 }
 
 TEST_CASE("a lost node's arrays are read on by who has them", "[cluster][settle]") {
-  for (const int signal : {SIGKILL, SIGSTOP}) lose("legacies", "rank-2", signal, 0ms);
+  for (const int signal : {SIGKILL, SIGSTOP}) lose("legacies", {.signal = signal});
 }
 
 TEST_CASE("an array that stayed in a node is lost with it", "[cluster][settle]") {
   for (const int signal : {SIGKILL, SIGSTOP}) {
-    lose("stayed-lost", "rank-2", signal, 0ms, "MANTA_MAP_ARRAYS=no");
+    lose("stayed-lost", {.signal = signal, .with = {"MANTA_MAP_ARRAYS=no"}});
   }
 }
 
 TEST_CASE("a node dies while an array that stayed there is fetched", "[cluster][settle]") {
   // The fault's time.
   for (const auto after : {20ms, 100ms, 300ms}) {
-    lose("stayed-torn", "rank-2", SIGKILL, after, "MANTA_MAP_ARRAYS=no");
+    lose("stayed-torn", {.after = after, .with = {"MANTA_MAP_ARRAYS=no"}});
   }
 }
 
@@ -480,17 +456,18 @@ TEST_CASE("what a node that was given up may read is kept until it ends", "[clus
 TEST_CASE("a node dies while parts of long values are under way", "[cluster][settle]") {
   // The fault's time.
   for (const auto after : {30ms, 400ms}) {
-    lose("wrecks", "rank-2", SIGKILL, after, "MANTA_MAP_ARRAYS=no");
-    lose("wrecks", "rank-2", SIGKILL, after);
+    lose("wrecks", {.after = after, .with = {"MANTA_MAP_ARRAYS=no"}});
+    lose("wrecks", {.after = after});
   }
 }
 
 TEST_CASE("a lost node's tasks fail where they may run nowhere else", "[cluster][settle]") {
-  for (const int signal : {SIGKILL, SIGSTOP}) lose("desertions", "rank-2", signal, 0ms);
+  for (const int signal : {SIGKILL, SIGSTOP}) lose("desertions", {.signal = signal});
 }
 
 TEST_CASE("a lost node's names are free, and others' stay taken", "[cluster][settle]") {
-  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) lose("widows", "rank-1", signal, 0ms);
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM})
+    lose("widows", {.signal = signal, .rank = "rank-1"});
 }
 
 TEST_CASE("the actors that a lost node has made elsewhere end", "[cluster][settle]") {
