@@ -9,10 +9,8 @@ set -e
 # shellcheck source=../cmake/setup.sh
 . "$(dirname "$0")/../cmake/setup.sh"
 
-need_compiler \
-  libtbb-dev=file:/usr/include/oneapi/tbb.h libcaf-dev=file:/usr/include/caf/all.hpp \
-  libasio-dev=file:/usr/include/asio.hpp openmpi-bin=cmd:mpirun \
-  libopenmpi-dev=file:/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h \
+# shellcheck disable=SC2086,SC2154  # lists of setup.sh
+need_compiler $rivals $mpi_start $mpi_build \
   libmimalloc2.0=file:/usr/lib/x86_64-linux-gnu/libmimalloc.so.2 >&2 ||
   say "not every rival could be installed; the table names those that are missing" >&2
 

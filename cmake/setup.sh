@@ -46,6 +46,15 @@ need() {
   step as_root apt-get install -q -y --no-install-recommends $missing </dev/null
 }
 
+# What more than one of them needs, as `need` takes it; without quotes, since it is a list.
+# shellcheck disable=SC2034  # for who reads this
+{
+  mpi_start=openmpi-bin=cmd:mpirun # of ranks
+  mpi_build=libopenmpi-dev=file:/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h
+  # What the benchmarks are compiled with beside Open MPI, which not every machine can have.
+  rivals="libtbb-dev=file:/usr/include/oneapi/tbb.h libcaf-dev=file:/usr/include/caf/all.hpp"
+}
+
 # What building the library and a program takes.
 need_compiler() {
   need g++=cmd:g++ cmake=cmd:cmake ninja-build=cmd:ninja \

@@ -17,8 +17,9 @@ passed=0
 failed=0
 trap finish EXIT
 
+# shellcheck disable=SC2154  # of setup.sh
 need_compiler clang=cmd:clang++ lld=cmd:ld.lld pkg-config=cmd:pkg-config \
-  catch2=file:/usr/include/catch2/catch.hpp git=cmd:git openmpi-bin=cmd:mpirun iproute2=cmd:ip \
+  catch2=file:/usr/include/catch2/catch.hpp git=cmd:git "$mpi_start" iproute2=cmd:ip \
   munge=file:/usr/sbin/munged slurm-wlm=cmd:srun slurmctld=file:/usr/sbin/slurmctld \
   slurmd=file:/usr/sbin/slurmd python3-yaml=file:/usr/lib/python3/dist-packages/yaml/__init__.py
 step cmake --preset dev
