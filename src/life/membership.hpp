@@ -71,6 +71,11 @@ struct bulletin {
   std::vector<spec::node_share> loads = {};
 };
 
+/// How long who was told of a node by somebody else waits to hear of it from the head. That word
+/// comes within a heartbeat, a few of them where the head is busy; of a node that ended while the
+/// head was away it may never come, and of one that was named wrongly never does.
+inline constexpr duration until_heard_of = std::chrono::seconds(2);
+
 /// How a connection has ended.
 struct closing {
   duration made_in{};      ///< what it took to make it, which the next one will take, too

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <new>
 
+#include "own/copy_limits.hpp"
+
 namespace manta::inline v0::node {
 
 copy_cache& copy_cache::global() {
@@ -75,8 +77,9 @@ base::deadline copy_cache::sweep(base::time_point now) noexcept {
   base::deadline due;
   {
     const std::lock_guard lock(mutex_);
-    while (!all_.empty() && now - all_.front().used >= keep_for) take_out(all_.begin(), over);
-    if (!all_.empty()) due = all_.front().used + keep_for;
+    while (!all_.empty() && now - all_.front().used >= own::copy_limits::kept_for)
+      take_out(all_.begin(), over);
+    if (!all_.empty()) due = all_.front().used + own::copy_limits::kept_for;
   }
   drop(over);
   return due;

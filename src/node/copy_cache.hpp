@@ -23,8 +23,8 @@
 // Idea. It is kept for a moment, by what its maker calls its contents: a number that it never gives
 // to others. A call that names one which is here takes it, and nothing is fetched.
 //
-// Limits: those used least lately go first when there are more bytes than an eighth of the store
-// may have; one that was not used for keep_for goes, too.
+// Limits (own/copy_limits.hpp): those used least lately go first when there are more bytes than
+// they may have; one that was not used for kept_for goes, too.
 //
 // Threads: any. Blocks are dropped without the lock.
 
@@ -33,7 +33,6 @@ namespace manta::inline v0::node {
 class copy_cache {
  public:
   static copy_cache& global();
-  static constexpr duration keep_for = std::chrono::milliseconds(800);
 
   struct key {
     std::uint64_t owner = 0;     ///< the node that has made it

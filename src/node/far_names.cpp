@@ -15,6 +15,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "exec/named_actors.hpp"
+#include "life/membership.hpp"
 #include "node/far_actors.hpp"
 #include "node/head_facts.hpp"
 #include "node/trade.hpp"
@@ -26,10 +27,8 @@ namespace manta::inline v0::node {
 
 namespace {
 
-// The head's word of a new member comes within a heartbeat; of one that ended while the head was
-// away it may never come.
-constexpr auto between_looks = std::chrono::milliseconds(2);
-constexpr int most_looks = 1000;  // two seconds of them
+constexpr duration between_looks = std::chrono::milliseconds(2);
+constexpr int most_looks = life::until_heard_of / between_looks;
 
 name_question about_name(name_act act, const control::claimed_name& of) {
   return {static_cast<std::uint8_t>(act), of.name_space, of.name};

@@ -21,6 +21,7 @@
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
+#include "own/copy_limits.hpp"
 #include "spec/made_error.hpp"
 #include "wire/error_record.hpp"
 
@@ -83,7 +84,7 @@ void distant_block::arrives(array_block* as) noexcept {
   }
   --all.away_;
   if (is_kept) {
-    const std::uint64_t most = array_home::global().limit_bytes() / 8;
+    const std::uint64_t most = own::copy_limits::most_bytes(array_home::global().limit_bytes());
     copy_cache::global().keep({from_.owner, from_.contents, from_.bytes}, *as, base::now(), most,
                               from_.id);
   }

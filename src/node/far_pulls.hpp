@@ -24,6 +24,7 @@
 
 #include "base/id_hash.hpp"
 #include "bulk/station.hpp"
+#include "bulk/unreached.hpp"
 #include "node/array_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
@@ -237,10 +238,10 @@ class far_pulls {
   peers* by_ = nullptr;
   bulk::station* way_ = nullptr;
   bool is_way_reached_ = false;
-  // By bulk, until then, by node: those that have made arrays, of which each place was tried, and
-  // those that were to give others' on.
-  std::map<std::uint64_t, base::time_point> unreached_;
-  std::map<std::uint64_t, base::time_point> unreached_readers_;
+  // By bulk: nodes that have made arrays, of which each place was tried, and those that were to
+  // give others' on.
+  bulk::unreached unreached_;
+  bulk::unreached unreached_readers_;
   struct read_places {
     std::string text;
     std::vector<bulk::place_of_holder> at;

@@ -2,7 +2,6 @@
 // How arrays come by bulk/: all that far_pulls.cpp has to do with a station.
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <new>
 #include <utility>
 
@@ -16,8 +15,6 @@ namespace manta::inline v0::node {
 
 namespace {
 
-constexpr duration unreached_for = std::chrono::minutes(1);
-
 std::vector<bulk::place_of_holder> bulk_places_of(const std::string& text) {
   std::vector<bulk::place_of_holder> out;
   for (const wire::socket_address& one : places_of(text)) {
@@ -26,11 +23,6 @@ std::vector<bulk::place_of_holder> bulk_places_of(const std::string& text) {
     at.size = one.size();
   }
   return out;
-}
-
-bool is_among(const std::map<std::uint64_t, base::time_point>& until, std::uint64_t node) {
-  const auto known = until.find(node);
-  return known != until.end() && base::now() < known->second;
 }
 
 }  // namespace
@@ -67,7 +59,7 @@ const std::vector<bulk::place_of_holder>& far_pulls::places_of_node(std::uint64_
 bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   const distant_block::source& from = of.block->from();
   if (way_ == nullptr) return false;
-  if (is_among(unreached_, from.owner)) return false;
+  if (unreached_.has(from.owner, base::now())) return false;
   peers::bulk_place place = by_->bulk_place_of(from.owner);
   bulk::holder maker{from.owner, place.process, places_of_node(from.owner, std::move(place.at))};
   if (maker.places.empty()) return false;
@@ -87,7 +79,8 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
 bulk::holder far_pulls::reader_at(std::uint64_t node) {
   const std::lock_guard lock(mutex_);
   if (by_ == nullptr || !by_->can_reach(node)) return {};
-  if (is_among(unreached_, node) || is_among(unreached_readers_, node)) return {};
+  const base::time_point now = base::now();
+  if (unreached_.has(node, now) || unreached_readers_.has(node, now)) return {};
   peers::bulk_place place = by_->bulk_place_of(node);
   return {node, place.process, places_of_node(node, std::move(place.at))};
 }
@@ -96,7 +89,7 @@ bulk::holder far_pulls::reader_at(std::uint64_t node) {
 void far_pulls::note_unreached(std::uint64_t reader) noexcept {
   const std::lock_guard lock(mutex_);
   try {
-    unreached_readers_[reader] = base::now() + unreached_for;
+    unreached_readers_.note(reader, base::now());
   } catch (const std::bad_alloc&) {
     return;  // it is asked once more
   }
@@ -193,7 +186,7 @@ bool far_pulls::ask_instead(std::uint64_t number) {
     if (by_ == nullptr || !pulls_.contains(number)) return true;  // likewise, meanwhile
     if (fresh != nullptr) std::swap(of->room, fresh);
     of->is_in_bulk = false;
-    unreached_[from.owner] = base::now() + unreached_for;  // to find that took seconds
+    unreached_.note(from.owner, base::now());
     unasked = ask_more(from.owner);
   }
   end_unasked(unasked);

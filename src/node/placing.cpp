@@ -12,6 +12,7 @@
 #include <manta/exec/parker.hpp>
 #include <manta/spec/error.hpp>
 
+#include "life/membership.hpp"
 #include "node/desk.hpp"
 
 namespace manta::inline v0::node {
@@ -20,14 +21,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Who gave the name may have heard of that node before this one does.
-constexpr duration until_heard_of = 2s;
 constexpr duration between_looks = 1ms;
 
 }  // namespace
 
+// Who gave the name may have heard of that node before this one does.
 void wait_for_node(const std::function<bool()>& there) {
-  const base::time_point limit = base::after(until_heard_of);
+  const base::time_point limit = base::after(life::until_heard_of);
   while (!there() && base::now() < limit) {
     exec::parker nap;
     exec::executor::sleep(nap, base::after(between_looks));

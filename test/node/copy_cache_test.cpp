@@ -11,9 +11,11 @@
 #include <catch2/catch.hpp>
 
 #include "node/copy_cache.hpp"
+#include "own/copy_limits.hpp"
 
 using manta::base::time_point;
 using manta::node::copy_cache;
+using manta::own::copy_limits;
 using namespace std::chrono_literals;
 
 namespace {
@@ -63,7 +65,7 @@ TEST_CASE("a copy is found until it was not used for a while", "[node][copies]")
   CHECK_FALSE(finds(cache, ten(6), start + 500ms));
   CHECK_FALSE(finds(cache, ten(5, 2), start + 500ms));
   CHECK_FALSE(finds(cache, {1, 5, 11}, start + 500ms));
-  const time_point due = start + 500ms + copy_cache::keep_for;
+  const time_point due = start + 500ms + copy_limits::kept_for;
   CHECK(cache.sweep(due - 1ms) == due);
   CHECK_FALSE(one.has_ended);
   CHECK_FALSE(cache.sweep(due).has_value());
@@ -85,7 +87,7 @@ TEST_CASE("a copy is found by what nodes called it, and used by that", "[node][c
   found->drop();
   CHECK(cache.find_named({3, 5}, start) == nullptr);
   CHECK(cache.find_named({}, start) == nullptr);
-  cache.sweep(start + copy_cache::keep_for);
+  cache.sweep(start + copy_limits::kept_for);
   CHECK_FALSE(one.has_ended);
   CHECK(other.has_ended);
   cache.forget(1);
@@ -164,7 +166,7 @@ TEST_CASE("copies are kept as a list of them would be", "[node][copies]") {
     }
     if (random() % 8 != 0) continue;
     const manta::base::deadline due = cache.sweep(now);
-    while (!model.empty() && now - model.front().second >= copy_cache::keep_for) model.pop_front();
+    while (!model.empty() && now - model.front().second >= copy_limits::kept_for) model.pop_front();
     CHECK(due.has_value() == !model.empty());
     const auto living =
         std::count_if(all.begin(), all.end(), [](const auto& one) { return !one->has_ended; });

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <manta/base/clock.hpp>
+
+// How long copies of other nodes' arrays are kept that nobody here needs just now, and how many.
+//
+// Problem. The next call may be given the same array, or never. What is kept for it is memory that
+// the program has let go of.
+// Idea. Calls of a loop come one after another: who hasn't used it for a moment is past that loop.
+
+namespace manta::inline v0::own {
+
+struct copy_limits {
+  /// After its last use. Who lets go of an array expects its memory back within a second.
+  static constexpr duration kept_for = std::chrono::milliseconds(800);
+  /// All of them together, of a store of so many bytes: the larger part is for arrays that the
+  /// program holds.
+  static constexpr std::uint64_t most_bytes(std::uint64_t store_bytes) noexcept {
+    return store_bytes / 8;
+  }
+};
+
+}  // namespace manta::inline v0::own
