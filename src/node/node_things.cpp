@@ -121,12 +121,12 @@ void node_things::open(peers& with) noexcept {
   }
   peers_.store(&with);
   was_asked_.store(false);
-  is_asking_.store(true);
-  is_open_.store(true);
+  stage_.store(stage::asking);
 }
 
 void node_things::end_asking() noexcept {
-  is_asking_.store(false);
+  stage from = stage::asking;
+  stage_.compare_exchange_strong(from, stage::answering);  // what is over stays so
   std::unordered_map<std::uint64_t, asker_ptr> all;
   {
     const std::lock_guard lock(mutex_);
@@ -137,7 +137,7 @@ void node_things::end_asking() noexcept {
 
 void node_things::close() noexcept {
   end_asking();
-  is_open_.store(false);
+  stage_.store(stage::over);
   end_homes_in_line();
   close_lines();
   end_homes();
@@ -182,7 +182,7 @@ void node_things::end_homes_in_line() noexcept {
 }
 
 void node_things::stop_answering() noexcept {
-  is_open_.store(false);
+  stage_.store(stage::over);  // where it was never closed, nothing having run
   peers_.store(nullptr);
   close_lines();
 }
@@ -404,7 +404,7 @@ void node_things::hear(std::uint64_t from, const peers::kept_message& message, f
     if (asked == nullptr || asked->what != wire::question::thing) {
       raise(errc::decode_failed, "a question about a channel that is none");
     }
-    if (!is_open_.load()) left_error().raise();
+    if (stage_.load() == stage::over) left_error().raise();
     const opened_parcel opened(asked->with);
     codec::in_archive in(opened.view());
     const auto question = codec::read<thing_question>(in);
@@ -526,9 +526,9 @@ node_things::asker_ptr node_things::asker_of(std::uint64_t node) {
     out = one;
   }
   // One that is lost was told of before it was listed here, or is taken from the list.
-  if (is_asking_.load() && by != nullptr && by->can_reach(node)) return out;
-  out->asks.end(is_asking_.load() ? lost_home_error(out->name, "it can't be asked")
-                                  : exec::ended_error());
+  const auto asks = [this] { return stage_.load() == stage::asking; };
+  if (asks() && by != nullptr && by->can_reach(node)) return out;
+  out->asks.end(asks() ? lost_home_error(out->name, "it can't be asked") : exec::ended_error());
   const std::lock_guard lock(mutex_);
   const auto found = askers_.find(node);
   if (found != askers_.end() && found->second == out) askers_.erase(found);

@@ -148,8 +148,10 @@ class node_things {
   void end_home_of(std::uint64_t node, std::uint64_t serial = 0) noexcept;
 
   std::atomic<peers*> peers_{nullptr};
-  std::atomic<bool> is_open_{false};
-  std::atomic<bool> is_asking_{false};
+  // asking --end_asking--> answering --close--> over; open begins it anew. Who is asked after that
+  // says so, until stop_answering takes the peers away.
+  enum class stage : std::uint8_t { over, answering, asking };
+  std::atomic<stage> stage_{stage::over};
   std::atomic<bool> was_asked_{false};  // anything, by others, in this runtime
   std::atomic<std::uint64_t> last_{0};
   // With the bytes of what of that is kept here. The loop's.
