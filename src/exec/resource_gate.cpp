@@ -12,8 +12,12 @@
 namespace manta::inline v0::exec {
 
 void claim_list::append(resource_claim& c) noexcept {
-  c.next_ = nullptr;
   c.stage_ = c.refusal ? resource_claim::stage::idle : resource_claim::stage::held;
+  link(c);
+}
+
+void claim_list::link(resource_claim& c) noexcept {
+  c.next_ = nullptr;
   (last == nullptr ? first : last->next_) = &c;
   last = &c;
 }
@@ -29,10 +33,8 @@ claim_list claim_list::take_refused() noexcept {
   claim_list all = std::exchange(*this, {});
   claim_list refused;
   while (resource_claim* const c = all.first) {
-    all.first = std::exchange(c->next_, nullptr);
-    claim_list& to = c->refusal ? refused : *this;
-    (to.last == nullptr ? to.first : to.last->next_) = c;
-    to.last = c;
+    all.first = c->next_;
+    (c->refusal ? refused : *this).link(*c);
   }
   return refused;
 }

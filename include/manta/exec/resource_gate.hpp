@@ -52,6 +52,9 @@ struct claim_list {
   MANTA_API void append(claim_list&& others) noexcept;
   /// Takes those out that were refused, in their order.
   MANTA_API claim_list take_refused() noexcept;
+
+ private:
+  void link(resource_claim& c) noexcept;  // as it is
 };
 
 /// Who keeps the accounts; node/ implements it. All calls come under the gate's lock.
