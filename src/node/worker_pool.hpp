@@ -30,9 +30,9 @@
 #include "node/worker_work.hpp"
 #include "node/zygote.hpp"
 #include "sched/early_deaths.hpp"
-#include "sched/looked_time.hpp"
 #include "sched/patience.hpp"
 #include "sched/roster.hpp"
+#include "sched/worker_grace.hpp"
 #include "sched/worker_limits.hpp"
 #include "store/lane.hpp"
 #include "wire/frame_line.hpp"
@@ -385,7 +385,7 @@ class worker_pool final : public exec::outside {
   // Runs that calls have cost which ended with their caller's worker; by id. See charge_spent.
   std::unordered_map<std::uint64_t, std::uint32_t> spent_;
   sched::early_deaths early_deaths_;
-  sched::looked_time patient_;   // under mutex_: when who was asked to stop was, and what is late
+  sched::worker_grace grace_;    // under mutex_: when who was asked to stop was, and who is late
   sched::worker_limits limits_;  // the runtime's
   base::time_point next_measure_{};               // the collector's
   std::vector<std::shared_ptr<hand>> replaying_;  // the collector's: new lives, calls to be sent

@@ -35,7 +35,7 @@ void worker_pool::fail_calls(std::vector<exec::job*>& calls, exec::actor_core* c
 // Under the mutex.
 void worker_pool::order_kill(hand& at) noexcept {
   tenant& t = *at.lives_here;
-  if (t.kill_asked == base::time_point{}) t.kill_asked = patient_.at(base::now());
+  if (t.kill_asked == base::time_point{}) t.kill_asked = grace_.asked(base::now());
   const worker_order order{worker_order::kind::kill, t.id.low, t.id.high};
   ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

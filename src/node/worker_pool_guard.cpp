@@ -126,7 +126,7 @@ void worker_pool::let_surplus_go() noexcept {
 // before enforce_stops() does.
 void worker_pool::let_go(hand& of) noexcept {
   of.is_let_go = true;
-  of.leave_asked = patient_.at(base::now());
+  of.leave_asked = grace_.asked(base::now());
   say_order(of, {worker_order::kind::leave});
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -19,10 +18,6 @@ namespace manta::inline v0::node {
 
 namespace {
 
-// A worker that was asked to stop a task and has not is killed.
-constexpr std::chrono::milliseconds time_to_stop{900};
-// One that was let go and still has something to do, which nobody waits for.
-constexpr std::chrono::seconds time_to_leave{10};
 constexpr std::size_t most_early_stops = 4096;
 // Of one worker at a time: the others have their turn, and the lock is free meanwhile. A socket
 // holds fewer, so one look hears all that went before a message.
@@ -74,7 +69,7 @@ void worker_pool::end(exec::job* j) noexcept {
   const auto [of, f] = find_flight(j);
   if (f == nullptr || of->is_let_go) return;
   if (of->line.page().is(f->number, wire::slot_state::done)) return;  // its result comes
-  if (f->stop_asked == base::time_point{}) f->stop_asked = patient_.at(base::now());
+  if (f->stop_asked == base::time_point{}) f->stop_asked = grace_.asked(base::now());
   end_by_force(*of);
 }
 
@@ -90,7 +85,7 @@ void worker_pool::end_by_force(hand& of) noexcept {
 // Under the mutex. What does not stop is ended by enforce_stops().
 void worker_pool::order_stop(hand& at, flight& f) noexcept {
   if (f.number == 0) return;
-  if (f.stop_asked == base::time_point{}) f.stop_asked = patient_.at(base::now());
+  if (f.stop_asked == base::time_point{}) f.stop_asked = grace_.asked(base::now());
   const worker_order order{worker_order::kind::stop, f.number};
   ::send(at.socket, &order, sizeof order, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -160,26 +155,23 @@ void worker_pool::hear_orders(const hand* only) noexcept {
   }
 }
 
+// What was asked to stop, or to go, and has not is killed.
 void worker_pool::enforce_stops() noexcept {
   const std::lock_guard lock(mutex_);
-  const base::time_point looked = base::now();
-  patient_.look(looked);
-  const base::time_point now = patient_.at(looked);
-  const base::time_point before = now - time_to_stop;
+  grace_.look(base::now());
   for (const auto& one : all_) {
     if (one->is_let_go) {
-      const bool is_late =
-          one->leave_asked != base::time_point{} && one->leave_asked + time_to_leave <= now;
-      if (is_late && !one->is_dead) zygote::global().kill(one->unique);
+      if (grace_.is_late_to_leave(one->leave_asked) && !one->is_dead)
+        zygote::global().kill(one->unique);
       continue;
     }
     const tenant* const t = one->lives_here.get();
-    if (t != nullptr && t->kill_asked != base::time_point{} && t->kill_asked <= before) {
+    if (t != nullptr && grace_.is_late_to_stop(t->kill_asked)) {
       zygote::global().kill(one->unique);
       continue;
     }
     for (const flight& f : one->flights) {
-      if (f.number == 0 || f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
+      if (f.number == 0 || !grace_.is_late_to_stop(f.stop_asked)) continue;
       const std::uint64_t word = one->line.page().slot_of(f.number).load(std::memory_order_acquire);
       if (word >> 2U != f.number) {
         end_for(*one, "a page that holds nonsense");
@@ -190,7 +182,7 @@ void worker_pool::enforce_stops() noexcept {
       break;
     }
     for (const auto& [number, f] : one->off_stack) {
-      if (f.stop_asked == base::time_point{} || f.stop_asked > before) continue;
+      if (!grace_.is_late_to_stop(f.stop_asked)) continue;
       end_by_force(*one);
       break;
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-
 #include <manta/base/clock.hpp>
 
 // Time as far as somebody was there to look.
@@ -19,17 +17,18 @@ namespace manta::inline v0::sched {
 class looked_time {
  public:
   /// What passes between two looks at most.
-  static constexpr duration most_between = std::chrono::milliseconds(50);
+  explicit looked_time(duration most_between) noexcept : most_between_(most_between) {}
 
   /// A look at what is late.
   void look(base::time_point now) noexcept {
     const duration gap = now - looked_;
-    if (looked_ != base::time_point{} && gap > most_between) uncounted_ += gap - most_between;
+    if (looked_ != base::time_point{} && gap > most_between_) uncounted_ += gap - most_between_;
     looked_ = now;
   }
   base::time_point at(base::time_point now) const noexcept { return now - uncounted_; }
 
  private:
+  duration most_between_;
   base::time_point looked_{};
   duration uncounted_{};
 };
