@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cluster/support.hpp"
@@ -18,7 +19,8 @@ using namespace std::chrono_literals;
 /// A head of its own, which can be killed and started again, and a node beside it.
 class lone_head {
  public:
-  lone_head() { start(); }
+  /// All of its processes have these variables.
+  explicit lone_head(variables more = {}) : more_(std::move(more)) { start(); }
   void kill_and_restart() {
     head_.reset();
     std::this_thread::sleep_for(300ms);  // the fault's schedule: it is away for a while
@@ -31,8 +33,8 @@ class lone_head {
     start();
   }
   child driver(const std::string& name, const std::string& what) const {
-    return child({program_, what}, here_.with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at_,
-                                               "MANTA_MEMBER_NAME=" + name}));
+    return child({program_, what},
+                 with({"MANTA_ROLE=driver", "MANTA_ADDRESS=" + at_, "MANTA_MEMBER_NAME=" + name}));
   }
   /// The head's records that begin so, one in a line.
   std::string records(const std::string& prefix) const {
@@ -51,18 +53,22 @@ class lone_head {
   }
 
  private:
+  variables with(variables these) const {
+    these.insert(these.end(), more_.begin(), more_.end());
+    return here_.with(these);
+  }
   void start() {
     head_ = std::make_unique<child>(std::vector<std::string>{program_},
-                                    here_.with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
-                                                "MANTA_CONTROL=" + control_, beside_rocksdb}));
+                                    with({"MANTA_ROLE=head", "MANTA_ADDRESS=" + at_,
+                                          "MANTA_CONTROL=" + control_, beside_rocksdb}));
     REQUIRE(head_->complains("head of a cluster at"));
     if (helper_ != nullptr) return;
-    helper_ =
-        std::make_unique<child>(std::vector<std::string>{program_},
-                                here_.with({"MANTA_ADDRESS=" + at_, "MANTA_MEMBER_NAME=helper"}));
+    helper_ = std::make_unique<child>(std::vector<std::string>{program_},
+                                      with({"MANTA_ADDRESS=" + at_, "MANTA_MEMBER_NAME=helper"}));
   }
 
   const std::string program_ = MANTA_SETTLER_PROGRAM;
+  const variables more_;
   const site here_;
   const std::string at_ = "unix:" + here_.path() + "/head";
   const std::string control_ = here_.path() + "/control";

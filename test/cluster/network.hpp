@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,9 +45,14 @@ class network {
   network& operator=(const network&) = delete;
 
   static std::string address(int node) { return "10.77.0." + std::to_string(node + 1); }
-  /// A program's words, in the network of that node.
+  /// A program's words, in the network of that node, and with a folder for its sockets that no
+  /// other node sees: one that does goes through these, as on one machine, and past the network.
   std::vector<std::string> in(int node, const std::vector<std::string>& words) const {
     std::vector<std::string> out = words_to_enter(nodes_.at(static_cast<std::size_t>(node)));
+    const std::string own =
+        "own=\"$XDG_RUNTIME_DIR/manta\" && mkdir -p -m 700 \"$own\" && "
+        "mount -t tmpfs -o mode=700 own \"$own\" && exec \"$@\"";
+    out.insert(out.end(), {"unshare", "--mount", "sh", "-c", own, "sh"});
     out.insert(out.end(), words.begin(), words.end());
     return out;
   }
@@ -59,6 +65,19 @@ class network {
   /// From now on nothing goes to or from it, and nobody is told.
   void cut(int node) const { set(node, "down"); }
   void heal(int node) const { set(node, "up"); }
+  /// All its connections that are, whatever they carry, get a reset at both ends; how many. None,
+  /// also where the kernel can't do that (CONFIG_INET_DIAG_DESTROY).
+  int reset_all(int node) const {
+    const std::string line = enter(nodes_.at(static_cast<std::size_t>(node))) +
+                             "ss --no-header --kill --tcp state established 2>/dev/null";
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): as in must
+    FILE* const said = popen(line.c_str(), "r");
+    if (said == nullptr) return 0;
+    int lines = 0;
+    for (int one = fgetc(said); one != EOF; one = fgetc(said)) lines += one == '\n' ? 1 : 0;
+    pclose(said);
+    return lines;
+  }
 
  private:
   using holder = std::shared_ptr<child>;

@@ -114,6 +114,26 @@ TEST_CASE("arrays go from any node to any", "[cluster][settle]") {
   check_right(here.run({settler, "rested"}, few), "rested");
 }
 
+TEST_CASE("what is on the disk of one node is read from all", "[cluster][settle]") {
+  for (const std::string maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    CAPTURE(maps);
+    const site here;
+    const std::string disk = here.path() + "/spilled";
+    std::filesystem::create_directory(disk);
+    const variables few{"MANTA_NODES=3", "MANTA_STORE_BYTES=40MiB", "MANTA_SPILL_FOLDER=" + disk,
+                        maps};
+    check_right(here.run({settler, "rested-apart"}, few), "rested-apart");
+    CHECK(std::filesystem::is_empty(disk));
+  }
+}
+
+TEST_CASE("who holds more arrays of others than its store has room for has them whole",
+          "[cluster][settle]") {
+  const site here;
+  const variables few{"MANTA_NODES=3", "MANTA_STORE_BYTES=40MiB", "MANTA_MAP_ARRAYS=no"};
+  check_right(here.run({settler, "crowded"}, few), "crowded");
+}
+
 TEST_CASE("nodes of one machine read each other's arrays where they lie", "[cluster][settle]") {
   const site here;
   variables more{"MANTA_NODES=3", "MANTA_STORE_BYTES=64MiB"};

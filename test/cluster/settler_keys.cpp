@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of settler.cpp whose cluster has a head of its own.
-#include <csignal>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -25,12 +24,6 @@ int watches(const std::string& key) {
   auto puts = manta::kv::watch<int>(key);
   manta::kv::put(key, 8).get(long_enough);
   return *puts.next().get(long_enough).value;
-}
-
-// The test's word, a signal: that it has done its part.
-volatile std::sig_atomic_t is_told = 0;
-void listen_to_test() {
-  std::signal(SIGUSR1, [](int) { is_told = 1; });
 }
 
 struct outage {

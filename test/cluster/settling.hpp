@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -71,6 +72,12 @@ class headcount {
   std::atomic<int> now_{0};
   std::atomic<int> most_{0};
 };
+
+/// The test's word, a signal: that it has done its part.
+inline volatile std::sig_atomic_t is_told = 0;
+inline void listen_to_test() {
+  std::signal(SIGUSR1, [](int) { is_told = 1; });
+}
 
 template <class T>
 bool ends_within(const manta::future<T>& of, manta::duration limit) {
@@ -278,10 +285,19 @@ int semaphores(const manta::runtime& rt);
 int passed_things(const manta::runtime& rt);
 int lost_homes(const manta::runtime& rt);
 int lost_users(const manta::runtime& rt);
+// settler_cut.cpp
+int cut_calls(const manta::runtime& rt);
+int cut_pulls(const manta::runtime& rt);
 // settler_broadcast.cpp
 int broadcast(const manta::runtime& rt);
 int broadcast_torn(const manta::runtime& rt);
 int broadcast_orphaned(const manta::runtime& rt);
+// settler_drivers.cpp
+int lends(const manta::runtime& rt);
+int borrows(const manta::runtime& rt);
+// settler_rooms.cpp
+int rested_apart(const manta::runtime& rt);
+int crowded(const manta::runtime& rt);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
 // settler_million.cpp
