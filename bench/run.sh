@@ -13,6 +13,8 @@ set -e
 need_compiler $rivals $mpi_start $mpi_build \
   libmimalloc2.0=file:/usr/lib/x86_64-linux-gnu/libmimalloc.so.2 >&2 ||
   say "not every rival could be installed; the table names those that are missing" >&2
+need python3-distributed=file:/usr/lib/python3/dist-packages/distributed/__init__.py >&2 ||
+  say "there is no Dask to compare with" >&2
 
 build=$root/build/bench
 step cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMANTA_BUILD_BENCH=ON \
@@ -38,8 +40,12 @@ after a comma is a preloaded allocator. "line us" is the round trip of a cache l
 cores, measured in the same processes: 0.1-0.2 near, 0.3-0.6 far.
 END
   for program in bench_tasks bench_actors bench_graphs bench_library bench_codec bench_control \
-    bench_ray_rows bench_scale; do
-    "$build/bench/$program" --pin --json "$build/$program.json" --bars "$bars" "$@" ||
+    bench_arrays bench_isolation bench_ray_rows bench_link bench_cluster bench_scale; do
+    pin=--pin
+    # Its nodes are processes, which share what cores there are.
+    [ "$program" != bench_cluster ] || pin=
+    # shellcheck disable=SC2086  # an option or none
+    "$build/bench/$program" $pin --json "$build/$program.json" --bars "$bars" "$@" ||
       echo "$program" >>"$failed"
   done
   if [ -e "$bars" ]; then
