@@ -121,7 +121,7 @@ struct mode {
 constexpr mode modes[] = {{"threads", manta::isolation_mode::threads},
                           {"processes", manta::isolation_mode::processes},
                           {"nodes", manta::isolation_mode::threads, 2},
-                          {"nodes, all in the other", manta::isolation_mode::threads, 2, true}};
+                          {"nodes (all far)", manta::isolation_mode::threads, 2, true}};
 
 manta::config config_of_a_node() {
   manta::config with;

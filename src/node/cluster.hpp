@@ -43,9 +43,9 @@ class cluster {
                     std::shared_ptr<control::store> rows);
   /// In a process that serves: until the work is done, or a signal asks for the end. The exit code.
   int serve();
-  /// When nothing runs here any more, before close: waits, drain-ms at most, until others have
-  /// heard what came of what they gave this node, and have fetched what they have of it, if they go
-  /// on without it.
+  /// When nothing runs here any more, before close: waits, for drain-ms of its time at most, until
+  /// others have heard what came of what they gave this node, and have fetched what they have of
+  /// it, if they go on without it.
   void hand_over() noexcept;
   /// Ends it: a head ends the work of all, a member leaves. With spmd, rank 0 waits until the
   /// others have left, unless it is to end `at_once`.

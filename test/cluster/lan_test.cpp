@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/checks.hpp"
 #include "cluster/network.hpp"
 
 namespace cluster_lan_test {
@@ -21,11 +22,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace cluster_test;  // NOLINT: the words of this folder
-using Catch::Matchers::Contains;
 
 using words = std::vector<std::string>;
 
-const std::string settler = MANTA_SETTLER_PROGRAM;
 const std::string sharer = MANTA_SHARER_PROGRAM;
 
 // One program on so many machines, one after the other.
@@ -49,9 +48,7 @@ class machines {
   // Whether each node has ended in order, behind what came out as it has to.
   bool costs_no_node(const std::string& what) {
     const outcome o = driver_->finish();
-    CAPTURE(what, o.out, o.err);
-    CHECK(o.status == 0);
-    CHECK_THAT(o.out, Contains(what + ": right"));
+    cluster_test::check_right(o, what);
     bool is = true;
     for (child& one : nodes_) {
       const outcome its = one.finish();
@@ -176,11 +173,13 @@ TEST_CASE("a machine that is cut off for a moment runs each of its tasks once",
 TEST_CASE("tasks run once over a network that resets every connection each moment",
           "[cluster][share][network]") {
   machines all(3);
-  for (int tries = 0; tries < 10; ++tries) {
+  const auto limit = std::chrono::steady_clock::now() + 90s;  // of a case's two minutes
+  int tries = 0;
+  for (; tries < 10 && std::chrono::steady_clock::now() < limit; ++tries) {
     noted_spread spread(all);
     REQUIRE(spread.has_run_at("rank-1"));
     int resets = 0;
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < (has_tsan ? 4 : 8); ++i) {
       std::this_thread::sleep_for(150ms);  // the fault's schedule
       resets += all.lan().reset_all(1);
     }
@@ -189,12 +188,12 @@ TEST_CASE("tasks run once over a network that resets every connection each momen
       WARN("this kernel resets nobody's connections: nothing was tested");
       return;
     }
-    CHECK(resets >= 12);
     if (!is_whole) continue;
+    CHECK(resets >= 4);
     CHECK(spread.ran_once());
     return;
   }
-  FAIL("each try has cost a member");
+  FAIL("each of " << tries << " tries has cost a member");
 }
 
 TEST_CASE("calls of actors over a cut are all answered, once and in their order",

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 /// A head of its own, which can be killed and started again, and a node beside it.
 class lone_head {
  public:
-  /// All of its processes have these variables.
+  /// The head, its node and its drivers have these variables.
   explicit lone_head(variables more = {}) : more_(std::move(more)) { start(); }
   void kill_and_restart() {
     head_.reset();

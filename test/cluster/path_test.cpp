@@ -149,6 +149,7 @@ struct far_member {
   // Whether so many connections have come to be, and they are its. Who is no member ends instead.
   bool comes_back(std::uint64_t more) {
     REQUIRE(happens([&] {
+      std::this_thread::sleep_for(1ms);  // a poll: those that it waits for need the cores
       waits.look();
       return connections() >= more || !is_there(node.pid());
     }));

@@ -424,7 +424,6 @@ const std::map<std::string, program> programs{
     {"workers", workers},
     {"unended", unended},
     {"rested-apart", rested_apart},
-    {"crowded", crowded},
     {"weak-handles", weak_handles},
 };
 
@@ -479,6 +478,7 @@ int main(int argc, char** argv) {
   if (what == "ring") return ring(rt, count);
   if (what == "futures") return futures(rt, count);
   if (what == "neighbours") return neighbours(rt, argc < 3);
+  if (what == "crowded") return crowded(rt, argc > 2);
   if (what == "freight") return freight(rt, argc > 2 ? argv[2] : "");
   if (what == "heralds") return heralds();
   if (what == "rivals") return rivals(rt, count);

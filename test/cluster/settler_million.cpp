@@ -94,8 +94,10 @@ long passes(const manta::future<long>& of) { return of.get(long_enough); }
 
 // One of many kinds: most are small, some give others work, some share what they made.
 manta::future<long> one_task(long i, const std::vector<std::string>& nodes) {
-  const std::string& here = nodes[static_cast<std::size_t>(i) % nodes.size()];
-  const std::string& next = nodes[static_cast<std::size_t>(i + 1) % nodes.size()];
+  // Each kind has all nodes in turn.
+  const long turn = i + i / 16 + i / 100 + i / 500 + i / 2000;
+  const std::string& here = nodes[static_cast<std::size_t>(turn) % nodes.size()];
+  const std::string& next = nodes[static_cast<std::size_t>(turn + 1) % nodes.size()];
   if (i % 2000 == 7) {  // stays where it was made, and is read in another
     const auto array = manta::remote<makes>.with(at(here))(i, std::size_t{500'000});
     return manta::remote<sums>.with(at(next))(array, i);

@@ -73,8 +73,9 @@ class headcount {
   std::atomic<int> most_{0};
 };
 
-/// The test's word, a signal: that it has done its part.
-inline volatile std::sig_atomic_t is_told = 0;
+/// The test's word, a signal: that it has done its part. Any thread.
+inline std::atomic<int> is_told{0};
+static_assert(std::atomic<int>::is_always_lock_free);  // or no handler may set it
 inline void listen_to_test() {
   std::signal(SIGUSR1, [](int) { is_told = 1; });
 }
@@ -297,7 +298,7 @@ int lends(const manta::runtime& rt);
 int borrows(const manta::runtime& rt);
 // settler_rooms.cpp
 int rested_apart(const manta::runtime& rt);
-int crowded(const manta::runtime& rt);
+int crowded(const manta::runtime& rt, bool has_disk);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
 // settler_million.cpp

@@ -6,7 +6,6 @@
 namespace worker_grace_test {
 
 using namespace std::chrono_literals;
-using manta::duration;
 using manta::base::time_point;
 using manta::sched::grace_times;
 using manta::sched::worker_grace;
