@@ -35,6 +35,17 @@ std::string values_in(const site& here) {
   return is.out;
 }
 
+// Of tasks: what a program has time for.
+struct amounts {
+  int plain = 0;
+  int with_asan = 0;
+  int with_tsan = 0;
+};
+std::string how_many(const amounts& of) {
+  if (has_tsan) return std::to_string(of.with_tsan);
+  return std::to_string(manta::base::is_sanitized ? of.with_asan : of.plain);
+}
+
 }  // namespace
 
 TEST_CASE("the store has the records of the tasks that live, and none when a job is over",
@@ -47,7 +58,7 @@ TEST_CASE("the store has the records of the tasks that live, and none when a job
 
 TEST_CASE("of a hundred thousand tasks in four nodes no record is left", "[cluster][record]") {
   const site here;
-  const std::string tasks = has_tsan ? "4000" : "100000";
+  const std::string tasks = how_many({100'000, 20'000, 4000});
   const variables with{"MANTA_NODES=4", "MANTA_WORKERS=1"};
   check_recorded(here.run({settler, "unrecorded", tasks}, with), "unrecorded");
 }
@@ -57,8 +68,8 @@ TEST_CASE("of a million tasks over four nodes nothing is left in any",
           "[cluster][record][repeats]") {
   const site here;
   const bool is_full = std::getenv("MANTA_TEST_FULL") != nullptr;
-  const std::string tasks = is_full ? "1000000" : has_tsan ? "4000" : "40000";
-  const std::string fewer = has_tsan ? "2000" : "10000";
+  const std::string tasks = is_full ? "1000000" : how_many({40'000, 8000, 4000});
+  const std::string fewer = how_many({10'000, 4000, 2000});
   for (const std::string maps : {"yes", "no"}) {
     const outcome o = here.run({settler, "million", maps == "yes" ? tasks : fewer},
                                {"MANTA_NODES=4", "MANTA_WORKERS=1", "MANTA_MAP_ARRAYS=" + maps});
@@ -69,7 +80,7 @@ TEST_CASE("of a million tasks over four nodes nothing is left in any",
 
 TEST_CASE("what tasks send on is written, and goes", "[cluster][record]") {
   const site here;
-  const std::string tasks = has_tsan ? "2000" : "20000";
+  const std::string tasks = how_many({20'000, 8000, 2000});
   check_recorded(here.run({settler, "streamed", tasks}, {"MANTA_NODES=4", "MANTA_WORKERS=2"}),
                  "streamed");
 }
