@@ -69,7 +69,11 @@ job* executor::next_job(worker& w) {
     if (void* e = w.queue->jobs.pop()) {
       // It announced a search, and then its own result set this job free: in a chain, each time.
       if (w.is_searching) retract_search();
-      return static_cast<job*>(e);
+      job* const j = static_cast<job*>(e);
+      // What is left of jobs that their submitter ran is no turn of this queue's: else each look at
+      // the others could bring a task that leaves more of those than go until the next one.
+      if (is_stale(j) && tick % fairness_period != 0) --w.ticks;
+      return j;
     }
   }
   return search(w);
