@@ -67,18 +67,10 @@ void expect_whole(const passage& of, const std::string& whose) {
 // The fault is so long at least that who was at it has seen it.
 constexpr double seen_s = 1;
 
-using cut_words = manta::array<std::uint64_t>;
 constexpr std::size_t cut_count = std::size_t{2} << 20U;  // 16 MiB
-
-cut_words cut_words_from(std::uint64_t from) {
-  auto room = manta::make_array<std::uint64_t>(manta::array_shape(cut_count));
-  for (std::size_t i = 0; i < cut_count; ++i) room.data()[i] = from + i;
-  return std::move(room).seal();
-}
-bool are_cut_words(const cut_words& all, std::uint64_t from) {
-  bool is = all.size() == cut_count;
-  for (std::size_t i = 0; is && i < cut_count; ++i) is = all[i] == from + i;
-  return is;
+counted_words cut_words_from(std::uint64_t from) { return counted_from(cut_count, from); }
+bool are_cut_words(const counted_words& all, std::uint64_t from) {
+  return are_counted(all, cut_count, from);
 }
 std::uint64_t bytes_fetched() { return manta::node::fetched_array_bytes(); }
 
@@ -131,27 +123,19 @@ int cut_pulls(const manta::runtime& /*rt*/) {
   const auto is_over = [] { return is_told != 0; };
   const std::uint64_t before = bytes_fetched();
   say_cut_off();
+  const auto gives = [](long round) {
+    const auto from = static_cast<std::uint64_t>(round);
+    const auto there = manta::remote<are_cut_words>.with(at("rank-1"));
+    return there(cut_words_from(from), from).get(long_enough);
+  };
+  const auto takes = [](long round) {
+    const auto from = static_cast<std::uint64_t>(round) + 1'000'000;
+    const auto made = manta::remote<cut_words_from>.with(at("rank-1"))(from);
+    return are_cut_words(made.get(long_enough), from);
+  };
   passage there;
-  std::thread
-      giver(
-          [&] {
-            there =
-                through_cut(
-                    [](long round) {
-                      const auto from = static_cast<std::uint64_t>(round);
-                      return manta::remote<are_cut_words>
-              .with(at("rank-1"))(cut_words_from(from), from)
-              .get(long_enough);
-                    },
-                    is_over);
-          });
-  const passage here = through_cut(
-      [](long round) {
-        const auto from = static_cast<std::uint64_t>(round) + 1'000'000;
-        const auto made = manta::remote<cut_words_from>.with(at("rank-1"))(from);
-        return are_cut_words(made.get(long_enough), from);
-      },
-      is_over);
+  std::thread giver([&] { there = through_cut(gives, is_over); });
+  const passage here = through_cut(takes, is_over);
   giver.join();
   expect_whole(here, "arrays from there");
   expect_whole(there, "arrays to there");

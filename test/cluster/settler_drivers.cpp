@@ -16,18 +16,10 @@ namespace settling {
 
 namespace {
 
-using lent_words = manta::array<std::uint64_t>;
 constexpr std::size_t lent_count = std::size_t{1} << 20U;  // 8 MiB
-
-lent_words lent_from(std::uint64_t from) {
-  auto room = manta::make_array<std::uint64_t>(manta::array_shape(lent_count));
-  for (std::size_t i = 0; i < lent_count; ++i) room.data()[i] = from + i;
-  return std::move(room).seal();
-}
-bool are_lent(const lent_words& all, std::uint64_t from) {
-  bool is = all.size() == lent_count;
-  for (std::size_t i = 0; is && i < lent_count; ++i) is = all[i] == from + i;
-  return is;
+counted_words lent_from(std::uint64_t from) { return counted_from(lent_count, from); }
+bool are_lent(const counted_words& all, std::uint64_t from) {
+  return are_counted(all, lent_count, from);
 }
 
 // Until somebody ends it, which it notes; no worker waits meanwhile.
@@ -49,9 +41,9 @@ struct estate {
   manta::future<long> known;
   manta::future<long> runs_here;   // where its owner is
   manta::future<long> runs_there;  // at the helper
-  manta::future<lent_words> read;
-  manta::future<lent_words> unread;
-  lent_words held;
+  manta::future<counted_words> read;
+  manta::future<counted_words> unread;
+  counted_words held;
   manta::actor<counter> near;  // where its owner is
   manta::actor<counter> far;   // at the helper
 };

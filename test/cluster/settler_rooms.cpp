@@ -14,19 +14,13 @@ namespace settling {
 
 namespace {
 
-using load = manta::array<std::uint64_t>;
+using load = counted_words;
 constexpr std::size_t load_mib = (std::size_t{1} << 20U) / sizeof(std::uint64_t);
 constexpr std::size_t a_page = 512;  // words of one: of each the first is looked at
 
-load load_from(std::size_t mib, std::uint64_t from) {
-  auto room = manta::make_array<std::uint64_t>(manta::array_shape(mib * load_mib));
-  for (std::size_t i = 0; i < room.size(); ++i) room.data()[i] = from + i;
-  return std::move(room).seal();
-}
+load load_from(std::size_t mib, std::uint64_t from) { return counted_from(mib * load_mib, from); }
 bool is_load(const load& all, std::size_t mib, std::uint64_t from) {
-  bool is = all.size() == mib * load_mib;
-  for (std::size_t i = 0; is && i < all.size(); i += a_page) is = all[i] == from + i;
-  return is;
+  return are_counted(all, mib * load_mib, from, a_page);
 }
 
 std::uint64_t mib_spilled() {

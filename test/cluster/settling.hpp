@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -99,6 +101,21 @@ inline std::string holds_until(const std::string& began, const std::string& end)
     std::this_thread::sleep_for(1ms);
   }
   return manta::this_task::node();
+}
+
+// Large, and tells itself whether it is whole: each is `from` and where it is.
+using counted_words = manta::array<std::uint64_t>;
+inline counted_words counted_from(std::size_t count, std::uint64_t from) {
+  auto room = manta::make_array<std::uint64_t>(manta::array_shape(count));
+  for (std::size_t i = 0; i < count; ++i) room.data()[i] = from + i;
+  return std::move(room).seal();
+}
+// Looks at each, or at one in so many.
+inline bool are_counted(const counted_words& all, std::size_t count, std::uint64_t from,
+                        std::size_t step = 1) {
+  bool is = all.size() == count;
+  for (std::size_t i = 0; is && i < count; i += step) is = all[i] == from + i;
+  return is;
 }
 
 // What is put under a key, whenever that is; no worker waits meanwhile.
