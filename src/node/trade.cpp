@@ -27,6 +27,7 @@
 #include "node/node_things.hpp"
 #include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
+#include "node/surplus_data.hpp"
 #include "node/task_records.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
@@ -78,6 +79,7 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   offered_ = refused_ = 0;
   chance_ = base::chance::of_now();
   full_.clear();
+  surplus_data::global().clear();
   in_line_ = came_ = 0;
   task_ns_ = 0;
   most_moved_.store(for_tests.gives_all ? moves_all : sched::worth_moving({}));
@@ -316,18 +318,7 @@ bool trade::may_leave(const exec::job& j) noexcept {
 }
 
 bool trade::may_go(const exec::job& j) noexcept {
-  constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
-  if ((j.word() & rare) != 0 || !may_leave(j)) return false;
-  // Arrays are read in place here, and copied to other machines; one may lie on the disk.
-  if (was_cancelled(j.parent) || carrier_of(&j)->wake_arguments != nullptr) return false;
-  const exec::call_extra* const with = j.extra();
-  return with == nullptr || !asks_for_more(*with);
-}
-
-// Than to run, here or elsewhere, and again when that is lost.
-bool trade::asks_for_more(const exec::call_extra& with) noexcept {
-  return with.claim != nullptr || with.is_outside || with.losable || with.isolation.has_value() ||
-         with.may_repeat() || with.retries_left == 0;
+  return may_follow_data(j) && !was_cancelled(j.parent);
 }
 
 // True: it may be queued. False: it was cancelled meanwhile, or its time is over.
@@ -384,6 +375,7 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
     is_said = true;
     // It could not be written: here it need not be. Or memory has ended on its way out.
     is = noted != 0 ? outcome::full : outcome::stays;
+    if (noted == 0) surplus_data::rest(j);
   }
   if (is == outcome::given) {
     stop_if_cancelled(j);
@@ -412,18 +404,22 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   peers& by = open_peers(peers_);
   const borrowed_workbench on;
   const neutral_caller nobody;
+  surplus_data& data = surplus_data::global();
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
-  const bool may_come_back = !is_placed && most_moved_.load() != moves_all;
-  const base::id request{may_come_back ? peers::surplus : peers::task, ++last_request_};
+  if (!is_placed && !surplus_data::wakes(j)) return outcome::large;
+  const bool is_weighed = !is_placed && most_moved_.load() != moves_all;  // by the looker alone
+  const base::id request{is_weighed ? peers::surplus : peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);
-  on->write_for(to, is_placed);  // else its size decides whether it goes
+  const bool awaits_arrays = carrier_of(j)->wake_arguments != nullptr;
+  on->write_for(to, is_placed || awaits_arrays);  // else its size decides whether it goes
   const own::units::ancestor above = task_records::global().above(*j);
   if (!write_given(*on, j, request, attempt, above.id)) return outcome::stays;
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;
   if (is_long && !is_placed) return outcome::stays;
   if (is_long && is_looker()) return outcome::large;  // it waits for room
-  if (!is_placed && size > most_moved_.load()) return outcome::large;
+  const sched::overflow_queue line{in_line_.load(), workers_, pace_.task_time()};
+  if (is_weighed && !data.is_worth_giving(*on, *j, line)) return outcome::large;
   const outgoing::scope reading(to, size);
   // Before anybody finds it in the list, and may end it or run it here.
   j->set(task_records::global().left(j, above, *on));
@@ -433,8 +429,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
     std::uint32_t& sent = sent_[to];
     numbers_.emplace(j, request.low);
     try {
-      away_.emplace(request.low,
-                    flight{j, to, attempt, request.low, exec::id_of(*j), may_come_back});
+      away_.emplace(request.low, flight{j, to, attempt, request.low, exec::id_of(*j), is_weighed});
     } catch (...) {
       numbers_.erase(j);
       throw;
@@ -448,6 +443,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
                                 : is_long  ? peers::when_full::wait
                                            : peers::when_full::send;
   const result<void> sent = far_handles::global().send(by, request, *on, then);
+  if (sent && is_weighed) data.gave(*on);
   return sent ? outcome::given : outcome::full;
 }
 

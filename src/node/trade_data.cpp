@@ -60,7 +60,13 @@ std::uint64_t missing_in(const awaited_arrays& of, std::uint64_t node) {
 
 }  // namespace
 
-// It is not bound to this node, and may run once more.
+// Than to run, here or elsewhere, and again when that is lost.
+bool trade::asks_for_more(const exec::call_extra& with) noexcept {
+  return with.claim != nullptr || with.is_outside || with.losable || with.isolation.has_value() ||
+         with.may_repeat() || with.retries_left == 0;
+}
+
+// It is not bound to this node, and may run once more. Of what goes of itself, too.
 bool trade::may_follow_data(const exec::job& j) noexcept {
   constexpr std::uint64_t rare = exec::job_bits::stays | exec::job_bits::cancel;
   if ((j.word() & rare) != 0 || !may_leave(j)) return false;

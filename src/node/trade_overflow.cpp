@@ -4,7 +4,10 @@
 #include <vector>
 
 #include <manta/exec/executor.hpp>
+#include <manta/node/carrier.hpp>
+#include <manta/node/rest.hpp>
 
+#include "node/surplus_data.hpp"
 #include "node/trade.hpp"
 
 namespace manta::inline v0::node {
@@ -75,6 +78,69 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
     }
   }
 }
+
+// ---- arrays that it awaits
+
+surplus_data& surplus_data::global() {
+  static auto* const made = new surplus_data;
+  return *made;
+}
+
+bool surplus_data::wakes(exec::job* j) {
+  const auto wake = carrier_of(j)->wake_arguments;
+  return wake == nullptr || wake(j, false, any_cell);
+}
+
+void surplus_data::rest(exec::job* j) noexcept {
+  const auto rests = carrier_of(j)->rest_arguments;
+  if (rests != nullptr) rests(j);
+}
+
+namespace {
+
+/// An array that a message names, and that its reader has to fetch.
+struct named_array {
+  sched::shared_data::data what;
+  std::uint64_t bytes = 0;
+};
+
+// Each as often as it is named. What its maker calls its bytes is said where the reader may wait.
+std::vector<named_array> fetched_by(const workbench& on) {
+  std::vector<named_array> out;
+  for (const spec::reference& one : on.references) {
+    const bool is_mapped = one.place.segment != 0;
+    const std::uint64_t owner = one.owner.high;
+    if (one.kind != spec::reference_kind::array || is_mapped || owner == on.goes_to) continue;
+    out.push_back({{owner, one.place.at}, one.place.bytes});
+  }
+  return out;
+}
+
+}  // namespace
+
+bool surplus_data::is_worth_giving(const workbench& on, const exec::job& j,
+                                   const sched::overflow_queue& line) {
+  sched::moved_data what{.bytes = on.writer.size_bytes()};
+  if (!on.references.empty()) {
+    const base::time_point now = base::now();
+    for (const named_array& one : fetched_by(on)) {
+      what.add(one.bytes, shared_.look(one.what, on.goes_to, exec::id_of(j).low, now));
+    }
+  }
+  return sched::is_worth_giving(what, line);
+}
+
+void surplus_data::gave(const workbench& on) noexcept {
+  if (on.references.empty()) return;
+  try {
+    const base::time_point now = base::now();
+    for (const named_array& one : fetched_by(on)) shared_.gave(one.what, on.goes_to, now);
+  } catch (const std::bad_alloc&) {
+    return;  // the next one counts as the first, once more
+  }
+}
+
+// ---- what comes back
 
 // Nothing has been read there: it may go to another one.
 void trade::on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept {

@@ -133,10 +133,15 @@ std::optional<options> asked_of_here(const wire::task_view& task, std::uint64_t 
   return out;
 }
 
-// What this node has not, or what a lost one had, may be there at home.
+// What this node has not, or could not fetch, may be there at home.
 bool may_do_at_home(const error& why) noexcept {
-  return why.code() == errc::infeasible || why.code() == errc::node_lost;
+  const errc is = why.code();
+  return is == errc::infeasible || is == errc::node_lost || is == errc::object_lost ||
+         is == errc::store_full || is == errc::out_of_memory;
 }
+
+// It cancels all that is here then, and ends what is waited for.
+bool ends_here() noexcept { return exec::is_all_cancelled() || !exec::executor::is_running(); }
 
 }  // namespace
 
@@ -169,7 +174,8 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
       const std::lock_guard lock(mutex_);
       visits_.erase(who);
     }
-    return refuse(by, of, why, may_do_at_home(why));
+    const bool is_of_the_end = !is_door_open_.load() || ends_here();
+    return refuse(by, of, why, may_do_at_home(why) || is_of_the_end);
   }
   if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
   if (asks) {
@@ -235,7 +241,7 @@ namespace {
 bool is_of_this_node(exec::job& ended, bool is_leaving) {
   exec::job* const end = ended.outcome();
   if ((end->word() & exec::job_bits::failed) == 0) return false;
-  if (is_leaving || exec::is_all_cancelled() || !exec::executor::is_running()) return true;
+  if (is_leaving || ends_here()) return true;
   const errc is = end->failure().code();
   return is == errc::store_full || is == errc::out_of_memory;
 }

@@ -95,6 +95,106 @@ TEST_CASE("what a killed or stopped node had runs again", "[cluster][share]") {
   }
 }
 
+namespace {
+
+// Runs tasks that await arrays of so many bytes, each of which is to run once.
+std::string check_awaited(const std::vector<std::string>& what, const variables& with) {
+  CAPTURE(what, with);
+  const site here;
+  const std::string log = here.path() + "/runs";
+  std::vector<std::string> command{sharer};
+  command.insert(command.end(), what.begin(), what.end());
+  variables more = with;
+  more.push_back("SHARER_LOG=" + log);
+  const outcome o = here.run(command, more);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains(what[0] + ": right, 4 processes"));
+  std::ifstream file(log);
+  const std::string runs{std::istreambuf_iterator<char>(file), {}};
+  CHECK(count_of(runs, "\n") == std::stoul(what[1]));
+  return o.out;
+}
+
+const std::string small_bytes = "40000";
+const std::string mapped_bytes = "400000";
+const std::string large_bytes = "2097152";
+
+}  // namespace
+
+TEST_CASE("what awaits an array of the driver's is run by all nodes", "[cluster][share]") {
+  for (const std::string& bytes : {mapped_bytes, large_bytes}) {
+    check_awaited({"awaited", "400", "10", bytes}, four);
+  }
+}
+
+// Small ones go with each task, large ones are fetched once by each node.
+TEST_CASE("so it is where nodes can't map it, when tasks take long enough", "[cluster][share]") {
+  variables more = four;
+  more.emplace_back("MANTA_MAP_ARRAYS=no");
+  for (const std::string& bytes : {small_bytes, mapped_bytes}) {
+    check_awaited({"awaited", "400", "20", bytes}, more);
+  }
+  CHECK_THAT(check_awaited({"fetched", "400", "20", large_bytes}, more), Contains("fetched once"));
+}
+
+TEST_CASE("arrays that tasks make for each other go with them", "[cluster][share]") {
+  for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    for (const std::string& bytes : {mapped_bytes, large_bytes}) {
+      const site here;
+      variables more = four;
+      more.emplace_back(maps);
+      const outcome o = here.run({sharer, "chained", "40", "3", bytes}, more);
+      CAPTURE(maps, bytes, o.out, o.err);
+      CHECK(o.status == 0);
+      CHECK_THAT(o.out, Contains("chained: right"));
+    }
+  }
+}
+
+TEST_CASE("tasks whose arrays are on the disk give what they give with room", "[cluster][share]") {
+  const site here;
+  variables more = four;
+  more.push_back("MANTA_SPILL_FOLDER=" + here.path());
+  more.emplace_back("MANTA_STORE_BYTES=32MiB");
+  for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    more.emplace_back(maps);
+    const outcome o = here.run({sharer, "awaited-from-disk", "60", "10", "2097152"}, more);
+    CAPTURE(maps, o.out, o.err);
+    CHECK(o.status == 0);
+    CHECK_THAT(o.out, Contains("awaited-from-disk: right"));
+    more.pop_back();
+  }
+}
+
+TEST_CASE("what awaited an array in a lost node runs again", "[cluster][share]") {
+  for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+      CAPTURE(maps, signal);
+      const site here;
+      const std::string log = here.path() + "/runs";
+      variables more = four;
+      more.emplace_back(maps);
+      more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+      more.push_back("SHARER_LOG=" + log);
+      child job({sharer, "awaited", "200", "20", large_bytes}, here.with(more));
+      REQUIRE(job.says("pid rank-3"));
+      const auto pids = pids_in(job.so_far().out);
+      const std::string its = " " + std::to_string(pids.at("rank-2")) + "\n";
+      REQUIRE(happens([&] {  // it has some
+        std::ifstream file(log);
+        return has(std::string{std::istreambuf_iterator<char>(file), {}}, its);
+      }));
+      kill(pids.at("rank-2"), signal);
+      const outcome o = job.finish();
+      CAPTURE(o.out, o.err);
+      CHECK(o.status == 0);
+      CHECK_THAT(o.out, Contains("awaited: right"));
+      kill(pids.at("rank-2"), SIGKILL);
+    }
+  }
+}
+
 TEST_CASE("a node that is asked to leave ends what it has for others first", "[cluster][share]") {
   const site here;
   const std::string log = here.path() + "/runs";

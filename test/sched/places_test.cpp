@@ -98,4 +98,105 @@ TEST_CASE("what is missing and what waits without bounds is compared as well", "
   CHECK(nearest_to_data({UINT64_MAX, 0ms}, std::array{data_place{UINT64_MAX, 0ms}}) == 1);
 }
 
+using manta::sched::is_worth_giving;
+using manta::sched::moved_data;
+using manta::sched::part_of;
+using manta::sched::shared_data;
+using manta::sched::worth_moving;
+
+// Of a queue that takes a second, of tasks of 10 ms.
+constexpr manta::sched::overflow_queue second{200, 2, 10ms};
+
+TEST_CASE("what a task takes along is moved while one runs", "[sched]") {
+  CHECK(is_worth_giving({}, second));
+  CHECK(is_worth_giving({.bytes = worth_moving(10ms)}, second));
+  CHECK_FALSE(is_worth_giving({.bytes = worth_moving(10ms) + 1}, second));
+  CHECK_FALSE(is_worth_giving({.bytes = worth_moving(10ms), .missing = 8, .part = 1}, second));
+  CHECK_FALSE(is_worth_giving({.missing = UINT64_MAX, .part = UINT64_MAX}, second));
+  // Of what is fetched its part; and it has to come before its turn here.
+  CHECK(is_worth_giving({.missing = 900'000'000, .part = 9'000'000}, second));
+  CHECK_FALSE(is_worth_giving({.missing = 1'000'000'000, .part = 9'000'000}, second));
+  // Nothing is known, and nothing waits.
+  CHECK(is_worth_giving({.bytes = 1000}, {0, 2, 0ms}));
+  CHECK_FALSE(is_worth_giving({.missing = 1000, .part = 1000}, {0, 2, 0ms}));
+}
+
+TEST_CASE("what many read is borne by all of them, and once by each node", "[sched]") {
+  CHECK(part_of(100 * mib, 0, 0) == 100 * mib);
+  CHECK(part_of(100 * mib, 1, 0) == 100 * mib);
+  CHECK(part_of(100 * mib, 100, 0) == mib);
+  CHECK(part_of(100 * mib, 100, 9) == 10 * mib);
+  CHECK(part_of(100 * mib, 100, 99) == 100 * mib);
+  CHECK(part_of(100 * mib, 100, UINT64_MAX) == 100 * mib);
+  CHECK(part_of(UINT64_MAX, 1, UINT64_MAX) == UINT64_MAX);
+  CHECK(part_of(UINT64_MAX, 1000, 0) <= UINT64_MAX / 999);
+  moved_data what;
+  what.add(100 * mib, {.is_there = true, .have = 1, .readers = 9});
+  CHECK(what.missing == 0);
+  what.add(100 * mib, {.is_there = false, .have = 0, .readers = 100});
+  what.add(2 * mib, {});
+  CHECK(what.missing == 102 * mib);
+  CHECK(what.part == 3 * mib);
+  what.add(UINT64_MAX, {});
+  CHECK(what.missing == UINT64_MAX);
+  CHECK(what.part == UINT64_MAX);
+}
+
+TEST_CASE("readers are told apart, and nodes that were given it lately have it", "[sched]") {
+  shared_data all(400ms);
+  const shared_data::data one{1, 5};
+  manta::base::time_point now{1h};
+  CHECK(all.look(one, 2, 100, now).readers == 1);
+  CHECK(all.look(one, 2, 100, now).readers == 1);  // the same task once more
+  CHECK(all.look(one, 3, 101, now).readers == 2);
+  CHECK(all.look({1, 6}, 2, 100, now).readers == 1);  // another array
+  CHECK(all.look({2, 5}, 2, 100, now).readers == 1);  // another one's
+  all.gave(one, 2, now);
+  const auto there = all.look(one, 2, 102, now + 300ms);
+  CHECK((there.is_there && there.have == 1 && there.readers == 3));
+  CHECK_FALSE(all.look(one, 3, 103, now + 300ms).is_there);
+  CHECK(all.look(one, 3, 103, now + 300ms).have == 1);
+  // It may be gone by then, and is if nobody has looked.
+  CHECK_FALSE(all.look(one, 2, 104, now + 400ms).is_there);
+  CHECK(all.look(one, 2, 104, now + 400ms).readers == 5);
+  CHECK(all.look({7, 7}, 2, 100, now + 900ms).readers == 1);
+  CHECK(all.look(one, 2, 105, now + 900ms).readers == 1);
+  // What has no number is another one each time.
+  all.gave({1, 0}, 2, now);
+  CHECK_FALSE(all.look({1, 0}, 2, 100, now).is_there);
+  CHECK(all.look({1, 0}, 2, 101, now).readers == 1);
+  for (std::uint64_t i = 0; i < 2 * shared_data::most_readers; ++i) all.look(one, 2, i, now + 1s);
+  CHECK(all.look(one, 2, 105, now + 1s).readers == shared_data::most_readers);
+  all.clear();
+  CHECK(all.look(one, 2, 105, now + 1s).readers == 1);
+}
+
+// As trade_overflow.cpp looks at them: one that stays for now is looked at again later.
+TEST_CASE("a long queue of readers of one array goes to as many nodes as pays", "[sched]") {
+  const auto nodes_of = [](std::uint64_t bytes, std::uint64_t tasks, bool is_shared) {
+    shared_data all(400ms);
+    const manta::base::time_point now{1h};
+    std::uint64_t nodes = 0;
+    for (int looks = 0; looks < 3; ++looks) {
+      for (std::uint64_t task = 0; task < tasks; ++task) {
+        const shared_data::data what{1, is_shared ? 1 : task + 1};
+        const std::uint64_t to = 2 + task % 20;
+        const auto found = all.look(what, to, task, now);
+        moved_data moved{.bytes = 500};
+        moved.add(bytes, found);
+        if (!is_worth_giving(moved, second)) continue;
+        nodes += found.is_there ? 0 : 1;
+        all.gave(what, to, now);
+      }
+    }
+    return nodes;
+  };
+  CHECK(nodes_of(100'000'000, 200, true) >= 15);
+  CHECK(nodes_of(100'000'000, 40, true) >= 3);
+  CHECK(nodes_of(100'000'000, 40, true) <= 4);
+  CHECK(nodes_of(100'000'000, 8, true) == 0);
+  CHECK(nodes_of(100'000'000, 200, false) == 0);  // each reads its own
+  CHECK(nodes_of(9'000'000, 200, false) == 200);  // and that is moved while one runs
+}
+
 }  // namespace places_test
