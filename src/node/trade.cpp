@@ -406,7 +406,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const neutral_caller nobody;
   surplus_data& data = surplus_data::global();
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
-  if (!is_placed && !surplus_data::wakes(j)) return outcome::large;
+  if ((!is_placed || is_looker()) && !surplus_data::wakes(j)) return outcome::large;
   const bool is_weighed = !is_placed && most_moved_.load() != moves_all;  // by the looker alone
   const base::id request{is_weighed ? peers::surplus : peers::task, ++last_request_};
   const std::uint32_t attempt = attempt_of(*j);

@@ -101,9 +101,8 @@ desk::departure trade::may_be_elsewhere(const exec::job& j) noexcept {
   const bool is_bound = with->is_outside || with->losable || with->may_repeat() ||
                         with->isolation == isolation_mode::processes;
   if (is_bound) return leave::no;
-  // Arrays are read in place here, and copied to other machines; a lost node is not to be its end.
-  const bool is_better_here = carrier_of(&j)->wake_arguments != nullptr || with->retries_left == 0;
-  return is_better_here ? leave::if_it_must : leave::yes;
+  // This node comes first in any case. A lost one is not to be its end.
+  return with->retries_left == 0 ? leave::if_it_must : leave::yes;
 }
 
 // Each node as often as it has workers; 0: this one.
@@ -136,10 +135,9 @@ void trade::take_placed(exec::job* j) noexcept {
   }
 }
 
-// It writes what goes of itself, too, while workers are at tasks that take long; not what may be on
-// the disk. False: the caller's.
+// It writes what goes of itself, too, while workers are at tasks that take long; what is on the
+// disk it leaves to them. False: the caller's.
 bool trade::leave_to_looker(exec::job* j) noexcept {
-  if (carrier_of(j)->wake_arguments != nullptr) return false;
   try {
     const std::lock_guard lock(mutex_);
     if (!has_looker_) return false;

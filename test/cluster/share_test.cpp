@@ -138,6 +138,17 @@ TEST_CASE("so it is where nodes can't map it, when tasks take long enough", "[cl
   CHECK_THAT(check_awaited({"fetched", "400", "20", large_bytes}, more), Contains("fetched once"));
 }
 
+TEST_CASE("what awaits an array and asks for a cpu has those of all nodes", "[cluster][share]") {
+  for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    variables more = four;
+    more.emplace_back("MANTA_WORKERS=2");
+    more.emplace_back(maps);
+    for (const std::string& bytes : {mapped_bytes, large_bytes}) {
+      check_awaited({"asking", "200", "10", bytes}, more);
+    }
+  }
+}
+
 TEST_CASE("arrays that tasks make for each other go with them", "[cluster][share]") {
   for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
     for (const std::string& bytes : {mapped_bytes, large_bytes}) {
@@ -147,8 +158,28 @@ TEST_CASE("arrays that tasks make for each other go with them", "[cluster][share
       const outcome o = here.run({sharer, "chained", "40", "3", bytes}, more);
       CAPTURE(maps, bytes, o.out, o.err);
       CHECK(o.status == 0);
-      CHECK_THAT(o.out, Contains("chained: right"));
+      CHECK_THAT(o.out, Contains("0 lost\nchained: right"));
     }
+  }
+}
+
+TEST_CASE("what stayed in a lost node is lost typed, and all else comes", "[cluster][share]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    CAPTURE(signal);
+    const site here;
+    variables more = four;
+    more.emplace_back("MANTA_MAP_ARRAYS=no");
+    more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
+    child job({sharer, "chained", "60", "10", large_bytes}, here.with(more));
+    REQUIRE(job.says("pid rank-3"));
+    const auto pids = pids_in(job.so_far().out);
+    std::this_thread::sleep_for(300ms);  // the fault's time: it has some
+    kill(pids.at("rank-2"), signal);
+    const outcome o = job.finish();
+    CAPTURE(o.out, o.err);
+    CHECK(o.status == 0);
+    CHECK_THAT(o.out, Contains("chained: right"));
+    kill(pids.at("rank-2"), SIGKILL);
   }
 }
 

@@ -278,6 +278,15 @@ int awaited(const manta::runtime& rt, const std::string& what, long count, int m
   return code;
 }
 
+// The same of what asks for a cpu.
+int asking(long count, int ms, std::size_t bytes) {
+  const std::size_t many = bytes / sizeof(long);
+  const auto data = manta::put(numbers_from(many, 7));
+  return spread(
+      "asking", count, [&](long i) { return manta::remote<reads>.with({.cpus = 1})(data, i, ms); },
+      [many](long i) { return i * i + 7 + static_cast<long>(many) - 1; });
+}
+
 // Each awaits one of its own, and there is no room in memory for all of them.
 int awaited_from_disk(long count, int ms, std::size_t bytes) {
   const std::size_t many = bytes / sizeof(long);
@@ -294,6 +303,7 @@ numbers one_more(const numbers& before, int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
   return numbers_from(before.size(), before[0] + 1);
 }
+// What stayed in a node that is lost is lost with it, and told so: that is right, too.
 int chained(long count, int ms, std::size_t bytes) {
   const std::size_t many = bytes / sizeof(long);
   constexpr long links = 5;
@@ -304,10 +314,16 @@ int chained(long count, int ms, std::size_t bytes) {
     all.push_back(std::move(last));
   }
   bool is_right = true;
+  int lost = 0;
   for (long i = 0; i < count; ++i) {
-    const numbers& got = all[static_cast<std::size_t>(i)].get();
-    is_right = is_right && got.size() == many && checked(got.span(), i + links, 1) != 0;
+    try {
+      const numbers& got = all[static_cast<std::size_t>(i)].get(30s);
+      is_right = is_right && got.size() == many && checked(got.span(), i + links, 1) != 0;
+    } catch (const manta::node_lost&) {
+      ++lost;
+    }
   }
+  std::printf("%d lost\n", lost);
   return say("chained", is_right, {}, 0);
 }
 
@@ -442,6 +458,7 @@ int main(int argc, char** argv) {
   }
   std::fflush(stdout);
   if (what == "awaited" || what == "fetched") return awaited(rt, what, count, ms, bytes);
+  if (what == "asking") return asking(count, ms, bytes);
   if (what == "awaited-from-disk") return awaited_from_disk(count, ms, bytes);
   if (what == "chained") return chained(count, ms, bytes);
   return spread(
