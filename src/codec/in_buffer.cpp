@@ -170,7 +170,11 @@ void raise_decode_failed(const char* type) {
   } catch (const decode_failed&) {
     throw;
   } catch (const node_lost&) {
-    throw;  // it had an array in the value
+    throw;  // it had an array in the value, which had to be fetched; so have the next two
+  } catch (const object_lost&) {
+    throw;
+  } catch (const store_full&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& thrown) {

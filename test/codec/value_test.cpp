@@ -244,6 +244,44 @@ TEST_CASE("cereal's functions are called where a class has them", "[codec]") {
                                                      Contains("celsius"));
 }
 
+namespace {
+
+// As an array whose bytes could not be had.
+template <manta::errc Why>
+struct without_array {
+  template <class Archive>
+  void save(Archive& to) const {
+    to(1);
+  }
+  template <class Archive>
+  void load(Archive& /*from*/) {
+    manta::error(Why, "it is gone").raise();
+  }
+};
+
+template <manta::errc Why>
+manta::errc thrown_by_reading() {
+  codec::out_archive out;
+  const without_array<Why> value;
+  const auto bytes = codec::encode(out, value);
+  try {
+    static_cast<void>(codec::decode<without_array<Why>>(bytes));
+  } catch (const manta::exception& thrown) {
+    return thrown.code();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("what an array is missed for is thrown as that", "[codec]") {
+  using manta::errc;
+  CHECK(thrown_by_reading<errc::object_lost>() == errc::object_lost);
+  CHECK(thrown_by_reading<errc::store_full>() == errc::store_full);
+  CHECK(thrown_by_reading<errc::node_lost>() == errc::node_lost);
+  CHECK(thrown_by_reading<errc::actor_lost>() == errc::decode_failed);
+}
+
 TEST_CASE("large ranges lie beside the bytes and are read in place", "[codec]") {
   const std::vector<double> large(1000, 2.5);
   codec::out_archive out;

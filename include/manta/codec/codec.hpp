@@ -12,7 +12,7 @@
 namespace manta::inline v0::codec {
 
 /// The exception being handled, thrown by reading a T, as decode_failed: its own error, or what the
-/// class's functions threw.
+/// class's functions threw. What says that an array of it could not be had stays that.
 [[noreturn]] MANTA_API void raise_decode_failed(const char* type);
 
 /// Writes `value` as a parcel of its own into an empty archive. Throws encode_failed, and what the
