@@ -308,8 +308,9 @@ placed_block* far_arrays::end_if_unneeded(const base::id& id) noexcept {
   placed_block* const block = found->second.block;
   pin& of = pins_.find(block)->second;
   try {
+    // Those that were given up may have been handed it, but for what was named and stayed.
     for (kept& each : kept_) {
-      if (each.blocks.insert(block).second) ++of.reasons;
+      if (found->second.has_left && each.blocks.insert(block).second) ++of.reasons;
     }
   } catch (const std::bad_alloc&) {
     return nullptr;  // it is lent until this node ends
@@ -317,6 +318,18 @@ placed_block* far_arrays::end_if_unneeded(const base::id& id) noexcept {
   of.id = {};
   lent_.erase(found);
   return lets_go(*block) ? block : nullptr;
+}
+
+void far_arrays::lends_out(std::span<const spec::reference> all) noexcept {
+  const auto is_array = [](const spec::reference& one) {
+    return one.kind == spec::reference_kind::array;
+  };
+  if (std::ranges::none_of(all, is_array)) return;
+  const std::lock_guard lock(mutex_);
+  for (const spec::reference& one : all) {
+    const auto found = is_array(one) ? lent_.find(one.what) : lent_.end();
+    if (found != lent_.end()) found->second.has_left = true;
+  }
 }
 
 void far_arrays::named(const base::id& id) noexcept {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -76,6 +77,8 @@ class far_arrays {
   /// What all nodes call it; fills in its place. Until `on` is used for something else it is kept.
   /// Throws cancelled: the runtime ends. std::bad_alloc.
   far_name name(workbench& on, placed_block& block, spec::reference& to);
+  /// A message with these is about to be sent.
+  void lends_out(std::span<const spec::reference> all) noexcept;
   /// The message that named it has been sent, or never will be.
   void named(const base::id& id) noexcept;
   /// Others have it no more.
@@ -105,6 +108,7 @@ class far_arrays {
   struct lent {
     placed_block* block = nullptr;
     std::uint32_t naming = 0;  // messages that are being written
+    bool has_left = false;     // with one of them, at least
   };
   /// A member of this machine, also when it has ended.
   struct other {

@@ -248,6 +248,7 @@ result<void> far_handles::send(peers& by, base::id request, workbench& on, peers
   const bool has_handles = !on.references.empty();
   if (has_handles) {
     request.high |= peers::with_handles;
+    far_arrays::global().lends_out(on.references);
     lend(on.references, on.goes_to);
   }
   const auto pieces = on.writer.pieces();
