@@ -157,6 +157,7 @@ set(manta_sources
   src/node/ring_sleep.cpp
   src/node/runtime.cpp
   src/node/shared_names.cpp
+  src/node/surplus_data.cpp
   src/node/task_records.cpp
   src/node/trade.cpp
   src/node/trade_data.cpp
@@ -211,6 +212,7 @@ set(manta_sources
   src/sched/places.cpp
   src/sched/pool.cpp
   src/sched/roster.cpp
+  src/sched/shared_data.cpp
   src/sched/worker_limits.cpp
   src/semaphore.cpp
   src/spec/actor_end.cpp

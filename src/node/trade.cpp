@@ -79,10 +79,11 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   offered_ = refused_ = 0;
   chance_ = base::chance::of_now();
   full_.clear();
-  surplus_data::global().clear();
+  surplus_data::global().begin();
+  vain_looks_ = {};
   in_line_ = came_ = 0;
   task_ns_ = 0;
-  most_moved_.store(for_tests.gives_all ? moves_all : sched::worth_moving({}));
+  gives_all_.store(for_tests.gives_all);
   is_open_.store(true);
   try {
     start_looker();
@@ -171,6 +172,7 @@ void trade::close() noexcept {
   far_pulls::global().close();
   far_pulls::global().let_all_go();
   copy_cache::global().forget(0);
+  surplus_data::global().begin();
   far_arrays::global().close();  // what came until here was read
   far_handles::global().close();
   far_futures::global().close();
@@ -404,13 +406,13 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   peers& by = open_peers(peers_);
   const borrowed_workbench on;
   const neutral_caller nobody;
-  surplus_data& data = surplus_data::global();
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   if ((!is_placed || is_looker()) && !surplus_data::wakes(j)) return outcome::large;
-  const bool is_weighed = !is_placed && most_moved_.load() != moves_all;  // by the looker alone
-  const base::id request{is_weighed ? peers::surplus : peers::task, ++last_request_};
-  const std::uint32_t attempt = attempt_of(*j);
+  const bool is_surplus = !is_placed && !gives_all_.load();  // the looker's
   const bool awaits_arrays = carrier_of(j)->wake_arguments != nullptr;
+  const bool is_weighed = is_surplus || (awaits_arrays && is_granted(*j));
+  const base::id request{is_surplus ? peers::surplus : peers::task, ++last_request_};
+  const std::uint32_t attempt = attempt_of(*j);
   on->write_for(to, is_placed || awaits_arrays);  // else its size decides whether it goes
   const own::units::ancestor above = task_records::global().above(*j);
   if (!write_given(*on, j, request, attempt, above.id)) return outcome::stays;
@@ -418,8 +420,9 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const bool is_long = size > peers::most_at_once;
   if (is_long && !is_placed) return outcome::stays;
   if (is_long && is_looker()) return outcome::large;  // it waits for room
-  const sched::overflow_queue line{in_line_.load(), workers_, pace_.task_time()};
-  if (is_weighed && !data.is_worth_giving(*on, *j, line)) return outcome::large;
+  if (is_weighed && !is_worth_moving(*on, *j, is_surplus)) {
+    return is_surplus ? outcome::large : outcome::stays;
+  }
   const outgoing::scope reading(to, size);
   // Before anybody finds it in the list, and may end it or run it here.
   j->set(task_records::global().left(j, above, *on));
@@ -429,7 +432,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
     std::uint32_t& sent = sent_[to];
     numbers_.emplace(j, request.low);
     try {
-      away_.emplace(request.low, flight{j, to, attempt, request.low, exec::id_of(*j), is_weighed});
+      away_.emplace(request.low, flight{j, to, attempt, request.low, exec::id_of(*j), is_surplus});
     } catch (...) {
       numbers_.erase(j);
       throw;
@@ -443,7 +446,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
                                 : is_long  ? peers::when_full::wait
                                            : peers::when_full::send;
   const result<void> sent = far_handles::global().send(by, request, *on, then);
-  if (sent && is_weighed) data.gave(*on);
+  if (sent && is_weighed) surplus_data::global().gave(*on, *j);
   return sent ? outcome::given : outcome::full;
 }
 
@@ -504,6 +507,7 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
   if (!is_open_.load() && (came->may_repeat || is_cancelled(*came))) {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
+  if (came->may_repeat) surplus_data::global().came_back(from, *j);
   const bool is_refused = came->may_repeat && came->ran > duration::zero() && !has_yielded(*j);
   if (is_refused && of->may_come_back) return on_refusal(from, j, came->ran);
   if (came->may_repeat) return go_on_here(j, why_not_there(*j, *came), false);

@@ -31,6 +31,7 @@
 #include "node/peers.hpp"
 #include "node/stop_note.hpp"
 #include "sched/overflow.hpp"
+#include "sched/vain_looks.hpp"
 #include "wire/frame.hpp"
 #include "wire/views.hpp"
 
@@ -193,6 +194,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
   outcome give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept;
   outcome send_away(std::uint64_t to, exec::job* j, std::uint64_t& noted, bool is_placed);
+  static bool is_granted(const exec::job& j) noexcept;
+  bool is_worth_moving(const workbench& on, const exec::job& j, bool is_surplus);
   static bool may_leave(const exec::job& j) noexcept;
   static bool may_go(const exec::job& j) noexcept;
   static bool comes_back(exec::job* j, bool stays) noexcept;
@@ -213,7 +216,6 @@ class trade final : public exec::far_thief, public peers::visitor {
   void place_now(exec::job* j) noexcept;
   void place_claimed(exec::job* j) noexcept;
   bool place_by_errand(exec::job* j, error& why) noexcept;
-  static constexpr std::uint64_t moves_all = UINT64_MAX;  // bytes, in the check mode
   static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
   void goes_nowhere(exec::job* j, const error& why) noexcept;
@@ -235,7 +237,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void hear(peers& by, std::uint64_t from, const base::id& request,
             const peers::kept_message& message) noexcept;
   void take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
-               std::shared_ptr<far_arrivals> came, duration wait = {});
+               std::shared_ptr<far_arrivals> came, std::optional<duration> wait = {});
+  bool waits_for_many() const noexcept;
   void run_visit(peers& by, const visitor_key& who, peers::kept_message message,
                  const std::shared_ptr<far_arrivals>& came) noexcept;
   void send_home(peers& by, const visitor_key& who, bytes_view message,
@@ -272,13 +275,14 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::uint64_t offered_ = 0;                                 // tasks that went of themselves
   std::uint64_t refused_ = 0;                                 // of these, came back at once
   std::unordered_map<std::uint64_t, base::time_point> full_;  // those that did, until when
+  sched::vain_looks vain_looks_;
   base::chance chance_{1};
   // What it saw last, and what has come since.
   std::atomic<std::uint64_t> in_line_{0};
   std::atomic<std::int64_t> task_ns_{0};
   std::atomic<std::uint64_t> came_{0};
-  std::atomic<std::uint64_t> most_moved_{0};  // bytes of a task that goes of itself
-  early_messages early_;                      // the loop's
+  std::atomic<bool> gives_all_{false};  // in the check mode
+  early_messages early_;                // the loop's
 
   mutable std::mutex mutex_;
   std::condition_variable is_home_;  // a flight has ended, after call_back
@@ -301,7 +305,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::atomic<std::size_t> joined_{0};    // of them, at a time, so far
   std::atomic<std::uint64_t> given_{0};
   std::atomic<std::uint64_t> last_request_{0};
-  std::atomic<std::uint64_t> guests_{0};  // tasks of others that have come, and are not answered
+  std::atomic<std::uint64_t> guests_{0};   // tasks of others that have come, and are not answered
+  std::atomic<std::uint32_t> reading_{0};  // of these, read just now
 };
 
 }  // namespace manta::inline v0::node

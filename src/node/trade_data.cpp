@@ -122,7 +122,7 @@ duration trade::wait_there(const peers::member& one) const noexcept {
 // while its arguments are looked at, since who withdraws it drops them.
 bool trade::follows_data(exec::job* j) noexcept {
   if (!far_pulls::global().has_any() || !is_open_.load()) return false;
-  if (most_moved_.load() == moves_all || !may_follow_data(*j)) return false;
+  if (gives_all_.load() || !may_follow_data(*j)) return false;
   if (!j->try_claim()) {
     j->drop_entry();
     return true;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes to other nodes of itself, and what comes so and is too much: trade.hpp.
+#include <algorithm>
 #include <new>
 #include <vector>
 
+#include <manta/exec/call_extra.hpp>
 #include <manta/exec/executor.hpp>
-#include <manta/node/carrier.hpp>
-#include <manta/node/rest.hpp>
 
+#include "node/desk.hpp"
 #include "node/surplus_data.hpp"
 #include "node/trade.hpp"
 
@@ -46,16 +47,18 @@ void trade::look(base::time_point at) noexcept {
   came_.store(0);
   if (is_news) task_ns_.store(pace_.task_time().count());
   window_.look(at, offered_, refused_);
-  if (most_moved_.load() != moves_all) most_moved_.store(sched::worth_moving(pace_.task_time()));
-  if (now.queued == 0) return;
+  surplus_data::global().sweep(at);
+  if (now.queued == 0 || !vain_looks_.is_time(at)) return;
   try {
     const sched::overflow_queue here{now.queued, workers_, pace_.task_time()};
     const sched::overflow_settings with{.most = window_.left(offered_)};
     if (with.most == 0 || sched::wait_of(here) < with.threshold) return;
     const auto to = others(at, sched::worth_looking_at(with.most));
+    vain_looks_.begin();
     for (const sched::overflow_share& one : sched::spread_overflow(with, here, to)) {
       give(one.node, one.tasks);
     }
+    vain_looks_.end(at, chance_);
   } catch (const std::bad_alloc&) {
     // Then they stay, until there is memory again.
   }
@@ -64,6 +67,7 @@ void trade::look(base::time_point at) noexcept {
 void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
   exec::deque::loot loot;
   std::uint64_t tries = tasks * looks_for_one;
+  vain_looks_.turn();
   while (tasks > 0 && tries > 0 && is_open_.load()) {
     const std::size_t n = exec::take_queued(loot);
     if (n == 0) return;
@@ -71,8 +75,15 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
       auto* const j = static_cast<exec::job*>(loot[i]);
       tries -= tries > 0 ? 1 : 0;
       const outcome is = tasks > 0 && may_go(*j) ? give_one(to, j) : outcome::stays;
-      if (is == outcome::given) --tasks;
-      if (is == outcome::given) ++offered_;
+      if (is == outcome::given) {
+        --tasks;
+        ++offered_;
+        vain_looks_.gave();
+      } else if (is == outcome::large) {
+        if (vain_looks_.stays_for_data()) tasks = 0;
+      } else if (tasks > 0) {
+        vain_looks_.stays();
+      }
       if (is == outcome::full) tasks = 0;
       if (is != outcome::given && is != outcome::gone) exec::submit_again(j);
     }
@@ -81,63 +92,33 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
 
 // ---- arrays that it awaits
 
-surplus_data& surplus_data::global() {
-  static auto* const made = new surplus_data;
-  return *made;
-}
-
-bool surplus_data::wakes(exec::job* j) {
-  const auto wake = carrier_of(j)->wake_arguments;
-  return wake == nullptr || wake(j, false, any_cell);
-}
-
-void surplus_data::rest(exec::job* j) noexcept {
-  const auto rests = carrier_of(j)->rest_arguments;
-  if (rests != nullptr) rests(j);
+bool trade::is_granted(const exec::job& j) noexcept {
+  const exec::call_extra* const with = j.extra();
+  return with != nullptr && with->claim != nullptr && with->claim->elsewhere.is_granted;
 }
 
 namespace {
 
-/// An array that a message names, and that its reader has to fetch.
-struct named_array {
-  sched::shared_data::data what;
-  std::uint64_t bytes = 0;
-};
-
-// Each as often as it is named. What its maker calls its bytes is said where the reader may wait.
-std::vector<named_array> fetched_by(const workbench& on) {
-  std::vector<named_array> out;
-  for (const spec::reference& one : on.references) {
-    const bool is_mapped = one.place.segment != 0;
-    const std::uint64_t owner = one.owner.high;
-    if (one.kind != spec::reference_kind::array || is_mapped || owner == on.goes_to) continue;
-    out.push_back({{owner, one.place.at}, one.place.bytes});
-  }
-  return out;
+// Whether this node may be asked for its amounts instead. A group's tasks are where it is.
+bool can_be_had_here(const exec::job& j) {
+  const exec::resource_claim& claim = *j.extra()->claim;
+  const placement& where = desk::place_of(claim);
+  if (where.by == placement::rule::group) return false;
+  const std::vector<std::uint64_t> all =
+      desk::global().who_gives(desk::asked_by(claim), where, sched::horizon::ever);
+  return std::ranges::find(all, 0U) != all.end();
 }
 
 }  // namespace
 
-bool surplus_data::is_worth_giving(const workbench& on, const exec::job& j,
-                                   const sched::overflow_queue& line) {
-  sched::moved_data what{.bytes = on.writer.size_bytes()};
-  if (!on.references.empty()) {
-    const base::time_point now = base::now();
-    for (const named_array& one : fetched_by(on)) {
-      what.add(one.bytes, shared_.look(one.what, on.goes_to, exec::id_of(j).low, now));
-    }
+// Of a message that is written. A surplus one is the looker's, and so is the pace.
+bool trade::is_worth_moving(const workbench& on, const exec::job& j, bool is_surplus) {
+  surplus_data& data = surplus_data::global();
+  if (is_surplus) {
+    return data.is_worth_giving(on, j, {in_line_.load(), workers_, pace_.task_time()});
   }
-  return sched::is_worth_giving(what, line);
-}
-
-void surplus_data::gave(const workbench& on) noexcept {
-  if (on.references.empty()) return;
-  try {
-    const base::time_point now = base::now();
-    for (const named_array& one : fetched_by(on)) shared_.gave(one.what, on.goes_to, now);
-  } catch (const std::bad_alloc&) {
-    return;  // the next one counts as the first, once more
-  }
+  return gives_all_.load() || data.is_worth_sending(on, j, duration(task_ns_.load())) ||
+         !can_be_had_here(j);
 }
 
 // ---- what comes back

@@ -16,6 +16,7 @@
 #include "node/errand.hpp"
 #include "node/passed_job.hpp"
 #include "node/placing.hpp"
+#include "node/surplus_data.hpp"
 #include "node/trade.hpp"
 #include "spec/made_error.hpp"
 #include "wire/error_record.hpp"
@@ -124,10 +125,10 @@ std::uint64_t trade::next_in_turn() {
 // Users' values are written, and long ones wait: that is not for those who bring others' results,
 // nor for who has let others through by ending.
 void trade::take_placed(exec::job* j) noexcept {
-  const bool is_granted = j->extra()->claim->elsewhere.is_granted;
-  if (is_granted && leave_to_looker(j)) return;
+  const bool waited = is_granted(*j);
+  if (waited && leave_to_looker(j)) return;
   const peers* const by = peers_.load();
-  if (!is_granted && !is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
+  if (!waited && !is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
   try {
     run_errand([this, j](bool /*runs*/) { place_now(j); });
   } catch (const std::bad_alloc&) {
@@ -236,6 +237,7 @@ void trade::asks_again(exec::job* j, const error& why) {
 void trade::lose_offers(const std::vector<lost_node>& nodes) const noexcept {
   const peers* const by = peers_.load();
   for (const lost_node& one : nodes) {
+    surplus_data::global().lost(one.node);
     // One that can't be reached from here may be again.
     if (by != nullptr && !by->has(one.node)) desk::global().lose_other(one.node);
   }

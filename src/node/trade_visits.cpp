@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks of other nodes that run here: trade.hpp.
+#include <atomic>
 #include <memory>
 #include <new>
 #include <optional>
@@ -59,7 +60,7 @@ void cancel_soon(const base::id& stream, exec::job* j, bool with_children) noexc
 }  // namespace
 
 void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
-                    std::shared_ptr<far_arrivals> came, duration wait) {
+                    std::shared_ptr<far_arrivals> came, std::optional<duration> wait) {
   {
     const std::lock_guard lock(mutex_);
     // No honest node gives one twice.
@@ -67,15 +68,27 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
     ++guests_;
   }
   if (!is_door_open_.load()) return send_home(by, who, message.bytes);
-  if (wait > duration::zero()) return send_home(by, who, message.bytes, wait);
+  if (wait > duration::zero()) return send_home(by, who, message.bytes, *wait);
   try {
-    run_errand([this, &by, who, kept = message, handles = std::move(came)](bool runs) mutable {
-      runs ? run_visit(by, who, std::move(kept), handles) : send_home(by, who, kept.bytes);
+    run_errand([this, &by, who, kept = message, handles = std::move(came),
+                may_go_back = wait.has_value()](bool runs) mutable {
+      if (!runs) return send_home(by, who, kept.bytes);
+      if (may_go_back && handles != nullptr && waits_for_many()) {
+        return send_home(by, who, kept.bytes, sched::overflow_settings{}.patience);
+      }
+      run_visit(by, who, std::move(kept), handles);
     });
   } catch (...) {
     if (leaves_line(who)) --guests_;
     throw;
   }
+}
+
+// Each that is read has a thread, and sleeps there until its arrays have come. One for each worker
+// while another runs is enough; more would be threads for nothing.
+bool trade::waits_for_many() const noexcept {
+  constexpr std::uint32_t for_each_worker = 2;
+  return reading_.load() >= for_each_worker * workers_;
 }
 
 // False: it was stopped meanwhile, and that is answered.
@@ -140,6 +153,18 @@ bool may_do_at_home(const error& why) noexcept {
          is == errc::store_full || is == errc::out_of_memory;
 }
 
+/// Counts while it lives.
+class counted {
+ public:
+  explicit counted(std::atomic<std::uint32_t>& by) noexcept : by_(by) { ++by_; }
+  ~counted() { --by_; }
+  counted(const counted&) = delete;
+  counted& operator=(const counted&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& by_;
+};
+
 // It cancels all that is here then, and ends what is waited for.
 bool ends_here() noexcept { return exec::is_all_cancelled() || !exec::executor::is_running(); }
 
@@ -162,7 +187,10 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     of.attempt = task->attempt;
     const std::optional<options> asked = asked_of_here(*task, who.first);
     asks = asked.has_value();
-    of.job = make_task(*task, asks ? &*asked : nullptr);
+    {
+      const counted reads(reading_);
+      of.job = make_task(*task, asks ? &*asked : nullptr);
+    }
     of.unit = task_records::global().came(*task, message.bytes);
     far_streams::global().open(by, stream_of_visit(who), of.job);
     of.job->set(exec::job_bits::stays);  // who sent it has chosen this node

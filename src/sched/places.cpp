@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sched/overflow.hpp"
+
 namespace manta::inline v0::sched {
 
 namespace {
@@ -64,51 +66,6 @@ std::size_t nearest_to_data(const data_place& here, std::span<const data_place> 
     best = i;
   }
   return best;
-}
-
-void moved_data::add(std::uint64_t more, const fetched_data& as) noexcept {
-  if (as.is_there) return;
-  const auto sum = [](std::uint64_t a, std::uint64_t b) {
-    return b > UINT64_MAX - a ? UINT64_MAX : a + b;
-  };
-  missing = sum(missing, more);
-  part = sum(part, part_of(more, as.readers, as.have));
-}
-
-std::uint64_t part_of(std::uint64_t bytes, std::uint64_t readers, std::uint64_t have) noexcept {
-  if (readers <= 1 || have >= readers - 1) return bytes;
-  // Neither the product nor the sum leaves its range so.
-  return static_cast<std::uint64_t>(static_cast<double>(bytes) / static_cast<double>(readers) *
-                                    static_cast<double>(have + 1));
-}
-
-bool is_worth_giving(const moved_data& what, const overflow_queue& here) noexcept {
-  const std::uint64_t most = worth_moving(here.task_time);
-  if (what.bytes > most || what.part > most - what.bytes) return false;
-  return what.missing == 0 || time_to_move(what.missing) < wait_of(here);
-}
-
-shared_data::one& shared_data::use(const data& what, base::time_point now) {
-  if (now - swept_ >= kept_for_) {
-    swept_ = now;
-    std::erase_if(all_, [&](const auto& each) { return now - each.second.used >= kept_for_; });
-  }
-  one& of = all_[what];
-  of.used = now;
-  return of;
-}
-
-fetched_data shared_data::look(const data& what, std::uint64_t node, std::uint64_t task,
-                               base::time_point now) {
-  if (what.contents == 0) return {};
-  one& of = use(what, now);
-  if (of.readers.size() < most_readers) of.readers.insert(task);
-  std::erase_if(of.given, [&](const auto& each) { return now - each.second >= kept_for_; });
-  return {of.given.contains(node), of.given.size(), of.readers.size()};
-}
-
-void shared_data::gave(const data& what, std::uint64_t node, base::time_point now) {
-  if (what.contents != 0) use(what, now).given[node] = now;
 }
 
 }  // namespace manta::inline v0::sched
