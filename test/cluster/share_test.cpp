@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -97,8 +98,14 @@ TEST_CASE("what a killed or stopped node had runs again", "[cluster][share]") {
 
 namespace {
 
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // Runs tasks that await arrays of so many bytes, each of which is to run once.
-std::string check_awaited(const std::vector<std::string>& what, const variables& with) {
+std::string check_awaited(const std::vector<std::string>& what, const variables& with,
+                          int processes = 4) {
   CAPTURE(what, with);
   const site here;
   const std::string log = here.path() + "/runs";
@@ -109,16 +116,21 @@ std::string check_awaited(const std::vector<std::string>& what, const variables&
   const outcome o = here.run(command, more);
   CAPTURE(o.out, o.err);
   CHECK(o.status == 0);
-  CHECK_THAT(o.out, Contains(what[0] + ": right, 4 processes"));
-  std::ifstream file(log);
-  const std::string runs{std::istreambuf_iterator<char>(file), {}};
-  CHECK(count_of(runs, "\n") == std::stoul(what[1]));
+  CHECK_THAT(o.out, Contains(what[0] + ": right, " + std::to_string(processes) + " processes"));
+  CHECK(count_of(contents_of(log), "\n") == std::stoul(what[1]));
   return o.out;
 }
 
 const std::string small_bytes = "40000";
 const std::string mapped_bytes = "400000";
 const std::string large_bytes = "2097152";
+const std::string larger_bytes = "24000000";
+
+// That rank-2 has run some, as its log says.
+bool has_run(const std::string& log, const std::map<std::string, pid_t>& pids) {
+  const std::string its = " " + std::to_string(pids.at("rank-2")) + "\n";
+  return happens([&] { return has(contents_of(log), its); });
+}
 
 }  // namespace
 
@@ -149,6 +161,45 @@ TEST_CASE("what awaits an array and asks for a cpu has those of all nodes", "[cl
   }
 }
 
+// Where it takes longer to fetch than they take, and can't be read in place.
+TEST_CASE("what asks for a cpu stays with its own large array", "[cluster][share]") {
+  const variables more{"MANTA_NODES=4", "MANTA_WORKERS=2", "MANTA_MAP_ARRAYS=no"};
+  check_awaited({"asking-own", "20", "1", larger_bytes}, more, 1);
+}
+
+// Each node would fetch it for each of its tasks: it keeps an eighth of its store at most.
+TEST_CASE("what is larger than a node keeps is not counted as there", "[cluster][share]") {
+  variables more = four;
+  more.emplace_back("MANTA_MAP_ARRAYS=no");
+  check_awaited({"glancing", "1000", "1", larger_bytes}, more);
+  more.emplace_back("MANTA_STORE_BYTES=64MiB");
+  check_awaited({"glancing", "1000", "1", larger_bytes}, more, 1);
+}
+
+TEST_CASE("many short tasks of one array don't wait there for it", "[cluster][share]") {
+  variables more = four;
+  more.emplace_back("MANTA_MAP_ARRAYS=no");
+  more.emplace_back("MANTA_WORKERS=4");
+  const std::string out = check_awaited({"many-short", "3000", "1", "64000000"}, more);
+  CHECK_THAT(out, Contains("threads: few"));
+}
+
+// By who fetches them: see had_at_home in sharer_arrays.cpp.
+TEST_CASE("tasks whose arrays can't be had elsewhere run at home", "[cluster][share]") {
+  const site here;
+  const std::string log = here.path() + "/runs";
+  variables more = four;
+  more.push_back("SHARER_LOG=" + log);
+  const outcome o = here.run({sharer, "let-go", "300", "5", mapped_bytes}, more);
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("let-go: right, 1 processes"));
+  const std::string runs = contents_of(log);
+  const std::size_t tried = count_of("\n" + runs, "\n-1 ");
+  CHECK(tried >= 3);
+  CHECK(count_of(runs, "\n") == 300 + tried);
+}
+
 TEST_CASE("arrays that tasks make for each other go with them", "[cluster][share]") {
   for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
     for (const std::string& bytes : {mapped_bytes, large_bytes}) {
@@ -170,15 +221,18 @@ TEST_CASE("what stayed in a lost node is lost typed, and all else comes", "[clus
     variables more = four;
     more.emplace_back("MANTA_MAP_ARRAYS=no");
     more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
-    child job({sharer, "chained", "60", "10", large_bytes}, here.with(more));
+    const std::string log = here.path() + "/runs";
+    more.push_back("SHARER_LOG=" + log);
+    child job({sharer, "bereft", "60", "10", large_bytes}, here.with(more));
     REQUIRE(job.says("pid rank-3"));
     const auto pids = pids_in(job.so_far().out);
-    std::this_thread::sleep_for(300ms);  // the fault's time: it has some
+    CHECK(has_run(log, pids));
     kill(pids.at("rank-2"), signal);
     const outcome o = job.finish();
     CAPTURE(o.out, o.err);
     CHECK(o.status == 0);
     CHECK_THAT(o.out, Contains("chained: right"));
+    CHECK_THAT(o.out, Contains("4 that stayed are lost"));
     kill(pids.at("rank-2"), SIGKILL);
   }
 }
@@ -194,6 +248,7 @@ TEST_CASE("tasks whose arrays are on the disk give what they give with room", "[
     CAPTURE(maps, o.out, o.err);
     CHECK(o.status == 0);
     CHECK_THAT(o.out, Contains("awaited-from-disk: right"));
+    CHECK_THAT(o.out, !Contains("right, 1 processes"));  // those in memory leave
     more.pop_back();
   }
 }
@@ -208,15 +263,15 @@ TEST_CASE("what awaited an array in a lost node runs again", "[cluster][share]")
       more.emplace_back(maps);
       more.emplace_back("MANTA_DEAD_AFTER_MS=1000");
       more.push_back("SHARER_LOG=" + log);
+      // Most tasks end no earlier.
+      const std::string is_killed = here.path() + "/killed";
+      more.push_back("SHARER_UNTIL=" + is_killed);
       child job({sharer, "awaited", "200", "20", large_bytes}, here.with(more));
       REQUIRE(job.says("pid rank-3"));
       const auto pids = pids_in(job.so_far().out);
-      const std::string its = " " + std::to_string(pids.at("rank-2")) + "\n";
-      REQUIRE(happens([&] {  // it has some
-        std::ifstream file(log);
-        return has(std::string{std::istreambuf_iterator<char>(file), {}}, its);
-      }));
+      CHECK(has_run(log, pids));
       kill(pids.at("rank-2"), signal);
+      std::ofstream{is_killed} << "\n";
       const outcome o = job.finish();
       CAPTURE(o.out, o.err);
       CHECK(o.status == 0);

@@ -2,47 +2,27 @@
 // A program whose tasks may run in other nodes of its cluster, for the tests of this folder. What
 // it does is its first argument; each prints one line that begins with it, and "right"
 // when all came out as it has to.
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <manta/manta.hpp>
 
-#include "node/array_home.hpp"
+#include "cluster/sharing.hpp"
+
+using namespace sharing;  // NOLINT: its words
 
 namespace {
-
-using namespace std::chrono_literals;
-
-struct done {
-  int pid = 0;
-  long value = 0;
-};
-
-// Each run of a task is a line of a file, if there is one: which, and where.
-void note_run(long x) {
-  const char* const path = std::getenv("SHARER_LOG");
-  if (path == nullptr) return;
-  const std::string line = std::to_string(x) + " " + std::to_string(getpid()) + "\n";
-  const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0 || write(file, line.data(), line.size()) < 0) std::abort();
-  close(file);
-}
 
 // The sleeps of this file are the tasks' work.
 done square(long x, int ms) {
@@ -131,34 +111,6 @@ long sum_of(manta::stream<done> s) {
   return sum;
 }
 
-int say(const char* what, bool is_right, const std::map<int, int>& by_process, double seconds) {
-  std::string shares;
-  for (const auto& [pid, count] : by_process) {
-    shares += (shares.empty() ? "" : " ") + std::to_string(count);
-  }
-  std::printf("%s: %s, %zu processes (%s), %.3f s\n", what, is_right ? "right" : "WRONG",
-              by_process.size(), shares.c_str(), seconds);
-  std::fflush(stdout);
-  return is_right ? 0 : 1;
-}
-
-// Calls `call` so often, and sees whether each gives what it has to.
-template <class Call, class Expect>
-int spread(const char* what, long count, Call call, Expect expect) {
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<manta::future<done>> all;
-  for (long i = 0; i < count; ++i) all.push_back(call(i));
-  std::map<int, int> by_process;
-  bool is_right = true;
-  for (long i = 0; i < count; ++i) {
-    const done& one = all[static_cast<std::size_t>(i)].get();
-    ++by_process[one.pid];
-    is_right = is_right && one.value == expect(i);
-  }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return say(what, is_right, by_process, took.count());
-}
-
 int arrays() {
   std::vector<double> all(20000);
   std::iota(all.begin(), all.end(), 0.0);
@@ -196,135 +148,6 @@ int too_large() {
   for (auto& one : there) is_right = is_right && one.get() == n;
   for (auto& one : back) is_right = is_right && one.get().size() == n;
   return say("too-large", is_right, {}, 0);
-}
-
-// ---- tasks that await arrays
-
-using numbers = manta::array<long>;
-
-numbers numbers_from(std::size_t count, long first) {
-  auto room = manta::make_array<long>(manta::array_shape(count));
-  std::iota(room.data(), room.data() + count, first);
-  return std::move(room).seal();
-}
-// Of all of it, so that none of its pages may be another's; 0: it is not what was put.
-long checked(std::span<const long> all, long first, long x) {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != first + static_cast<long>(i)) return 0;
-  }
-  return x * x + all.back();
-}
-done reads(const numbers& all, long x, int ms) {
-  note_run(x);
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  return {getpid(), checked(all.span(), 7, x)};
-}
-done reads_span(std::span<const long> all, long x, int ms) {
-  note_run(x);
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  return {getpid(), checked(all, 7, x)};
-}
-done reads_several(const std::vector<numbers>& all, long x, int ms) {
-  note_run(x);
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  const bool is_right = all.size() == 2 && checked(all[1].span(), 9, x) != 0;
-  return {getpid(), is_right ? checked(all[0].span(), 7, x) : 0};
-}
-struct two_arrays {
-  numbers one;
-  std::vector<numbers> more;
-};
-done reads_inside(const two_arrays& of, long x, int ms) { return reads_several(of.more, x, ms); }
-done takes(numbers all, long x, int ms) { return reads(all, x, ms); }
-
-std::uint64_t fetched() { return manta::node::fetched_array_bytes(); }
-// The most that a node has fetched; a copy is kept for a moment only.
-std::uint64_t most_fetched(const manta::runtime& rt) {
-  std::uint64_t most = 0;
-  for (const manta::node_info& one : rt.nodes()) {
-    const auto in = manta::remote<fetched>.with({.where = manta::on_node(one.name)});
-    most = std::max(most, in().get(30s));
-  }
-  return most;
-}
-
-// Arrays of so many bytes, which the driver has put, are awaited by all of them.
-int awaited(const manta::runtime& rt, const std::string& what, long count, int ms,
-            std::size_t bytes) {
-  const std::size_t many = bytes / sizeof(long);
-  const auto data = manta::put(numbers_from(many, 7));
-  const std::vector<manta::future<numbers>> both{data, manta::put(numbers_from(many, 9))};
-  const auto inside = manta::put(two_arrays{data.get(), {data.get(), both[1].get()}});
-  const auto call = [&](long i) {
-    switch (i % 5) {
-      case 0:
-        return manta::remote<reads_span>(data, i, ms);
-      case 1:
-        return manta::remote<reads_several>(both, i, ms);
-      case 2:
-        return manta::remote<reads_inside>(inside, i, ms);
-      case 3:
-        return manta::remote<takes>(data, i, ms);
-      default:
-        return manta::remote<reads>(data, i, ms);
-    }
-  };
-  const int code = spread(what.c_str(), count, call,
-                          [many](long i) { return i * i + 7 + static_cast<long>(many) - 1; });
-  if (what == "fetched") {
-    const bool is_once = most_fetched(rt) <= 3 * 2 * bytes;  // there are two of them
-    std::printf("fetched %s\n", is_once ? "once" : "often");
-  }
-  return code;
-}
-
-// The same of what asks for a cpu.
-int asking(long count, int ms, std::size_t bytes) {
-  const std::size_t many = bytes / sizeof(long);
-  const auto data = manta::put(numbers_from(many, 7));
-  return spread(
-      "asking", count, [&](long i) { return manta::remote<reads>.with({.cpus = 1})(data, i, ms); },
-      [many](long i) { return i * i + 7 + static_cast<long>(many) - 1; });
-}
-
-// Each awaits one of its own, and there is no room in memory for all of them.
-int awaited_from_disk(long count, int ms, std::size_t bytes) {
-  const std::size_t many = bytes / sizeof(long);
-  std::vector<manta::future<numbers>> all;
-  for (long i = 0; i < count; ++i) all.push_back(manta::put(numbers_from(many, 7)));
-  return spread(
-      "awaited-from-disk", count,
-      [&](long i) { return manta::remote<reads>(all[static_cast<std::size_t>(i)], i, ms); },
-      [many](long i) { return i * i + 7 + static_cast<long>(many) - 1; });
-}
-
-// What tasks have made, one after the other, each in whichever node.
-numbers one_more(const numbers& before, int ms) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  return numbers_from(before.size(), before[0] + 1);
-}
-// What stayed in a node that is lost is lost with it, and told so: that is right, too.
-int chained(long count, int ms, std::size_t bytes) {
-  const std::size_t many = bytes / sizeof(long);
-  constexpr long links = 5;
-  std::vector<manta::future<numbers>> all;
-  for (long i = 0; i < count; ++i) {
-    auto last = manta::put(numbers_from(many, i));
-    for (long k = 0; k < links; ++k) last = manta::remote<one_more>(last, ms);
-    all.push_back(std::move(last));
-  }
-  bool is_right = true;
-  int lost = 0;
-  for (long i = 0; i < count; ++i) {
-    try {
-      const numbers& got = all[static_cast<std::size_t>(i)].get(30s);
-      is_right = is_right && got.size() == many && checked(got.span(), i + links, 1) != 0;
-    } catch (const manta::node_lost&) {
-      ++lost;
-    }
-  }
-  std::printf("%d lost\n", lost);
-  return say("chained", is_right, {}, 0);
 }
 
 int generators(long count) {
@@ -457,10 +280,8 @@ int main(int argc, char** argv) {
     std::printf("pid %s %d\n", one.name.c_str(), one.pid);
   }
   std::fflush(stdout);
-  if (what == "awaited" || what == "fetched") return awaited(rt, what, count, ms, bytes);
-  if (what == "asking") return asking(count, ms, bytes);
-  if (what == "awaited-from-disk") return awaited_from_disk(count, ms, bytes);
-  if (what == "chained") return chained(count, ms, bytes);
+  const int code = run_with_arrays(rt, {what, count, ms, bytes});
+  if (code >= 0) return code;
   return spread(
       "spread", count, [ms](long i) { return manta::remote<square>(i, ms); }, squared);
 }
