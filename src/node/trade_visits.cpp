@@ -84,10 +84,10 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
   }
 }
 
-// Each that is read has a thread, and sleeps there until its arrays have come. One for each worker
-// while another runs is enough; more would be threads for nothing.
+// Each that is read has a thread, and sleeps there until its arrays have come. Some for each worker
+// while others run are enough; more would be threads for nothing.
 bool trade::waits_for_many() const noexcept {
-  constexpr std::uint32_t for_each_worker = 2;
+  constexpr std::uint32_t for_each_worker = 4;
   return reading_.load() >= for_each_worker * workers_;
 }
 

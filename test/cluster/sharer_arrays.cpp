@@ -211,7 +211,7 @@ int many_short(const manta::runtime& rt, long count, int ms, std::size_t bytes) 
     std::printf("%s had %d threads, then %d\n", name.c_str(), threads, now);
     grown = std::max(grown, now - threads);
   }
-  std::printf("threads: %s\n", grown <= 20 ? "few" : "MANY");
+  std::printf("threads: %s\n", grown <= 28 ? "few" : "MANY");
   return code;
 }
 
