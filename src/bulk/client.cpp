@@ -204,9 +204,10 @@ void client::fetch(order one) {
   // What comes in one piece has nothing to give on until it is here.
   made.may_be_told = made.of.reader != 0 && bytes > with_.chunks.chunk_bytes;
   const base::id object = made.of.object;
+  const chunks_here here = std::move(made.of.here);
   if (!orders_.try_emplace(number, std::move(made)).second) return;
   by_object_[object] = number;
-  plan_.add(number, bytes, from);
+  plan_.add(number, bytes, from, here);
   go_on();
 }
 
@@ -216,6 +217,19 @@ void client::drop(pull_id number) {
   if (found == orders_.end()) return;
   over_with(found->second, false);
   orders_.erase(found);
+}
+
+void client::lose(holder_id which) {
+  why_ = "it is lost";
+  others_.erase(which);
+  for (auto at = lines_.begin(); at != lines_.end();) {
+    const auto one = at++;
+    if (one->second->to() != which) continue;
+    plan_.closed(one->first);
+    lines_.erase(one);
+  }
+  plan_.lost(which);
+  go_on();
 }
 
 client::holding client::find(const request& asked) const {
@@ -397,6 +411,7 @@ void client::tell_ended() {
       of.done(nullptr);
       continue;
     }
+    if (of.left) of.left(one->here);
     const error why = end_error(one->how, why_);
     of.done(&why);
   }

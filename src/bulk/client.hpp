@@ -31,6 +31,9 @@
 // lacks or is slow with, one that is wrong, a connection that ends. The holder hears of a helper
 // that has nothing, but not of one that is slow, and of each pull's end.
 //
+// A holder may be lost with its connections open: its machine stands still, or is cut off. Who
+// hears so from elsewhere says it here, and nothing waits for a limit.
+//
 // Threads: the bulk thread only.
 
 namespace manta::inline v0::bulk {
@@ -44,7 +47,11 @@ class client {
 
   void fetch(order one);
   void drop(pull_id number);
+  /// Not by one of its connections.
+  void lose(holder_id which);
   station_counts counts() const noexcept;
+  /// Any thread.
+  std::uint32_t chunk_bytes() const noexcept { return with_.chunks.chunk_bytes; }
 
   /// What it has for others of what it fetches.
   struct holding {

@@ -6,16 +6,32 @@
 
 namespace manta::inline v0::bulk {
 
-void plan::add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> holders) {
+void plan::add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> holders,
+               const chunks_here& here) {
   if (pulls_.contains(pull)) return;
   pull_state made;  // before it is listed: there may be no memory for it
   made.bytes = made.left = bytes;
   for (const holder_id one : holders) made.holders.try_emplace(one);
   if (bytes > 0) made.here.resize(static_cast<std::size_t>((bytes - 1) / with_.chunk_bytes + 1));
+  if (here.size() == made.here.size()) go_on_with(made, here);
   const auto at = pulls_.emplace(pull, std::move(made)).first;
   note_wanted(at);
-  if (bytes == 0) return finish(at, pull_end::whole);
+  if (at->second.left == 0) return finish(at, pull_end::whole);
   if (at->second.holders.empty()) finish(at, pull_end::unreachable);
+}
+
+// What is lacking was asked for before, as far as next() can tell.
+void plan::go_on_with(pull_state& of, const chunks_here& here) const {
+  of.here = here;
+  of.fresh = of.bytes;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    const std::uint64_t at = i * std::uint64_t{with_.chunk_bytes};
+    if (here[i]) {
+      of.left -= size_of(of, at);
+    } else {
+      of.again.push_back(at);
+    }
+  }
 }
 
 void plan::drop(pull_id pull) {
@@ -267,6 +283,7 @@ bool plan::needs(holder_id holder) const {
 
 void plan::finish(pull_place which, pull_end how) {
   ended_.push_back({which->first, how});
+  if (how != pull_end::whole) ended_.back().here.swap(which->second.here);
   forget(which);
 }
 

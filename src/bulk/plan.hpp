@@ -23,6 +23,9 @@
 //       wrong, told  v     |
 //                  missing again                     nobody can be asked: not_there, unreachable
 //
+// What came of an object that nobody gives any more is told with its end, and who finds another
+// holder may add it again with that.
+//
 // A holder may tell of another one, a helper, which has the object too or is about to. While a pull
 // has helpers they alone are asked; those that it was added with are for what helpers did not give.
 // One that lacks a chunk, or sends a wrong one, is no holder of that pull any more.
@@ -57,9 +60,13 @@ enum class pull_end : std::uint8_t {
   damaged       ///< a chunk came twice with bytes that are not its holder's
 };
 
+/// Which chunks of an object are here, one after the other; empty: none.
+using chunks_here = std::vector<bool>;
+
 struct ended_pull {
   pull_id pull = 0;
   pull_end how = pull_end::whole;
+  chunks_here here = {};  ///< of one that is not whole
 };
 
 struct plan_limits {
@@ -71,8 +78,10 @@ class plan {
  public:
   explicit plan(plan_limits with = {}) : with_(with) {}
 
-  /// One more object of so many bytes. Of none: it is whole at once.
-  void add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> holders);
+  /// One more object of so many bytes, of which those chunks have come before; of another number
+  /// than it has, none have. Of no bytes, or all: it is whole at once.
+  void add(pull_id pull, std::uint64_t bytes, std::span<const holder_id> holders,
+           const chunks_here& here = {});
   /// Nobody wants it any more: it does not end, and what is under way comes for nothing.
   void drop(pull_id pull);
   void opened(line_id line, holder_id to);
@@ -113,7 +122,7 @@ class plan {
     std::map<holder_id, chunk_set> holders;  // and what each lacks
     chunk_set wrong;                         // came wrong once
     std::set<holder_id> helpers;             // of these holders
-    std::vector<bool> here;                  // by chunk
+    chunks_here here;                        // by chunk
   };
   struct line_state {
     holder_id to = 0;
@@ -122,6 +131,7 @@ class plan {
   using pull_place = std::map<pull_id, pull_state>::iterator;
 
   std::uint32_t size_of(const pull_state& of, std::uint64_t at) const;
+  void go_on_with(pull_state& of, const chunks_here& here) const;
   std::optional<std::uint64_t> pick(pull_state& of, holder_id holder) const;
   std::optional<chunk_ask> take_front(line_id line);
   static bool may_ask(const pull_state& of, holder_id whom);

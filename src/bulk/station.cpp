@@ -108,6 +108,12 @@ void station::drop(pull_id number) {
   body_->at.post([at = body_.get(), number] { at->takes.drop(number); });
 }
 
+void station::lose(holder_id number) {
+  body_->at.post([at = body_.get(), number] { at->takes.lose(number); });
+}
+
+std::uint32_t station::chunk_bytes() const noexcept { return body_->takes.chunk_bytes(); }
+
 station_counts station::counts() const {
   std::promise<station_counts> said;
   std::future<station_counts> is = said.get_future();

@@ -82,6 +82,8 @@ struct order {
   base::id object = {};
   std::span<std::byte> to = {};
   std::vector<holder> holders = {};
+  /// Which of its chunks are in `to` already: as `left` has said of an earlier order.
+  chunks_here here = {};
   /// What the first holder knows this process by, if others can ask here; 0: they can't.
   std::uint64_t reader = 0;
   /// On the bulk thread: where a reader is that a holder has told of; no places: it is not asked.
@@ -90,6 +92,9 @@ struct order {
   std::function<void(std::uint64_t reader)> unreached = {};
   /// Lives as long as anything may be written to `to`, or is read there.
   std::shared_ptr<void> keeps = {};
+  /// On the bulk thread, just before `done` with an error: what has come of it, which is in `to`
+  /// and right as long as nobody writes there.
+  std::function<void(chunks_here here)> left = {};
   /// Once, unless it is dropped; null: all bytes are there. node_lost: no holder could be reached.
   /// object_lost: none has it. decode_failed: the bytes that came are not what was sent, twice.
   std::function<void(const error* why)> done = {};
@@ -125,6 +130,11 @@ class station {
   /// Nobody wants it any more; what keeps its memory goes soon. done is not called from when the
   /// bulk thread has heard of it.
   void drop(pull_id number);
+  /// That holder is lost, though its connections may not tell: what it was to give comes from
+  /// others, or ends. An order that names it later finds out by itself.
+  void lose(holder_id number);
+  /// The bytes that a chunk has.
+  std::uint32_t chunk_bytes() const noexcept;
   /// Waits for the bulk thread, so not there.
   station_counts counts() const;
   /// Bytes of objects that others were given, so far. Waits for nobody.

@@ -138,10 +138,17 @@ class model {
       if (dice_.one_in(2)) of.holders.insert(one);
     }
     const std::vector<holder_id> from(of.holders.begin(), of.holders.end());
-    plan_.add(number, of.bytes, from);
-    if (of.bytes == 0) {
+    // Half of them have begun before.
+    manta::bulk::chunks_here here(dice_.one_in(2) ? of.chunks() : 0);
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      here[i] = dice_.one_in(2);
+      if (here[i]) of.here.insert(i * chunk);
+    }
+    plan_.add(number, of.bytes, from, here);
+    if (of.here.size() == of.chunks()) {
       due_.emplace(number, pull_end::whole);
     } else if (from.empty()) {
+      note_here(number, of);
       due_.emplace(number, pull_end::unreachable);
     } else {
       pulls_.emplace(number, of);
@@ -196,8 +203,14 @@ class model {
     }
   }
   void end(pull_id number, pull_end how) {
+    if (how != pull_end::whole) note_here(number, pulls_.at(number));
     pulls_.erase(number);
     due_.emplace(number, how);
+  }
+  void note_here(pull_id number, const model_pull& of) {
+    manta::bulk::chunks_here& all = was_here_[number];
+    all.resize(static_cast<std::size_t>(of.chunks()));
+    for (const std::uint64_t at : of.here) all[static_cast<std::size_t>(at / chunk)] = true;
   }
   void drop() {
     if (pulls_.empty()) return;
@@ -299,6 +312,7 @@ class model {
     const auto due = due_.find(one.pull);
     REQUIRE(due != due_.end());
     REQUIRE(due->second == one.how);
+    REQUIRE(one.here == was_here_[one.pull]);
     due_.erase(due);
     ++(one.how == pull_end::whole ? whole : others);
   }
@@ -310,6 +324,7 @@ class model {
   std::map<pull_id, model_pull> pulls_;
   std::map<line_id, line_state> lines_;
   std::map<pull_id, pull_end> due_;
+  std::map<pull_id, manta::bulk::chunks_here> was_here_;  // of those that are not whole
 };
 
 constexpr std::array<holder_id, 1> one_holder{1};
@@ -392,6 +407,49 @@ TEST_CASE("nothing of a helper is kept when it is done without", "[bulk]") {
     p.lost(helper);
     CHECK(p.wanted() <= 1);
   }
+}
+
+TEST_CASE("what has come of an object that nobody gives goes on with another holder", "[bulk]") {
+  plan p(small_chunks);
+  p.opened(1, 1);
+  p.add(7, 4 * chunk - 1, one_holder);
+  REQUIRE(p.next().value().at == 0);
+  REQUIRE(p.next().value().at == chunk);
+  p.came(1);
+  REQUIRE(p.next().value().at == 2 * chunk);
+  p.closed(1);
+  p.lost(1);
+  const ended_pull end = p.next_end().value();
+  REQUIRE(end.how == pull_end::unreachable);
+  CHECK(end.here == manta::bulk::chunks_here{true, false, false, false});
+  const std::array<holder_id, 1> other{2};
+  p.opened(2, 2);
+  p.add(7, 4 * chunk - 1, other, end.here);
+  CHECK(p.is_here(7, 0, chunk));
+  for (const std::uint64_t at : {chunk, 2 * chunk, 3 * chunk}) {
+    const std::uint32_t bytes = at == 3 * chunk ? chunk - 1 : chunk;
+    REQUIRE(p.next().value() == chunk_ask{2, 7, at, bytes});
+    p.came(2);
+  }
+  CHECK(p.next_end().value().how == pull_end::whole);
+  CHECK(p.wanted() == 0);
+}
+
+TEST_CASE("an object of which all has come is whole at once and of another size has nothing",
+          "[bulk]") {
+  plan p(small_chunks);
+  p.opened(1, 1);
+  p.add(7, 2 * chunk, one_holder, {true, true});
+  CHECK(p.next_end().value().how == pull_end::whole);
+  CHECK_FALSE(p.next().has_value());
+  p.add(8, 2 * chunk, one_holder, {true, true, true});
+  CHECK(p.next().value().at == 0);
+  CHECK(p.next().value().at == chunk);
+  p.came(1);
+  p.came(1);
+  const ended_pull end = p.next_end().value();
+  CHECK(end.how == pull_end::whole);
+  CHECK(end.here.empty());
 }
 
 TEST_CASE("a wrong chunk is asked of another holder where there is one", "[bulk]") {

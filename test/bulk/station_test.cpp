@@ -157,6 +157,54 @@ TEST_CASE("a holder that ends in the middle of an object ends the fetch with an 
   CHECK(why->code() == errc::node_lost);
 }
 
+// It would be waited for until a limit, which here is none.
+TEST_CASE("a holder that is lost with its connections open ends a fetch, which goes on elsewhere",
+          "[bulk]") {
+  house from(path_kind::unix_socket);
+  house also(path_kind::unix_socket);
+  house to(path_kind::unix_socket, 1, one_line);
+  const bytes all = random_bytes(6 * chunk, 3);
+  from.have.put({0, 5}, all);
+  also.have.put({0, 5}, all);
+  std::promise<void> goes_on;
+  path_between path(from.place(), [is = goes_on.get_future().share()](std::uint64_t before,
+                                                                      std::span<std::byte> piece) {
+    if (before + piece.size() > 2 * chunk + chunk / 2) is.wait_for(long_enough);
+    return true;
+  });
+  bytes got(all.size());
+  bulk::chunks_here here;
+  const auto fetch = [&](bulk::pull_id number, const bulk::holder& holder) {
+    auto said = std::make_shared<std::promise<std::optional<manta::error>>>();
+    std::future<std::optional<manta::error>> out = said->get_future();
+    to.is->fetch({.number = number,
+                  .object = {0, 5},
+                  .to = got,
+                  .holders = {holder},
+                  .here = here,
+                  .left = [&here](bulk::chunks_here left) { here = std::move(left); },
+                  .done =
+                      [said](const manta::error* why) {
+                        said->set_value(why == nullptr ? std::nullopt : std::optional(*why));
+                      }});
+    return out;
+  };
+  auto first = fetch(1, path.as_holder(1));
+  CHECK(manta_test::happens([&] { return to.is->counts().came_bytes == 2 * chunk; }));
+  to.is->lose(77);  // of which nothing is asked
+  to.is->lose(1);
+  const bool has_ended = first.wait_for(long_enough) == std::future_status::ready;
+  goes_on.set_value();
+  REQUIRE(has_ended);
+  CHECK(first.get().value().code() == errc::node_lost);
+  CHECK(here == bulk::chunks_here{true, true, false, false, false, false});
+  auto second = fetch(2, also.as_holder(2));
+  REQUIRE(second.wait_for(long_enough) == std::future_status::ready);
+  REQUIRE_FALSE(second.get().has_value());
+  CHECK((got == all));
+  CHECK(to.is->counts().came_bytes == all.size());  // none came twice
+}
+
 TEST_CASE("another process at the place of a holder is not asked", "[bulk]") {
   house from(path_kind::tcp);
   house to(path_kind::tcp);
