@@ -108,6 +108,7 @@ set(manta_sources
   src/node/far_actors.cpp
   src/node/far_actors_calls.cpp
   src/node/far_arrays.cpp
+  src/node/far_copies.cpp
   src/node/far_futures.cpp
   src/node/far_handles.cpp
   src/node/far_mirrors.cpp
@@ -115,6 +116,7 @@ set(manta_sources
   src/node/far_names_answers.cpp
   src/node/far_pulls.cpp
   src/node/far_pulls_bulk.cpp
+  src/node/far_pulls_orphans.cpp
   src/node/far_rings.cpp
   src/node/far_streams.cpp
   src/node/far_thing_wishes.cpp
@@ -130,6 +132,7 @@ set(manta_sources
   src/node/isolated_worker_actor.cpp
   src/node/isolated_worker_calls.cpp
   src/node/journal.cpp
+  src/node/kept_copies.cpp
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
   src/node/large_ranges.cpp
@@ -198,6 +201,7 @@ set(manta_sources
   src/node/worker_things.cpp
   src/node/worker_voice.cpp
   src/node/zygote.cpp
+  src/own/copies.cpp
   src/own/references.cpp
   src/own/rings.cpp
   src/own/units.cpp

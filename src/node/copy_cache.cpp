@@ -72,6 +72,18 @@ void copy_cache::keep(const key& of, array_block& block, base::time_point now, s
   drop(over);
 }
 
+void copy_cache::touch(std::uint64_t owner, base::time_point now) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto end = all_.end();
+  std::size_t left = all_.size();  // those that are moved come behind them
+  for (auto at = all_.begin(); at != end && left > 0; --left) {
+    const auto which = at++;
+    if (which->of.owner != owner) continue;
+    which->used = now;
+    all_.splice(end, all_, which);
+  }
+}
+
 base::deadline copy_cache::sweep(base::time_point now) noexcept {
   entries over;
   base::deadline due;

@@ -24,7 +24,8 @@
 // to others. A call that names one which is here takes it, and nothing is fetched.
 //
 // Limits (own/copy_limits.hpp): those used least lately go first when there are more bytes than
-// they may have; one that was not used for kept_for goes, too.
+// they may have; one that was not used for kept_for goes, too. Those of a lost node go as any
+// others: they may be all that is left of what it has made (far_copies.hpp).
 //
 // Threads: any. Blocks are dropped without the lock.
 
@@ -47,6 +48,8 @@ class copy_cache {
   /// One that came, of which it takes a hold of its own. `most`: bytes of all together.
   void keep(const key& of, array_block& block, base::time_point now, std::uint64_t most,
             const base::id& named = {}) noexcept;
+  /// Of a node that is lost: as if used now, since others may look for them.
+  void touch(std::uint64_t owner, base::time_point now) noexcept;
   /// Lets go of what was not used for long; when that is to be done again, if ever.
   base::deadline sweep(base::time_point now) noexcept;
   /// Of a node, or 0: all of them.

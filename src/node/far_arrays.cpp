@@ -391,6 +391,13 @@ array_block* far_arrays::block_of(const base::id& id) noexcept {
 
 // ---- of others
 
+array_block* far_arrays::view_named(const base::id& id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = views_.find(id);
+  if (found == views_.end() || found->second == nullptr) return nullptr;
+  return found->second->try_hold() ? found->second : nullptr;
+}
+
 namespace {
 
 copy_cache::key copy_of(const spec::reference& came, std::uint64_t owner) noexcept {

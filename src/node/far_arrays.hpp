@@ -92,6 +92,8 @@ class far_arrays {
   stayed measure_stayed() const;
   /// One of this node's that came back, with a hold; null: it is none.
   array_block* block_of(const base::id& id) noexcept;
+  /// One of another node's that is mapped here, with a hold; null: it is not.
+  array_block* view_named(const base::id& id) noexcept;
   /// One that came with the message which this thread reads, with a hold; null: none such did.
   /// Throws node_lost, decode_failed, store_full, cancelled, std::bad_alloc.
   array_block* borrow(const spec::reference& came);

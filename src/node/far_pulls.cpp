@@ -18,6 +18,8 @@
 #include "node/array_home.hpp"
 #include "node/copy_cache.hpp"
 #include "node/far_arrays.hpp"
+#include "node/far_copies.hpp"
+#include "node/resting_array.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
@@ -26,15 +28,6 @@
 #include "wire/error_record.hpp"
 
 namespace manta::inline v0::node {
-
-error lost_array_error(const std::string& why) noexcept {
-  return spec::made_error(errc::node_lost, [&] {
-    return fmt::format(
-        "an array that another node has made stayed there, and that node is lost: {}; call its "
-        "task again",
-        why);
-  });
-}
 
 error let_go_error() noexcept {
   return spec::made_error(errc::object_lost, [] {
@@ -118,7 +111,11 @@ bool distant_block::is_away(std::uint64_t reader) const noexcept {
 
 array_block* distant_block::at_rest() noexcept {
   array_block* const is = here();
-  return is != nullptr ? is->at_rest() : nullptr;
+  array_block* const out = is != nullptr ? is->at_rest() : nullptr;
+  if (out != nullptr && from_.since == far_handles::global().run()) {
+    far_copies::global().rests(from_.id, static_cast<resting_array&>(*out));
+  }
+  return out;
 }
 
 void distant_block::end() noexcept {
@@ -142,6 +139,7 @@ far_pulls& far_pulls::global() {
 void far_pulls::begin(peers& by) {
   unanswered_.clear();
   copy_cache::global().forget(0);  // of an earlier runtime, whose numbers come again
+  far_copies::global().close();
   const std::lock_guard lock(mutex_);
   views_.clear();
   unreached_.clear();
@@ -157,8 +155,9 @@ distant_block* far_pulls::view_of(const spec::reference& came, const far_arrival
   distant_block*& known = views_[came.what];
   if (known != nullptr && known->try_hold()) return known;
   const std::uint64_t run = from.is_counted ? far_handles::global().has_view(came.what) : 0;
+  const std::uint64_t since = far_handles::global().run();
   try {
-    known = new distant_block({came.what, from.owner, came.place.bytes, came.place.at, run});
+    known = new distant_block({came.what, from.owner, came.place.bytes, came.place.at, run, since});
   } catch (...) {
     if (run != 0) far_handles::global().lost_view(came.what, run);
     throw;
@@ -218,8 +217,8 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
     const std::lock_guard lock(mutex_);
     if (by_ == nullptr) exec::ended_error().raise();
     if (by_->is_loop()) raise(errc::unsupported, "the loop's thread can't wait for an array");
-    if (of.from().run == 0) lost_array_error("it was before the array came").raise();
-    if (of.from().run != far_handles::global().run()) let_go_error().raise();
+    // In the next runtime its id is another array's.
+    if (of.from().since != far_handles::global().run()) let_go_error().raise();
     if (const auto known = numbers_.find(&of); known != numbers_.end()) {
       pulls_.find(known->second)->second->waiting.push_back(me);
       return me;
@@ -249,21 +248,21 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
 void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
   const std::uint64_t owner = of->block->from().owner;
   auto room = std::make_shared<pull_room>(make_array_copy(of->block->from().bytes));
+  const bool was_lost = of->block->from().run == 0;
   bool is_reached = false;
   std::uint64_t unasked = 0;
   {
     const std::lock_guard lock(mutex_);
     if (by_ == nullptr || !pulls_.contains(number)) return;  // ended meanwhile, or close ends it
     of->room = std::move(room);
-    of->is_in_bulk = begin_bulk(number, *of);
-    unasked = ask_more(owner);
-    // One that can't be reached was told of before this one was listed, or takes it from the list.
-    is_reached = by_->can_reach(owner);
+    // Of one that can't be reached from here on gone() hears, and finds this one with its room.
+    is_reached = !was_lost && by_->can_reach(owner);
+    if (is_reached) of->is_in_bulk = begin_bulk(number, *of);
+    if (is_reached) unasked = ask_more(owner);
   }
   end_unasked(unasked);
   if (is_reached) return;
-  const error why = lost_array_error("it can't be reached");
-  end(number, &why);
+  seek(number, was_lost ? "it was before the array came" : "it can't be reached");
 }
 
 // Under the mutex. The one that could not be asked for, which the caller ends; 0: none.
@@ -271,11 +270,12 @@ std::uint64_t far_pulls::ask_more(std::uint64_t node) noexcept {
   if (by_ == nullptr) return 0;  // close ends them
   std::uint64_t under_way = 0;
   for (const auto& [number, one] : pulls_) {
-    if (one->block->from().owner != node) continue;
+    if (one->block->from().owner != node || one->is_sought) continue;
     under_way += (one->asked - one->came + part_bytes - 1) / part_bytes;
   }
   for (const auto& [number, one] : pulls_) {
-    if (one->block->from().owner != node || one->room == nullptr || one->is_in_bulk) continue;
+    if (one->block->from().owner != node || one->room == nullptr) continue;
+    if (one->is_in_bulk || one->is_sought) continue;
     while (under_way < most_parts && one->asked < one->block->from().bytes) {
       try {
         if (!ask_part(number, *one)) return 0;
@@ -315,7 +315,9 @@ bool far_pulls::ask_part(std::uint64_t number, pull& of) {
 far_pulls::pull_ptr far_pulls::find(std::uint64_t number, std::uint64_t node) const noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = pulls_.find(number);
-  const bool is_one = found != pulls_.end() && found->second->block->from().owner == node;
+  // What its maker still says of one that comes from elsewhere is not written beside that.
+  const bool is_one = found != pulls_.end() && !found->second->is_sought &&
+                      found->second->block->from().owner == node;
   return is_one ? found->second : nullptr;
 }
 
@@ -385,6 +387,7 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
     waiting.swap(last->waiting);
     unasked = ask_more(last->block->from().owner);
   }
+  if (last->is_sought) far_copies::global().over(number);
   for (const waiter_ptr& one : waiting) {
     if (why != nullptr) one->why = *why;
     one->nap.signal();
@@ -392,29 +395,26 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
   end_unasked(unasked);
 }
 
-void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept {
-  for (;;) {
-    std::uint64_t number = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = std::ranges::find_if(pulls_, [node](const auto& one) {
-        if (one.second->is_landing) return false;
-        return node == 0 || one.second->block->from().owner == node;
-      });
-      if (found == pulls_.end()) return;
-      number = found->first;
-    }
-    const error lost = node == 0 ? exec::ended_error() : lost_array_error(why);
-    end(number, &lost);
-  }
-}
+void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept { orphan(node, why); }
 
 void far_pulls::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
     by_ = nullptr;
   }
-  gone(0, {});
+  for (;;) {
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found =
+          std::ranges::find_if(pulls_, [](const auto& one) { return !one.second->is_landing; });
+      if (found == pulls_.end()) break;
+      number = found->first;
+    }
+    const error ended = exec::ended_error();
+    end(number, &ended);
+  }
+  far_copies::global().close();
 }
 
 void far_pulls::let_go(distant_block& of) noexcept {
@@ -529,6 +529,10 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
   const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
   if (asked == nullptr) return;
   if (asked->what == wire::question::take_arrays) return take_soon(from);
+  if (asked->what == wire::question::array_copy) {
+    return far_copies::global().on_question(by, from, number,
+                                            codec::decode<copy_question>(asked->with));
+  }
   if (asked->what != wire::question::array_bytes) return;
   const asked_part one{number, codec::decode<pull_question>(asked->with)};
   if (!unanswered_.contains(from) && by.has_room_for_part(from)) return answer_part(by, from, one);

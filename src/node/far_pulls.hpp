@@ -46,8 +46,10 @@
 // A distant block has one way: away, then here. What is in a message to the maker goes as its name
 // while it is away, and so does what goes into a cell elsewhere, whose readers fetch it themselves.
 //
-// Who fetches waits for the loop's thread alone. A maker that is lost, or has let go, ends the wait
-// with an error, and so does this runtime's end; the next reader asks again, and hears the same.
+// Who fetches waits for the loop's thread alone. Where the maker is lost it goes on from another
+// node that has all of it (far_copies.hpp, decisions/0055), with what has come so far. If none has,
+// or the maker has let go, the wait ends with an error, and so it does by this runtime's end; the
+// next reader asks again, and hears the same.
 //
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
 // until they have (node/parting.hpp). What comes then is an array as any that was fetched.
@@ -88,6 +90,7 @@ class distant_block final : public placed_block {
     std::uint64_t bytes = 0;
     std::uint64_t contents = 0;  // what its owner calls them
     std::uint64_t run = 0;       // whose nodes count it; 0: its owner was lost before it came
+    std::uint64_t since = 0;     // the runtime in which it came, counted as far_handles does
   };
   explicit distant_block(const source& from) noexcept
       : placed_block(
@@ -124,8 +127,7 @@ class distant_block final : public placed_block {
   std::atomic<array_block*> here_{nullptr};
 };
 
-/// Of an array whose maker is lost, or has let go.
-error lost_array_error(const std::string& why) noexcept;
+/// Of an array whose maker has let go.
 error let_go_error() noexcept;
 
 class far_pulls {
@@ -146,6 +148,11 @@ class far_pulls {
   bool answer_waiting(peers& by) noexcept;
   /// It is lost, or can't be reached.
   void gone(std::uint64_t node, const std::string& why) noexcept;
+
+  // What far_copies says of a fetch whose maker is lost; any thread.
+  /// That node has a copy. False: it is not to be had there.
+  bool fetch_of(std::uint64_t number, std::uint64_t holder) noexcept;
+  void no_copy(std::uint64_t number) noexcept;
 
   // Any thread.
   /// That one is to fetch all that has stayed here. Throws std::bad_alloc.
@@ -191,8 +198,12 @@ class far_pulls {
     std::shared_ptr<pull_room> room;
     bool is_in_bulk = false;  // as is_landing: under the mutex
     bool is_landing = false;  // its bytes are here, and it ends by that
-    std::uint64_t asked = 0;  // bytes, so far; under the mutex
-    std::uint64_t came = 0;   // the loop's thread
+    bool is_sought = false;   // its maker is lost: it comes from who has a copy, if at all
+    std::string why_lost;
+    bulk::chunks_here here;             // of `former`, or of `room` if there is none
+    std::shared_ptr<pull_room> former;  // what it came to before, which others read
+    std::uint64_t asked = 0;            // bytes, so far; under the mutex
+    std::uint64_t came = 0;             // the loop's thread
     std::vector<waiter_ptr> waiting;
   };
   using pull_ptr = std::shared_ptr<pull>;
@@ -206,12 +217,19 @@ class far_pulls {
   bool ask_part(std::uint64_t number, pull& of);
   const std::vector<bulk::place_of_holder>& places_of_node(std::uint64_t node, std::string text);
   bool begin_bulk(std::uint64_t number, pull& of);
+  bulk::order order_of(std::uint64_t number, const pull& of, bulk::holder from);
   bulk::holder reader_at(std::uint64_t node);
   void note_unreached(std::uint64_t reader) noexcept;
   void end_bulk(std::uint64_t number, const error* why) noexcept;
+  void fail_bulk(std::uint64_t number, const error& why);
+  bool was_of_copy(std::uint64_t number) noexcept;
   void land(std::uint64_t number, pull& of);
   void drop_bulk(std::uint64_t number) noexcept;
   bool ask_instead(std::uint64_t number);
+  void orphan(std::uint64_t node, const std::string& why) noexcept;
+  void seek(std::uint64_t number, const std::string& why) noexcept;
+  bulk::chunks_here come_so_far(const pull& of) const;
+  void note_left(std::uint64_t number, bulk::chunks_here here) noexcept;
   pull_ptr find(std::uint64_t number, std::uint64_t node) const noexcept;
   void end(std::uint64_t number, const error* why) noexcept;
   void fill(std::uint64_t number, pull& of, const spec::parcel_view& part);

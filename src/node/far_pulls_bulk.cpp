@@ -9,6 +9,7 @@
 
 #include "node/array_home.hpp"
 #include "node/copy_cache.hpp"
+#include "node/far_copies.hpp"
 #include "node/far_pulls.hpp"
 
 namespace manta::inline v0::node {
@@ -63,16 +64,23 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   peers::bulk_place place = by_->bulk_place_of(from.owner);
   bulk::holder maker{from.owner, place.process, places_of_node(from.owner, std::move(place.at))};
   if (maker.places.empty()) return false;
-  way_->fetch({.number = number,
-               .object = from.id,
-               .to = of.room->bytes(),
-               .holders = {std::move(maker)},
-               .reader = is_way_reached_ ? far_handles::global().self() : 0,
-               .find = [this](std::uint64_t node) { return reader_at(node); },
-               .unreached = [this](std::uint64_t node) { note_unreached(node); },
-               .keeps = of.room,
-               .done = [this, number](const error* why) { end_bulk(number, why); }});
+  way_->fetch(order_of(number, of, std::move(maker)));
   return true;
+}
+
+// Under the mutex.
+bulk::order far_pulls::order_of(std::uint64_t number, const pull& of, bulk::holder from) {
+  return {.number = number,
+          .object = of.block->from().id,
+          .to = of.room->bytes(),
+          .holders = {std::move(from)},
+          .here = come_so_far(of),
+          .reader = is_way_reached_ ? far_handles::global().self() : 0,
+          .find = [this](std::uint64_t node) { return reader_at(node); },
+          .unreached = [this](std::uint64_t node) { note_unreached(node); },
+          .keeps = of.room,
+          .left = [this, number](bulk::chunks_here here) { note_left(number, std::move(here)); },
+          .done = [this, number](const error* why) { end_bulk(number, why); }};
 }
 
 // The bulk thread. No places: it is not asked.
@@ -95,7 +103,7 @@ void far_pulls::note_unreached(std::uint64_t reader) noexcept {
   }
 }
 
-// What its value has, or else what is kept for another call.
+// What its value has, or else what is kept for another call, or for others.
 array_block* far_pulls::copy_of(const base::id& id) noexcept {
   distant_hold held;
   {
@@ -107,7 +115,10 @@ array_block* far_pulls::copy_of(const base::id& id) noexcept {
     }
   }
   array_block* const is = held != nullptr ? held->here() : nullptr;
-  if (is == nullptr) return copy_cache::global().find_named(id, base::now());
+  if (is == nullptr) {
+    array_block* const kept = copy_cache::global().find_named(id, base::now());
+    return kept != nullptr ? kept : far_copies::global().kept(id);
+  }
   is->hold();
   return is;
 }
@@ -125,15 +136,7 @@ void far_pulls::drop_bulk(std::uint64_t number) noexcept {
 // The bulk thread.
 void far_pulls::end_bulk(std::uint64_t number, const error* why) noexcept {
   try {
-    if (why != nullptr && why->code() == errc::node_lost && ask_instead(number)) return;
-    if (why != nullptr) {
-      const bool is_lost = why->code() == errc::node_lost;
-      const bool was_let_go = why->code() == errc::object_lost;
-      const error is = is_lost      ? lost_array_error(why->message())
-                       : was_let_go ? let_go_error()
-                                    : *why;
-      return end(number, &is);
-    }
+    if (why != nullptr) return fail_bulk(number, *why);
     pull_ptr of;
     {
       const std::lock_guard lock(mutex_);
@@ -149,10 +152,29 @@ void far_pulls::end_bulk(std::uint64_t number, const error* why) noexcept {
   }
 }
 
+void far_pulls::fail_bulk(std::uint64_t number, const error& why) {
+  if (was_of_copy(number)) return far_copies::global().failed(number);
+  if (why.code() == errc::node_lost) {
+    if (!ask_instead(number)) seek(number, why.message());
+    return;
+  }
+  const error is = why.code() == errc::object_lost ? let_go_error() : why;
+  end(number, &is);
+}
+
+// Whoever gave it had a copy; that does not any more.
+bool far_pulls::was_of_copy(std::uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = pulls_.find(number);
+  if (found == pulls_.end() || !found->second->is_sought) return false;
+  found->second->is_in_bulk = false;
+  return true;
+}
+
 void far_pulls::land(std::uint64_t number, pull& of) {
   try {
     array_block* const as = of.room->seal();
-    fetched_bytes_ += of.block->from().bytes;
+    fetched_bytes_ += of.block->from().bytes - of.came;  // those of messages are counted
     of.block->arrives(as);
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -184,7 +206,10 @@ bool far_pulls::ask_instead(std::uint64_t number) {
   {
     const std::lock_guard lock(mutex_);
     if (by_ == nullptr || !pulls_.contains(number)) return true;  // likewise, meanwhile
-    if (fresh != nullptr) std::swap(of->room, fresh);
+    if (fresh != nullptr) {
+      std::swap(of->room, fresh);
+      of->former = std::move(fresh);  // with what has come so far
+    }
     of->is_in_bulk = false;
     unreached_.note(from.owner, base::now());
     unasked = ask_more(from.owner);

@@ -110,7 +110,8 @@ class peers {
     pulled,
     booking,  ///< bookings.hpp
     thing,    ///< node_things.hpp
-    thing_answer
+    thing_answer,
+    copy_answer  ///< far_copies.hpp; its question is a pull
   };
   /// What becomes of a message when too many wait already.
   enum class when_full : std::uint8_t { refuse, wait, send };

@@ -6,6 +6,8 @@
 
 #include <manta/spec/error.hpp>
 
+#include "node/far_copies.hpp"
+
 namespace manta::inline v0::node {
 
 namespace {
@@ -93,6 +95,7 @@ std::optional<error> resting_array::lost() const {
 }
 
 void resting_array::end() noexcept {
+  if (named_ != base::id{}) far_copies::global().left(*this);
   in_.in->erase(id_);
   delete this;
 }

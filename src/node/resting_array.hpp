@@ -48,10 +48,15 @@ class resting_array final : public array_block {
   /// The disk has lost it: whoever asks again hears why.
   void note_lost(const error& why) noexcept;
   std::optional<error> lost() const;
+  /// What all nodes call another node's array that this is a copy of; zero: it is none. Written
+  /// under far_copies' mutex, by who has a hold.
+  const base::id& named() const noexcept { return named_; }
+  void note_named(const base::id& as) noexcept { named_ = as; }
 
  private:
   void end() noexcept override;
 
+  base::id named_ = {};
   const array_home::stored in_;
   const store::object_id id_;
   const std::uint64_t size_;

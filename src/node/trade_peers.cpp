@@ -12,6 +12,7 @@
 #include "node/copy_cache.hpp"
 #include "node/far_actors.hpp"
 #include "node/far_arrays.hpp"
+#include "node/far_copies.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
@@ -63,6 +64,8 @@ void trade::hear(peers& by, std::uint64_t from, const base::id& request,
         return far_pulls::global().on_question(by, from, request.low, message.bytes);
       case peers::pulled:
         return far_pulls::global().on_part(from, request.low, message.bytes);
+      case peers::copy_answer:
+        return far_copies::global().on_answer(from, request.low, message.bytes);
       case peers::booking:
         return bookings::hear(by, from, message.bytes);
       case peers::flow:
@@ -152,7 +155,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
     if (!by.has(node)) {
       desk::global().lose_maker(node);
       far_arrays::global().gone(node);
-      copy_cache::global().forget(node);
+      copy_cache::global().touch(node, base::now());
       far_handles::global().gone(node);
     }
   } catch (const std::bad_alloc&) {
@@ -185,9 +188,8 @@ base::deadline trade::on_turn(peers& by, base::time_point now) {
     due = now + between_sweeps;
   }
   if (far_pulls::global().answer_waiting(by)) due = base::earlier(due, now + until_room);
-  if (const base::deadline copies = copy_cache::global().sweep(now)) {
-    due = base::earlier(due, *copies);
-  }
+  due = base::earlier(due, copy_cache::global().sweep(now));
+  due = base::earlier(due, far_copies::global().turn(now));
   far_arrays& arrays = far_arrays::global();
   if (!arrays.keeps()) return due;
   if (now >= next_sweep_) {

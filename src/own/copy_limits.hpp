@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include <manta/base/clock.hpp>
@@ -11,6 +12,8 @@
 // Problem. The next call may be given the same array, or never. What is kept for it is memory that
 // the program has let go of.
 // Idea. Calls of a loop come one after another: who hasn't used it for a moment is past that loop.
+// Other nodes that were told of a copy whose maker is lost fetch it chunk by chunk: who hasn't
+// asked for one for much longer than a chunk takes has all of it, or is lost.
 
 namespace manta::inline v0::own {
 
@@ -22,6 +25,10 @@ struct copy_limits {
   static constexpr std::uint64_t most_bytes(std::uint64_t store_bytes) noexcept {
     return store_bytes / 8;
   }
+  /// Of others that were told of it, after what they have asked for last. Of these there are
+  /// most_bytes beside those.
+  static constexpr duration kept_for_others = std::chrono::seconds(10);
+  static constexpr std::size_t most_for_others = 1024;
 };
 
 }  // namespace manta::inline v0::own

@@ -351,6 +351,12 @@ struct Ask {
     # Between nodes, to the head's: the sender's records of tasks are written, deleted or read, as
     # src/node/task_records.hpp has it. The answer has those that were read.
     # Twice: written or deleted twice, which is once. In order with the sender's others.
+    arrayCopy @22;
+    # Between nodes: whether there is a copy of an array whose maker is lost, as src/node/far_copies.hpp
+    # has it. The answer is a Result with yes or no; who says yes keeps the copy for a while. An answer
+    # of who was not asked, or asked under another number, changes nothing.
+    # Twice: kept for longer, answered twice. Lost connection: nodes ask on over the next one; who does
+    # not answer in time is taken to have none.
   }
 }
 

@@ -228,7 +228,8 @@ enum class question : std::uint8_t {
   array_bytes,
   take_arrays,
   bookings,
-  task_records
+  task_records,
+  array_copy
 };
 
 /// A small fact is asked for, or changed.

@@ -420,6 +420,13 @@ TEST_CASE("a node dies while an array that stayed there is fetched", "[cluster][
   }
 }
 
+TEST_CASE("an array of a lost node is read from another node that has a copy",
+          "[cluster][settle]") {
+  const variables with{"MANTA_MAP_ARRAYS=no", "MANTA_STORE_BYTES=512MiB"};
+  for (const int signal : {SIGKILL, SIGSTOP}) lose("inherited", {.signal = signal, .with = with});
+  lose("inherited-twice", {.with = with});
+}
+
 TEST_CASE("what has stayed in a node that is asked to leave is fetched first",
           "[cluster][settle]") {
   // The last one's fault comes while it is at it.

@@ -434,6 +434,8 @@ const std::map<std::string, program> harmed_programs{
     {"legacies", legacies},
     {"broadcast-torn", broadcast_torn},
     {"broadcast-orphaned", broadcast_orphaned},
+    {"inherited", inherited},
+    {"inherited-twice", inherited_twice},
     {"given-lost", given_lost},
     {"stayed-lost", stayed_lost},
     {"stayed-torn", stayed_torn},

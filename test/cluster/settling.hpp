@@ -310,6 +310,8 @@ int cut_pulls(const manta::runtime& rt);
 int broadcast(const manta::runtime& rt);
 int broadcast_torn(const manta::runtime& rt);
 int broadcast_orphaned(const manta::runtime& rt);
+int inherited(const manta::runtime& rt);
+int inherited_twice(const manta::runtime& rt);
 // settler_drivers.cpp
 int lends(const manta::runtime& rt);
 int borrows(const manta::runtime& rt);

@@ -95,6 +95,24 @@ TEST_CASE("a copy is found by what nodes called it, and used by that", "[node][c
   CHECK(cache.find_named(name, start) == nullptr);
 }
 
+TEST_CASE("copies of what a lost node has made stay for who looks for them", "[node][copies]") {
+  copy one;
+  copy other;
+  copy more;
+  copy_cache cache;
+  cache.keep(ten(5), *one.block, start, 100);
+  cache.keep(ten(6, 2), *other.block, start, 100);
+  cache.keep(ten(7), *more.block, start, 100);
+  for (copy* const each : {&one, &other, &more}) each->let_go();
+  cache.touch(1, start + 500ms);
+  CHECK(cache.sweep(start + copy_limits::kept_for) == start + 500ms + copy_limits::kept_for);
+  CHECK(other.has_ended);
+  CHECK_FALSE(one.has_ended);
+  CHECK(finds(cache, ten(7), start + 600ms));
+  CHECK_FALSE(cache.sweep(start + 600ms + copy_limits::kept_for).has_value());
+  CHECK((one.has_ended && more.has_ended));
+}
+
 TEST_CASE("copies that were used least lately make room for others", "[node][copies]") {
   std::array<copy, 4> all;
   copy_cache cache;

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/far_copies.hpp"
+
+#include <memory>
+#include <new>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <manta/codec/codec.hpp>
+
+#include "node/array_home.hpp"
+#include "node/facts_line.hpp"
+#include "node/far_arrays.hpp"
+#include "node/far_ids.hpp"
+#include "node/far_pulls.hpp"
+#include "node/resting_array.hpp"
+#include "node/trip.hpp"
+#include "node/workbench.hpp"
+#include "own/copy_limits.hpp"
+
+namespace manta::inline v0::node {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr duration until_memory_for_copies = 10ms;
+
+struct drop_copy {
+  void operator()(array_block* of) const noexcept { of->drop(); }
+};
+using copy_hold = std::unique_ptr<array_block, drop_copy>;
+
+// Null, and it is let go of: what has that name here is not what is asked for.
+array_block* of_size(array_block* block, std::uint64_t bytes) noexcept {
+  if (block == nullptr || block->bytes().size() == bytes) return block;
+  block->drop();
+  return nullptr;
+}
+
+}  // namespace
+
+far_copies& far_copies::global() {
+  static auto* const made = new far_copies;
+  return *made;
+}
+
+void far_copies::close() noexcept {
+  kept_.clear();
+  const std::lock_guard lock(mutex_);
+  searches_.clear();
+  resting_.clear();
+  has_any_.store(false);
+}
+
+// ---- who looks for one
+
+void far_copies::seek(peers& by, std::uint64_t number, const copy_question& of) noexcept {
+  try {
+    std::vector<std::uint64_t> among;
+    for (const peers::member& one : by.all()) {
+      if (one.epoch != of.owner && by.can_reach(one.epoch)) among.push_back(one.epoch);
+    }
+    std::vector<std::uint64_t> asked;
+    {
+      const std::lock_guard lock(mutex_);
+      asked = searches_.begin(number, of.id(), among, base::now());
+      if (!asked.empty()) has_any_.store(true);
+    }
+    if (asked.empty()) return far_pulls::global().no_copy(number);
+    by.turn_soon();
+    for (const std::uint64_t one : asked) {
+      if (!ask(by, one, number, of)) heard(number, one, false);
+    }
+  } catch (const std::bad_alloc&) {
+    over(number);
+    far_pulls::global().no_copy(number);
+  }
+}
+
+// False: it is no member any more.
+bool far_copies::ask(peers& by, std::uint64_t node, std::uint64_t number,
+                     const copy_question& what) {
+  const borrowed_workbench on;
+  on->out.clear();
+  const base::id request{peers::pull, number};
+  const result<void> written = on->writer.write(
+      {request, 1, 0}, wire::ask_view{wire::question::array_copy, codec::encode(on->out, what)});
+  if (!written) throw std::bad_alloc();
+  return by.send_anyway(node, request, on->writer.pieces(), on->writer.size_bytes()).has_value();
+}
+
+// What is no answer is none that has it.
+void far_copies::on_answer(std::uint64_t from, std::uint64_t number,
+                           std::span<const std::byte> message) noexcept {
+  bool has_it = false;
+  try {
+    const borrowed_workbench on;
+    const result<const wire::message_view&> read = on->reader.read(message);
+    const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
+    const auto* const value =
+        came == nullptr ? nullptr : std::get_if<spec::parcel_view>(&came->outcome);
+    has_it = value != nullptr && codec::decode<bool>(*value);
+  } catch (...) {
+    has_it = false;
+  }
+  heard(number, from, has_it);
+}
+
+void far_copies::heard(std::uint64_t number, std::uint64_t from, bool has_it) noexcept {
+  own::copy_step next;
+  {
+    const std::lock_guard lock(mutex_);
+    try {
+      next = searches_.answered(number, from, has_it, base::now());
+    } catch (const std::bad_alloc&) {
+      next = searches_.answered(number, from, false, base::now());  // which takes none
+    }
+  }
+  perform(number, next);
+}
+
+void far_copies::failed(std::uint64_t number) noexcept {
+  own::copy_step next;
+  {
+    const std::lock_guard lock(mutex_);
+    next = searches_.failed(number, base::now());
+  }
+  perform(number, next);
+}
+
+void far_copies::over(std::uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
+  searches_.over(number);
+}
+
+void far_copies::gone(std::uint64_t node) noexcept {
+  own::copies::steps all;
+  try {
+    const std::lock_guard lock(mutex_);
+    all = searches_.gone(node, base::now());
+  } catch (const std::bad_alloc&) {
+    return;  // its time is over at some point
+  }
+  perform(all);
+}
+
+// The one that is taken may be none that can be asked.
+void far_copies::perform(std::uint64_t number, own::copy_step what) noexcept {
+  while (what.is == own::copy_step::kind::take) {
+    if (far_pulls::global().fetch_of(number, what.member)) return;
+    const std::lock_guard lock(mutex_);
+    what = searches_.failed(number, base::now());
+  }
+  if (what.is == own::copy_step::kind::none) far_pulls::global().no_copy(number);
+}
+
+void far_copies::perform(const own::copies::steps& all) noexcept {
+  for (const auto& [number, what] : all) perform(number, what);
+}
+
+// ---- who has one
+
+void far_copies::on_question(peers& by, std::uint64_t from, std::uint64_t number,
+                             const copy_question& what) {
+  const found_copy found = find(what);
+  if (const copy_hold held(found.block); held != nullptr) {
+    return say(by, from, number, keep(what.id(), *held) || found.is_found_again);
+  }
+  if (resting_array* const one = find_resting(what)) return wake(by, from, number, what, one);
+  say(by, from, number, false);
+}
+
+void far_copies::say(peers& by, std::uint64_t to, std::uint64_t number, bool has_it) {
+  const base::id request{peers::copy_answer, number};
+  const borrowed_workbench on;
+  on->out.clear();
+  on->references.clear();
+  write_answer(*on, request, codec::encode(on->out, has_it));
+  // False is of one that is gone.
+  static_cast<void>(by.send_anyway(to, request, on->writer.pieces(), on->writer.size_bytes()));
+}
+
+far_copies::found_copy far_copies::find(const copy_question& what) noexcept {
+  if (!is_far_array_id(what.id())) return {};
+  array_block* block = of_size(far_pulls::global().copy_of(what.id()), what.bytes);
+  if (block != nullptr) return {block, true};
+  if (what.contents != 0) block = copy_cache::global().find(what.key(), base::now());
+  if (block == nullptr) {
+    block = of_size(far_arrays::global().view_named(what.id()), what.bytes);
+  }
+  return {block, false};
+}
+
+// With a hold.
+resting_array* far_copies::find_resting(const copy_question& what) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = resting_.find(what.id());
+  if (found == resting_.end() || found->second->size() != what.bytes) return nullptr;
+  return found->second->try_hold() ? found->second : nullptr;
+}
+
+// Takes the hold over. What lies on the disk is read by a thread that may wait for it.
+void far_copies::wake(peers& by, std::uint64_t to, std::uint64_t number, const copy_question& what,
+                      resting_array* one) {
+  const std::shared_ptr<resting_array> held(one, [](resting_array* of) { of->drop(); });
+  const auto answer = [this, &by, to, number, id = what.id(), held](bool waits) {
+    const auto is = wake_arrays({held.get()}, waits);
+    if (!is.has_value()) return false;
+    const copy_hold block(is->front());
+    say(by, to, number, keep(id, *block));
+    return true;
+  };
+  try {
+    if (answer(false)) return;
+  } catch (...) {
+    return say(by, to, number, false);  // the disk has lost it
+  }
+  facts_line::global().add([answer, &by, to, number] {
+    try {
+      try {
+        answer(true);
+      } catch (...) {
+        say(by, to, number, false);  // likewise, or there is no room
+      }
+    } catch (...) {
+      return;  // no memory: who asks waits for its time
+    }
+  });
+}
+
+bool far_copies::keep(const base::id& id, array_block& block) noexcept {
+  const std::uint64_t most = own::copy_limits::most_bytes(array_home::global().limit_bytes());
+  if (!kept_.keep(id, block, base::now(), most)) return false;
+  has_any_.store(true);
+  return true;
+}
+
+array_block* far_copies::kept(const base::id& id) noexcept { return kept_.find(id, base::now()); }
+
+void far_copies::rests(const base::id& id, resting_array& as) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    resting_[id] = &as;
+  } catch (const std::bad_alloc&) {
+    return;  // it is not found
+  }
+  as.note_named(id);
+}
+
+void far_copies::left(const resting_array& one) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto known = resting_.find(one.named());
+  if (known != resting_.end() && known->second == &one) resting_.erase(known);
+}
+
+// ---- time
+
+// What is added meanwhile asks for another turn.
+base::deadline far_copies::turn(base::time_point now) noexcept {
+  if (!has_any_.exchange(false)) return std::nullopt;
+  base::deadline due = kept_.sweep(now);
+  own::copies::steps steps;
+  {
+    const std::lock_guard lock(mutex_);
+    try {
+      steps = searches_.look(now);
+      due = base::earlier(due, searches_.due());
+    } catch (const std::bad_alloc&) {
+      due = now + until_memory_for_copies;
+    }
+  }
+  if (due.has_value()) has_any_.store(true);
+  perform(steps);
+  return due;
+}
+
+}  // namespace manta::inline v0::node
