@@ -95,9 +95,11 @@ void station::fetch(order one) {
   auto kept = std::make_shared<order>(std::move(one));
   body_->at.post([at = body_.get(), kept] {
     const std::function<void(const error*)> done = kept->done;
+    const pull_id number = kept->number;
     try {
       at->takes.fetch(std::move(*kept));
     } catch (const std::exception&) {
+      at->takes.drop(number);
       const error why = error::out_of_memory();
       done(&why);
     }

@@ -7,6 +7,7 @@
 
 #include "node/copy_cache.hpp"
 #include "node/far_arrays.hpp"
+#include "node/far_copies.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_names.hpp"
@@ -122,6 +123,7 @@ cluster_process::~cluster_process() {
   bulk_.reset();
   // What landed as this ended may have been kept after the end of all else that uses it.
   copy_cache::global().forget(0);
+  far_copies::global().close();
   came_.clear();
   head_.reset();
   member_.reset();

@@ -34,6 +34,11 @@ facts_line& facts_line::of_things() {
   return *made;
 }
 
+facts_line& facts_line::of_copies() {
+  static auto* const made = new facts_line("manta-copies");
+  return *made;
+}
+
 facts_line& facts_line::of_answers() {
   static auto* const made = new facts_line("manta-answers");
   return *made;

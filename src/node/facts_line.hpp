@@ -29,6 +29,8 @@ class facts_line {
   /// other node's answer, so those of two nodes never wait for each other.
   static facts_line& of_things();
 
+  /// Of copies of a lost node's arrays that lie on the disk, for which room is waited for.
+  static facts_line& of_copies();
   /// Of answers of a head of its own, which the first line may wait for.
   static facts_line& of_answers();
 

@@ -46,17 +46,49 @@ far_copies& far_copies::global() {
   return *made;
 }
 
-void far_copies::close() noexcept {
-  kept_.clear();
+void far_copies::begin() noexcept {
+  close();
   const std::lock_guard lock(mutex_);
-  searches_.clear();
-  resting_.clear();
-  has_any_.store(false);
+  is_open_ = true;
+}
+
+void far_copies::close() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_open_ = false;
+    searches_.clear();
+    resting_.clear();
+    waking_.clear();
+    has_any_.store(false);
+  }
+  kept_.clear();
 }
 
 // ---- who looks for one
 
+// It may be here, by another name or where nobody reads it.
 void far_copies::seek(peers& by, std::uint64_t number, const copy_question& of) noexcept {
+  try {
+    if (find_here(by, number, of)) return;
+  } catch (const std::exception&) {
+    // No memory, no thread: another one may have it.
+  }
+  ask_others(by, number, of);
+}
+
+// False: others are to be asked. True: it is here, or is about to be, or they are asked after that.
+bool far_copies::find_here(peers& by, std::uint64_t number, const copy_question& of) {
+  if (array_block* const block = find(of).block) {
+    far_pulls::global().is_here(number, block);
+    return true;
+  }
+  resting_array* const one = find_resting(of);
+  if (one == nullptr) return false;
+  wake({&by, 0, number, of}, one);
+  return true;
+}
+
+void far_copies::ask_others(peers& by, std::uint64_t number, const copy_question& of) noexcept {
   try {
     std::vector<std::uint64_t> among;
     for (const peers::member& one : by.all()) {
@@ -164,11 +196,12 @@ void far_copies::perform(const own::copies::steps& all) noexcept {
 
 void far_copies::on_question(peers& by, std::uint64_t from, std::uint64_t number,
                              const copy_question& what) {
+  if (what.id() != far_array_id(what.owner, what.low)) return say(by, from, number, false);
   const found_copy found = find(what);
   if (const copy_hold held(found.block); held != nullptr) {
     return say(by, from, number, keep(what.id(), *held) || found.is_found_again);
   }
-  if (resting_array* const one = find_resting(what)) return wake(by, from, number, what, one);
+  if (resting_array* const one = find_resting(what)) return wake({&by, from, number, what}, one);
   say(by, from, number, false);
 }
 
@@ -201,38 +234,100 @@ resting_array* far_copies::find_resting(const copy_question& what) noexcept {
   return found->second->try_hold() ? found->second : nullptr;
 }
 
-// Takes the hold over. What lies on the disk is read by a thread that may wait for it.
-void far_copies::wake(peers& by, std::uint64_t to, std::uint64_t number, const copy_question& what,
-                      resting_array* one) {
+// Takes the hold over. What lies on the disk is read by a thread that may wait for it, once for all
+// who ask meanwhile, and only if it can be kept.
+void far_copies::wake(const asker& who, resting_array* one) {
   const std::shared_ptr<resting_array> held(one, [](resting_array* of) { of->drop(); });
-  const auto answer = [this, &by, to, number, id = what.id(), held](bool waits) {
-    const auto is = wake_arrays({held.get()}, waits);
-    if (!is.has_value()) return false;
-    const copy_hold block(is->front());
-    say(by, to, number, keep(id, *block));
-    return true;
-  };
+  bool is_first = false;
   try {
-    if (answer(false)) return;
-  } catch (...) {
-    return say(by, to, number, false);  // the disk has lost it
-  }
-  facts_line::global().add([answer, &by, to, number] {
-    try {
-      try {
-        answer(true);
-      } catch (...) {
-        say(by, to, number, false);  // likewise, or there is no room
-      }
-    } catch (...) {
-      return;  // no memory: who asks waits for its time
+    if (const auto is = wake_arrays({one}, false)) {
+      if (!give(who, is->front())) refuse(who);
+      return;
     }
-  });
+    const bool has_room = who.node == 0 || kept_.has_room(one->size(), most_kept());
+    if (!has_room || !waits_for_others(who, is_first)) return refuse(who);
+  } catch (...) {
+    return refuse(who);  // the disk has lost it, or no memory
+  }
+  if (!is_first) return;
+  const base::id id = who.what.id();
+  try {
+    facts_line::of_copies().add([this, id, held] { wake_for_all(id, *held); });
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      waking_.erase(id);  // who has come meanwhile waits for its time
+    }
+    refuse(who);
+  }
+}
+
+// False: too many are woken, or wait for this one.
+bool far_copies::waits_for_others(const asker& who, bool& is_first) {
+  constexpr std::size_t most_woken = 16;
+  const std::lock_guard lock(mutex_);
+  const auto known = waking_.find(who.what.id());
+  is_first = known == waking_.end();
+  if (!is_open_ || (is_first && waking_.size() >= most_woken)) return false;
+  std::vector<asker>& all = is_first ? waking_[who.what.id()] : known->second;
+  if (all.size() >= own::search_limits{}.most_asked) return false;
+  all.push_back(who);
+  return true;
+}
+
+void far_copies::wake_for_all(const base::id& id, resting_array& one) noexcept {
+  copy_hold is;
+  try {
+    if (const auto woken = wake_arrays({&one}, true)) is.reset(woken->front());
+  } catch (...) {
+    is.reset();  // the disk has lost it, or there is no room
+  }
+  std::vector<asker> all;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = waking_.find(id);
+    if (known == waking_.end()) return;  // its runtime has ended
+    all.swap(known->second);
+    waking_.erase(known);
+  }
+  for (const asker& who : all) {
+    try {
+      if (is != nullptr) is->hold();
+      if (is == nullptr || !give(who, is.get())) refuse(who);
+    } catch (...) {
+      refuse(who);
+    }
+  }
+}
+
+// Takes the hold over. False: it can't be kept for them.
+bool far_copies::give(const asker& who, array_block* block) {
+  if (who.node == 0) {
+    far_pulls::global().is_here(who.number, block);
+    return true;
+  }
+  const copy_hold held(block);
+  if (!keep(who.what.id(), *held)) return false;
+  say(*who.by, who.node, who.number, true);
+  return true;
+}
+
+void far_copies::refuse(const asker& who) noexcept {
+  if (who.node == 0) return ask_others(*who.by, who.number, who.what);
+  try {
+    say(*who.by, who.node, who.number, false);
+  } catch (...) {
+    return;  // no memory: who asks waits for its time
+  }
+}
+
+std::uint64_t far_copies::most_kept() noexcept {
+  return own::copy_limits::most_bytes(array_home::global().limit_bytes());
 }
 
 bool far_copies::keep(const base::id& id, array_block& block) noexcept {
-  const std::uint64_t most = own::copy_limits::most_bytes(array_home::global().limit_bytes());
-  if (!kept_.keep(id, block, base::now(), most)) return false;
+  const std::lock_guard lock(mutex_);
+  if (!is_open_ || !kept_.keep(id, block, base::now(), most_kept())) return false;
   has_any_.store(true);
   return true;
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/id.hpp>
@@ -85,7 +86,8 @@ class far_copies {
   void gone(std::uint64_t node) noexcept;
   /// When to be called next, if ever.
   base::deadline turn(base::time_point now) noexcept;
-  /// The runtime's end, and its beginning.
+  void begin() noexcept;
+  /// The runtime's end: nothing is kept any more.
   void close() noexcept;
 
  private:
@@ -97,11 +99,24 @@ class far_copies {
   far_copies() = default;
   static bool ask(peers& by, std::uint64_t node, std::uint64_t number, const copy_question& what);
   static void say(peers& by, std::uint64_t to, std::uint64_t number, bool has_it);
+  /// Who wants an array that is woken.
+  struct asker {
+    peers* by = nullptr;
+    std::uint64_t node = 0;  // 0: a fetch of this one
+    std::uint64_t number = 0;
+    copy_question what;
+  };
   static found_copy find(const copy_question& what) noexcept;
   resting_array* find_resting(const copy_question& what) noexcept;
-  void wake(peers& by, std::uint64_t to, std::uint64_t number, const copy_question& what,
-            resting_array* one);
+  bool find_here(peers& by, std::uint64_t number, const copy_question& of);
+  void ask_others(peers& by, std::uint64_t number, const copy_question& of) noexcept;
+  void wake(const asker& who, resting_array* one);
+  bool waits_for_others(const asker& who, bool& is_first);
+  void wake_for_all(const base::id& id, resting_array& one) noexcept;
+  bool give(const asker& who, array_block* block);
+  void refuse(const asker& who) noexcept;
   bool keep(const base::id& id, array_block& block) noexcept;
+  static std::uint64_t most_kept() noexcept;
   void heard(std::uint64_t number, std::uint64_t from, bool has_it) noexcept;
   void perform(std::uint64_t number, own::copy_step what) noexcept;
   void perform(const own::copies::steps& all) noexcept;
@@ -109,8 +124,10 @@ class far_copies {
   std::atomic<bool> has_any_{false};  // something that turn() may have to do
   kept_copies kept_;
   std::mutex mutex_;
+  bool is_open_ = false;
   own::copies searches_;
-  std::unordered_map<base::id, resting_array*, base::id_hash> resting_;  // no holds
+  std::unordered_map<base::id, std::vector<asker>, base::id_hash> waking_;  // from the disk
+  std::unordered_map<base::id, resting_array*, base::id_hash> resting_;     // no holds
 };
 
 }  // namespace manta::inline v0::node

@@ -139,7 +139,7 @@ far_pulls& far_pulls::global() {
 void far_pulls::begin(peers& by) {
   unanswered_.clear();
   copy_cache::global().forget(0);  // of an earlier runtime, whose numbers come again
-  far_copies::global().close();
+  far_copies::global().begin();
   const std::lock_guard lock(mutex_);
   views_.clear();
   unreached_.clear();
@@ -381,7 +381,7 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
     const auto found = pulls_.find(number);
     if (found == pulls_.end() || (why != nullptr && found->second->is_landing)) return;
     last = std::move(found->second);
-    if (last->is_in_bulk && why != nullptr) drop_bulk(number);
+    if (last->is_in_bulk && why != nullptr) drop_bulk(*last);
     pulls_.erase(found);
     numbers_.erase(last->block);
     waiting.swap(last->waiting);

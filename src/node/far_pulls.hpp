@@ -153,6 +153,8 @@ class far_pulls {
   /// That node has a copy. False: it is not to be had there.
   bool fetch_of(std::uint64_t number, std::uint64_t holder) noexcept;
   void no_copy(std::uint64_t number) noexcept;
+  /// This node has one itself. Takes its hold over.
+  void is_here(std::uint64_t number, array_block* copy) noexcept;
 
   // Any thread.
   /// That one is to fetch all that has stayed here. Throws std::bad_alloc.
@@ -197,6 +199,7 @@ class far_pulls {
     distant_block* block = nullptr;  // with a hold
     std::shared_ptr<pull_room> room;
     bool is_in_bulk = false;  // as is_landing: under the mutex
+    std::uint64_t order = 0;  // the number of what the station fetches, or fetched last
     bool is_landing = false;  // its bytes are here, and it ends by that
     bool is_sought = false;   // its maker is lost: it comes from who has a copy, if at all
     std::string why_lost;
@@ -217,14 +220,14 @@ class far_pulls {
   bool ask_part(std::uint64_t number, pull& of);
   const std::vector<bulk::place_of_holder>& places_of_node(std::uint64_t node, std::string text);
   bool begin_bulk(std::uint64_t number, pull& of);
-  bulk::order order_of(std::uint64_t number, const pull& of, bulk::holder from);
+  bulk::order order_of(std::uint64_t number, pull& of, bulk::holder from);
   bulk::holder reader_at(std::uint64_t node);
   void note_unreached(std::uint64_t reader) noexcept;
   void end_bulk(std::uint64_t number, const error* why) noexcept;
   void fail_bulk(std::uint64_t number, const error& why);
   bool was_of_copy(std::uint64_t number) noexcept;
   void land(std::uint64_t number, pull& of);
-  void drop_bulk(std::uint64_t number) noexcept;
+  void drop_bulk(const pull& of) noexcept;
   bool ask_instead(std::uint64_t number);
   void orphan(std::uint64_t node, const std::string& why) noexcept;
   void seek(std::uint64_t number, const std::string& why) noexcept;
@@ -254,6 +257,7 @@ class far_pulls {
   std::atomic<std::uint64_t> away_{0};  // distant blocks
   mutable std::mutex mutex_;
   peers* by_ = nullptr;
+  std::uint64_t last_order_ = 0;
   bulk::station* way_ = nullptr;
   bool is_way_reached_ = false;
   // By bulk: nodes that have made arrays, of which each place was tried, and those that were to

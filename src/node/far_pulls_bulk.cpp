@@ -68,9 +68,10 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   return true;
 }
 
-// Under the mutex.
-bulk::order far_pulls::order_of(std::uint64_t number, const pull& of, bulk::holder from) {
-  return {.number = number,
+// Under the mutex. Each order has a number of its own: of an earlier one something may be under way.
+bulk::order far_pulls::order_of(std::uint64_t number, pull& of, bulk::holder from) {
+  of.order = ++last_order_;
+  return {.number = of.order,
           .object = of.block->from().id,
           .to = of.room->bytes(),
           .holders = {std::move(from)},
@@ -103,7 +104,8 @@ void far_pulls::note_unreached(std::uint64_t reader) noexcept {
   }
 }
 
-// What its value has, or else what is kept for another call, or for others.
+// What is kept for others, which goes on being so, what its value has, or what is kept for another
+// call.
 array_block* far_pulls::copy_of(const base::id& id) noexcept {
   distant_hold held;
   {
@@ -114,20 +116,18 @@ array_block* far_pulls::copy_of(const base::id& id) noexcept {
       held.reset(known->second);
     }
   }
+  if (array_block* const kept = far_copies::global().kept(id)) return kept;
   array_block* const is = held != nullptr ? held->here() : nullptr;
-  if (is == nullptr) {
-    array_block* const kept = copy_cache::global().find_named(id, base::now());
-    return kept != nullptr ? kept : far_copies::global().kept(id);
-  }
+  if (is == nullptr) return copy_cache::global().find_named(id, base::now());
   is->hold();
   return is;
 }
 
 // Under the mutex.
-void far_pulls::drop_bulk(std::uint64_t number) noexcept {
+void far_pulls::drop_bulk(const pull& of) noexcept {
   if (way_ == nullptr) return;
   try {
-    way_->drop(number);
+    way_->drop(of.order);
   } catch (const std::bad_alloc&) {
     return;  // it comes, for nothing
   }
@@ -206,6 +206,8 @@ bool far_pulls::ask_instead(std::uint64_t number) {
   {
     const std::lock_guard lock(mutex_);
     if (by_ == nullptr || !pulls_.contains(number)) return true;  // likewise, meanwhile
+    // Who told of that has passed by this one, which comes by bulk as yet.
+    if (!by_->can_reach(from.owner)) return false;
     if (fresh != nullptr) {
       std::swap(of->room, fresh);
       of->former = std::move(fresh);  // with what has come so far

@@ -90,6 +90,7 @@ bool far_pulls::fetch_of(std::uint64_t number, std::uint64_t holder) noexcept {
     if (found == pulls_.end() || by_ == nullptr || way_ == nullptr) return false;
     pull& is = *found->second;
     if (is.is_landing || is.is_in_bulk) return true;
+    if (!by_->can_reach(holder)) return false;
     peers::bulk_place place = by_->bulk_place_of(holder);
     bulk::holder from{holder, place.process, places_of_node(holder, std::move(place.at))};
     if (from.places.empty()) return false;
@@ -103,6 +104,21 @@ bool far_pulls::fetch_of(std::uint64_t number, std::uint64_t holder) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+void far_pulls::is_here(std::uint64_t number, array_block* copy) noexcept {
+  pull_ptr of;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pulls_.find(number);
+    const bool is_wanted = found != pulls_.end() && by_ != nullptr && !found->second->is_landing &&
+                           !found->second->is_in_bulk;
+    if (is_wanted) of = found->second;
+    if (is_wanted) of->is_landing = true;
+  }
+  if (of == nullptr) return copy->drop();
+  of->block->arrives(copy);
+  end(number, nullptr);
 }
 
 void far_pulls::no_copy(std::uint64_t number) noexcept {

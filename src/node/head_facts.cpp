@@ -128,6 +128,7 @@ void head_facts::stop_answering() noexcept {
   }
   for (const auto& [node, one] : gone) one->end();
   facts_line::of_answers().close();
+  facts_line::of_copies().close();
   facts_line::of_ends().close();  // what it ends may ask the other one
   facts_line::global().close();
 }

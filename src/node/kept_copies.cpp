@@ -25,8 +25,7 @@ bool kept_copies::keep(const base::id& id, array_block& block, base::time_point 
     use(known->second, now);
     return true;
   }
-  const bool has_room = bytes_ <= most && bytes <= most - bytes_;
-  if (!has_room || all_.size() >= own::copy_limits::most_for_others) return false;
+  if (!has_room_now(bytes, most)) return false;
   try {
     entries one{entry{id, &block, bytes, now}};
     known_.emplace(id, one.begin());
@@ -37,6 +36,17 @@ bool kept_copies::keep(const base::id& id, array_block& block, base::time_point 
   block.hold();
   bytes_ += bytes;
   return true;
+}
+
+// Under the mutex.
+bool kept_copies::has_room_now(std::uint64_t bytes, std::uint64_t most) const noexcept {
+  const bool is_small = bytes_ <= most && bytes <= most - bytes_;
+  return is_small && all_.size() < own::copy_limits::most_for_others;
+}
+
+bool kept_copies::has_room(std::uint64_t bytes, std::uint64_t most) noexcept {
+  const std::lock_guard lock(mutex_);
+  return has_room_now(bytes, most);
 }
 
 array_block* kept_copies::find(const base::id& id, base::time_point now) noexcept {

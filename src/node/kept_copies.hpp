@@ -35,6 +35,8 @@ class kept_copies {
   /// there is no room.
   bool keep(const base::id& id, array_block& block, base::time_point now,
             std::uint64_t most) noexcept;
+  /// Whether one more of so many bytes has room.
+  bool has_room(std::uint64_t bytes, std::uint64_t most) noexcept;
   /// With a hold; null: it is not kept.
   array_block* find(const base::id& id, base::time_point now) noexcept;
   /// Lets go of what nobody has asked for; when that is to be done again, if ever.
@@ -50,6 +52,7 @@ class kept_copies {
   };
   using entries = std::list<entry>;  // those used last at the end
 
+  bool has_room_now(std::uint64_t bytes, std::uint64_t most) const noexcept;
   void use(entries::iterator at, base::time_point now) noexcept;
   static void drop(const entries& all) noexcept;
 

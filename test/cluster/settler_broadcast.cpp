@@ -166,6 +166,20 @@ manta::future<cast_numbers> cast_at(const std::string& node, std::uint64_t seed)
   static_cast<void>(manta::wait(std::vector{out}, {.count = 1, .timeout = long_enough}));
   return out;
 }
+// A member that stands still for two seconds, as some do on busy machines, counts as one that has
+// nothing, for a second: then once more.
+template <class Read>
+bool reads_in_time(Read read) {
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  for (;;) {
+    try {
+      return read();
+    } catch (const manta::exception& e) {
+      const bool is_over = std::chrono::steady_clock::now() > limit;
+      if (is_over || !has(e.what(), "no other node has a copy")) throw;
+    }
+  }
+}
 // What a read of it after its maker's end finds where nobody has it.
 void expect_no_copy(const std::string& why) {
   expect(has(why, "stayed there") && has(why, "no other node has a copy"), why);
@@ -190,9 +204,13 @@ int inherited(const manta::runtime& rt) {
   static_cast<void>(end.get(long_enough));
   const std::uint64_t before = manta::node::fetched_array_bytes();
   const auto late = manta::remote<is_cast>.with(at("rank-3"));
-  expect(late(kept, std::uint64_t{41}).get(long_enough), "by who is given its name");
-  expect(is_cast(kept.get(long_enough), 41), "here");
-  expect(is_cast(rested.get(long_enough), 42), "of a value at rest");
+  const auto beside = manta::remote<is_cast>.with(at("rank-1"));
+  expect(reads_in_time([&] { return beside(rested, std::uint64_t{42}).get(long_enough); }),
+         "in the node that has it at rest");
+  expect(reads_in_time([&] { return late(kept, std::uint64_t{41}).get(long_enough); }),
+         "by who is given its name");
+  expect(reads_in_time([&] { return is_cast(kept.get(long_enough), 41); }), "here");
+  expect(reads_in_time([&] { return is_cast(rested.get(long_enough), 42); }), "of a value at rest");
   expect(manta::node::fetched_array_bytes() == before + 2 * cast_bytes, "each comes once");
   expect_no_copy(thrown_by<manta::node_lost>(unread));
   expect_no_copy(thrown_by<manta::node_lost>(unread));
