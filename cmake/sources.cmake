@@ -168,6 +168,7 @@ set(manta_sources
   src/node/trade_peers.cpp
   src/node/trade_placed.cpp
   src/node/trade_streams.cpp
+  src/node/trade_threads.cpp
   src/node/trade_visits.cpp
   src/node/trip.cpp
   src/node/user_folder.cpp

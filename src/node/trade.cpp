@@ -6,8 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include <pthread.h>
-
 #include <manta/codec/errors.hpp>
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
@@ -21,9 +19,7 @@
 #include "node/far_arrays.hpp"
 #include "node/far_futures.hpp"
 #include "node/far_handles.hpp"
-#include "node/far_names.hpp"
 #include "node/far_pulls.hpp"
-#include "node/head_facts.hpp"
 #include "node/node_things.hpp"
 #include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
@@ -38,7 +34,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr duration between_looks = 1ms;
 constexpr duration links_within = 5s;  // in the check mode
 
 // By the table; the filter before it says yes too often to rely upon.
@@ -46,13 +41,9 @@ bool was_cancelled(const base::id& caller) noexcept {
   return exec::may_be_cancelled(caller) && exec::is_cancelled_caller(caller);
 }
 
-constinit thread_local bool looks_here = false;
-
 void wake_loop() { trade::global().turn_soon(); }
 
 }  // namespace
-
-bool trade::is_looker() noexcept { return looks_here; }
 
 void trade::turn_soon() noexcept {
   peers* const of = peers_.load();
@@ -76,7 +67,8 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   peers_.store(&with);
   pace_ = {};
   window_ = sched::overflow_window(workers_);
-  offered_ = refused_ = 0;
+  offered_ = 0;
+  refused_ = 0;
   chance_ = base::chance::of_now();
   full_.clear();
   surplus_data::global().begin();
@@ -86,7 +78,7 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   gives_all_.store(for_tests.gives_all);
   is_open_.store(true);
   try {
-    start_looker();
+    start_threads();
   } catch (...) {
     is_open_.store(false);
     const std::lock_guard lock(mutex_);
@@ -113,23 +105,6 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
     std::this_thread::sleep_for(1ms);
   }
   exec::thief_of_all.store(this, std::memory_order_release);
-}
-
-// Until it is one of the runtime's threads: on a busy machine that may end before, and then what
-// comes back would be nobody's.
-void trade::start_looker() {
-  {
-    const std::lock_guard lock(mutex_);
-    has_looker_ = true;
-    is_looking_ = false;
-  }
-  looker_ = std::thread([this] { run(); });
-  std::unique_lock lock(mutex_);
-  is_home_.wait(lock, [this] { return is_looking_ || !has_looker_; });
-  if (has_looker_) return;
-  lock.unlock();
-  looker_.join();
-  throw std::bad_alloc();
 }
 
 void trade::call_back(bool at_once) noexcept {
@@ -165,10 +140,7 @@ void trade::close() noexcept {
       return !has_looker_ || (away_.empty() && lost_.empty() && landed_.empty());
     });
   }
-  is_closing_.store(true);
-  nap_.signal();
-  looker_.join();
-  nap_.reset();
+  join_threads();
   far_pulls::global().close();
   far_pulls::global().let_all_go();
   copy_cache::global().forget(0);
@@ -215,95 +187,6 @@ bool trade::has_guests() const noexcept {
 }
 
 // ---- what is to go
-
-void trade::woken() noexcept {
-  if (is_asleep_.load() && is_asleep_.exchange(false)) nap_.signal();
-}
-
-// Sleeps while no worker runs, and looks again and again while one does: what is queued then is
-// queued without a word to anybody.
-void trade::run() noexcept {
-  pthread_setname_np(pthread_self(), "manta-trade");
-  looks_here = true;
-  try {
-    exec::executor::require();
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    has_looker_ = false;
-    is_home_.notify_all();
-    return;  // no memory
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    is_looking_ = true;
-  }
-  is_home_.notify_all();
-  base::time_point looked{};
-  while (!is_closing_.load()) {
-    is_asleep_.store(true);
-    if (exec::executor::active_workers() > 0 && is_asleep_.exchange(false)) {
-      nap_.park_until(looked + between_looks);
-    } else {
-      pace_.rest();
-      task_ns_.store(0);  // of what comes then nothing is known
-      nap_.park();
-      is_asleep_.store(false);
-    }
-    nap_.reset();
-    land();
-    const base::time_point now = base::now();
-    if (!is_open_.load() || now - looked < between_looks) continue;
-    looked = now;
-    look(now);
-  }
-}
-
-// Results are not left to workers, who may all be at tasks that take long.
-void trade::land() noexcept {
-  std::vector<landed> came;
-  std::vector<lost_node> nodes;
-  {
-    const std::lock_guard lock(mutex_);
-    came.swap(landed_);
-    nodes.swap(lost_nodes_);
-  }
-  far_handles::global().say_again();
-  lose_offers(nodes);
-  for (const landed& one : came) hand_out(one);
-  // Behind what they have still said: items of a stream, and its end.
-  for (const lost_node& one : nodes) lose_flights(one.node);
-  return_all();
-  place_granted();
-  for (const lost_node& one : nodes) {
-    far_actors::global().lose(one.node, one.why);
-    far_futures::global().lose(one.node, one.why);
-    node_things::global().lose(one.node, one.why);
-  }
-  if (!is_open_.load()) {
-    const std::lock_guard lock(mutex_);
-    is_home_.notify_all();
-  }
-}
-
-void trade::hand_out(const landed& one) noexcept {
-  const far_reading handles(one.came.get());
-  switch (peers::topic_of(one.request)) {
-    case peers::answer:
-      return head_facts::global().on_answer(one.message.bytes);
-    case peers::result_of_task:
-      return on_result(one.from, one.message.bytes);
-    case peers::item:
-      return on_item(one.from, one.request.low, one.message.bytes);
-    case peers::future_answer:
-      return far_futures::global().on_answer(one.from, one.request.low, one.message);
-    case peers::thing_answer:
-      return node_things::global().on_answer(one.from, one.message);
-    case peers::name_answer:
-      return far_names::global().on_answer(one.request.low, one.message.bytes);
-    default:
-      return far_actors::global().on_message(one.from, one.request, one.message);
-  }
-}
 
 std::uint32_t trade::attempt_of(const exec::job& j) noexcept {
   const exec::call_extra* const with = j.extra();
@@ -369,8 +252,7 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
   try {
     is = send_away(to, j, noted, why != nullptr);
     // One that can't be reached was told of before this one was listed, or takes it from the list.
-    const bool is_lost =
-        why != nullptr && is == outcome::given && !open_peers(peers_).can_reach(to);
+    const bool is_lost = is == outcome::given && !open_peers(peers_).can_reach(to);
     if (is_lost) is = outcome::full;
   } catch (...) {
     if (why != nullptr) *why = describe_current_exception(j->ops->function);
@@ -408,7 +290,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const neutral_caller nobody;
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
   if ((!is_placed || is_looker()) && !surplus_data::wakes(j)) return outcome::large;
-  const bool is_surplus = !is_placed && !gives_all_.load();  // the looker's
+  const bool is_surplus = !is_placed && !gives_all_.load();  // the giver's
   const bool awaits_arrays = carrier_of(j)->wake_arguments != nullptr;
   const bool is_weighed = is_surplus || (awaits_arrays && is_granted(*j));
   const base::id request{is_surplus ? peers::surplus : peers::task, ++last_request_};
@@ -445,8 +327,10 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const peers::when_full then = !is_placed ? peers::when_full::refuse
                                 : is_long  ? peers::when_full::wait
                                            : peers::when_full::send;
+  // Before: it may be back at once.
+  if (is_weighed) surplus_data::global().gave(*on, *j);
   const result<void> sent = far_handles::global().send(by, request, *on, then);
-  if (sent && is_weighed) surplus_data::global().gave(*on, *j);
+  if (!sent && is_weighed) surplus_data::global().came_back(to, *j);
   return sent ? outcome::given : outcome::full;
 }
 

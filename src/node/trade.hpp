@@ -39,16 +39,17 @@
 //
 // Problem. A task is queued where it is made, by who knows of nobody else; when more wait here than
 // elsewhere some should go, and whatever becomes of the other node each has to end once.
-// Idea. Who submits asks nobody. One thread looks at the queues once a millisecond while workers
-// run, and not at all else. What lies above the level (sched/overflow.hpp) it takes as a worker
-// would, claims it, writes it and sends it; the job stays here, with its arguments, until the other
-// node has answered. When that is lost before, the job is pending once more and runs here, or goes
-// to the next.
+// Idea. Who submits asks nobody. One thread, the giver, looks at the queues once a millisecond
+// while workers run, and not at all else. What lies above the level (sched/overflow.hpp) it takes
+// as a worker would, claims it, writes it and sends it; the job stays here, with its arguments,
+// until the other node has answered. When that is lost before, the job is pending once more and
+// runs here, or goes to the next. Another thread, the looker, handles what comes back: who writes
+// a value for a second holds nobody's result up (decisions/0057).
 //
-//   here:   queue --take--> [looker] --task--> peers ~~~> there: errand --run--> job
-//           future <--fill-- [looker] <~~~~~~~~ peers <--result--'
+//   here:   queue --take--> [giver] --task--> peers ~~~> there: errand --run--> job
+//           future <--fill-- [looker] <~~~~~~~ peers <--result--'
 //
-// What users' code reads and writes is done by the looker and by workers, not on the loop's thread.
+// What users' code reads and writes is done by these two and by workers, not on the loop's thread.
 // Of a generator the items come before its result (far_streams.hpp).
 // What has handles in it that can't go (streams, permits) stays where it is: that is found out
 // when it is written, and kept in the job.
@@ -116,7 +117,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void turn_soon() noexcept;
   /// See goes_to_its_data.
   bool follows_data(exec::job* j) noexcept;
-  /// Whether the calling thread is the one that handles what comes back.
+  /// Whether the calling thread is the one that handles what comes back, which must not wait for
+  /// others, or the giver, which should not.
   static bool is_looker() noexcept;
 
   // For far_rings.cpp.
@@ -170,9 +172,12 @@ class trade final : public exec::far_thief, public peers::visitor {
     std::string why;
   };
 
-  void start_looker();
+  void start_threads();
+  void join_threads() noexcept;
+  void run(const char* name, void (trade::*work)() noexcept) noexcept;
+  void give_all() noexcept;
   // The looker's thread.
-  void run() noexcept;
+  void hear_all() noexcept;
   void land() noexcept;
   void hand_out(const landed& one) noexcept;
   // trade_streams.cpp
@@ -211,7 +216,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::uint64_t next_in_turn();
   static desk::departure may_be_elsewhere(const exec::job& j) noexcept;
   bool give_placed(std::uint64_t to, exec::job* j, error& why) noexcept;
-  bool leave_to_looker(exec::job* j) noexcept;
+  bool leave_to_giver(exec::job* j) noexcept;
   void place_granted() noexcept;
   void place_now(exec::job* j) noexcept;
   void place_claimed(exec::job* j) noexcept;
@@ -264,17 +269,18 @@ class trade final : public exec::far_thief, public peers::visitor {
   base::time_point next_sweep_{};  // the loop's thread only
   std::uint32_t workers_ = 1;
   std::thread looker_;
-  exec::parker nap_;
+  exec::parker nap_;  // the looker's
+  std::thread giver_;
+  exec::parker giver_nap_;
   std::atomic<bool> is_open_{false};
-  std::atomic<bool> is_asleep_{false};
+  std::atomic<bool> is_asleep_{false};  // the giver
   std::atomic<bool> is_closing_{false};
   std::atomic<bool> is_door_open_{false};
-  // The looker's.
+  // The giver's.
   sched::service_pace pace_;
   sched::overflow_window window_;
-  std::uint64_t offered_ = 0;                                 // tasks that went of themselves
-  std::uint64_t refused_ = 0;                                 // of these, came back at once
-  std::unordered_map<std::uint64_t, base::time_point> full_;  // those that did, until when
+  std::uint64_t offered_ = 0;              // tasks that went of themselves
+  std::atomic<std::uint64_t> refused_{0};  // of these, came back at once: the looker says so
   sched::vain_looks vain_looks_;
   base::chance chance_{1};
   // What it saw last, and what has come since.
@@ -291,11 +297,12 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::unordered_map<std::uint64_t, std::uint32_t> sent_;        // how many of away_, by node
   std::unordered_map<visitor_key, visit, key_hash> visits_;
   std::vector<landed> landed_;
-  std::vector<exec::job*> granted_;    // what other nodes have, for the looker to send
+  std::vector<exec::job*> granted_;    // what other nodes have, for the giver to send
   std::vector<lost_node> lost_nodes_;  // whose actors the looker ends
+  std::unordered_map<std::uint64_t, base::time_point> full_;  // who sent some back, until when
   bool has_looker_ = false;
-  bool is_looking_ = false;  // it has begun
-  flights lost_;             // of a node that is gone; they are ended, or run again, by the looker
+  int ready_ = 0;  // of the two threads
+  flights lost_;   // of a node that is gone; they are ended, or run again, by the looker
 
   std::atomic<int> givers_{0};  // threads in take_all
   std::atomic<std::size_t> turn_{0};

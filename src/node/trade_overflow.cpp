@@ -22,10 +22,14 @@ constexpr int looks_for_one = 4;
 
 std::vector<sched::overflow_peer> trade::others(base::time_point at, std::size_t most) {
   std::vector<sched::overflow_peer> out;
-  std::erase_if(full_, [at](const auto& one) { return one.second <= at; });
+  std::size_t full = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(full_, [at](const auto& one) { return one.second <= at; });
+    full = full_.size();
+  }
   // Each look begins with another node, or all would give to the same ones.
-  const std::vector<peers::member> some =
-      open_peers(peers_).some(most + full_.size(), chance_.next());
+  const std::vector<peers::member> some = open_peers(peers_).some(most + full, chance_.next());
   out.reserve(some.size());
   const std::lock_guard lock(mutex_);
   for (const peers::member& one : some) {
@@ -46,7 +50,7 @@ void trade::look(base::time_point at) noexcept {
   in_line_.store(now.queued);
   came_.store(0);
   if (is_news) task_ns_.store(pace_.task_time().count());
-  window_.look(at, offered_, refused_);
+  window_.look(at, offered_, refused_.load());
   surplus_data::global().sweep(at);
   if (now.queued == 0 || !vain_looks_.is_time(at)) return;
   try {
@@ -111,7 +115,7 @@ bool can_be_had_here(const exec::job& j) {
 
 }  // namespace
 
-// Of a message that is written. A surplus one is the looker's, and so is the pace.
+// Of a message that is written. A surplus one is the giver's, and so is the pace.
 bool trade::is_worth_moving(const workbench& on, const exec::job& j, bool is_surplus) {
   surplus_data& data = surplus_data::global();
   if (is_surplus) {
@@ -128,6 +132,7 @@ void trade::on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept
   ++refused_;
   --given_;
   try {
+    const std::lock_guard lock(mutex_);
     full_[from] = base::after(sched::rest_after(wait));
   } catch (const std::bad_alloc&) {
     // It is asked again soon.

@@ -126,7 +126,7 @@ std::uint64_t trade::next_in_turn() {
 // nor for who has let others through by ending.
 void trade::take_placed(exec::job* j) noexcept {
   const bool waited = is_granted(*j);
-  if (waited && leave_to_looker(j)) return;
+  if (waited && leave_to_giver(j)) return;
   const peers* const by = peers_.load();
   if (!waited && !is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
   try {
@@ -138,7 +138,7 @@ void trade::take_placed(exec::job* j) noexcept {
 
 // It writes what goes of itself, too, while workers are at tasks that take long; what is on the
 // disk it leaves to them. False: the caller's.
-bool trade::leave_to_looker(exec::job* j) noexcept {
+bool trade::leave_to_giver(exec::job* j) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     if (!has_looker_) return false;
@@ -146,7 +146,7 @@ bool trade::leave_to_looker(exec::job* j) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  nap_.signal();
+  giver_nap_.signal();
   return true;
 }
 

@@ -70,6 +70,14 @@ TEST_CASE("a task in another node hears that it is cancelled", "[cluster][share]
   CHECK_THAT(o.out, Contains("cancels: right"));
 }
 
+TEST_CASE("who writes an argument for long holds up no others' results", "[cluster][share]") {
+  const site here;
+  const outcome o = here.run({sharer, "slow-writer"}, {"MANTA_NODES=2", "MANTA_WORKERS=2"});
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("slow-writer: right, 2 processes"));
+}
+
 TEST_CASE("many that were asked to stop keep no others at home", "[cluster][share]") {
   const site here;
   const outcome o = here.run({sharer, "late", "400", "5"}, four);

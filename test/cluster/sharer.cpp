@@ -275,6 +275,7 @@ int main(int argc, char** argv) {
   if (what == "handles") return handles();
   if (what == "failures") return failures();
   if (what == "cancels") return cancels();
+  if (what == "slow-writer") return slow_writer(rt);
   if (what == "late") time_out(300);
   for (const manta::node_info& one : rt.nodes()) {
     std::printf("pid %s %d\n", one.name.c_str(), one.pid);

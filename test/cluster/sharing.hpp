@@ -71,5 +71,7 @@ struct asked {
   std::size_t bytes = 0;
 };
 int run_with_arrays(const manta::runtime& rt, const asked& of);
+/// What is written for long holds nobody up: sharer_slow.cpp.
+int slow_writer(const manta::runtime& rt);
 
 }  // namespace sharing
