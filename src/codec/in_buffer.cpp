@@ -170,10 +170,12 @@ void raise_decode_failed(const char* type) {
   } catch (const decode_failed&) {
     throw;
   } catch (const node_lost&) {
-    throw;  // it had an array in the value, which had to be fetched; so have the next two
+    throw;  // it had an array in the value, which had to be fetched; so have the next ones
   } catch (const object_lost&) {
     throw;
   } catch (const store_full&) {
+    throw;
+  } catch (const out_of_memory&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;

@@ -76,7 +76,7 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
       if (may_go_back && handles != nullptr && waits_for_many()) {
         return send_home(by, who, kept.bytes, sched::overflow_settings{}.patience);
       }
-      run_visit(by, who, std::move(kept), handles);
+      run_visit(by, who, std::move(kept), handles, may_go_back);
     });
   } catch (...) {
     if (leaves_line(who)) --guests_;
@@ -153,6 +153,17 @@ bool may_do_at_home(const error& why) noexcept {
          is == errc::store_full || is == errc::out_of_memory;
 }
 
+// The maker of an array that it reads is lost, which says nothing of this node: who may go
+// elsewhere for the loss of its own has not lost it.
+error of_array(const error& why, bool may_go_elsewhere) {
+  if (!may_go_elsewhere || why.code() != errc::node_lost) return why;
+  return error(errc::object_lost, why.message());
+}
+
+bool must_be_there(const wire::placement_view& where) noexcept {
+  return where.by == placement::rule::node && !where.is_soft;
+}
+
 /// Counts while it lives.
 class counted {
  public:
@@ -171,11 +182,12 @@ bool ends_here() noexcept { return exec::is_all_cancelled() || !exec::executor::
 }  // namespace
 
 void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message,
-                      const std::shared_ptr<far_arrivals>& came) noexcept {
+                      const std::shared_ptr<far_arrivals>& came, bool may_go_back) noexcept {
   visit of{.node = who.first, .number = who.second, .at = base::now()};
   if (!comes_in(of)) return;
   bool is_stopped = false;
   bool asks = false;
+  bool has_to_be_here = false;
   try {
     const borrowed_workbench on;
     const neutral_caller its_node(neutral_caller::of_node{who.first});
@@ -187,6 +199,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     of.attempt = task->attempt;
     const std::optional<options> asked = asked_of_here(*task, who.first);
     asks = asked.has_value();
+    if (asks) has_to_be_here = must_be_there(task->options->where);
     {
       const counted reads(reading_);
       of.job = make_task(*task, asks ? &*asked : nullptr);
@@ -202,8 +215,10 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
       const std::lock_guard lock(mutex_);
       visits_.erase(who);
     }
-    const bool is_of_the_end = !is_door_open_.load() || ends_here();
-    return refuse(by, of, why, may_do_at_home(why) || is_of_the_end);
+    if (!is_door_open_.load() || ends_here()) return refuse(by, of, leaves_error(), true);
+    // One that was sent of itself has not run, and home has all that it reads.
+    return refuse(by, of, of_array(why, asks && !has_to_be_here),
+                  may_go_back || may_do_at_home(why));
   }
   if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
   if (asks) {

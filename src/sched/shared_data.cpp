@@ -106,7 +106,8 @@ void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
   // As long as before: that it was there still nobody has said.
   if (!is_new && now < has.until) return;
   // Where others have read it since it most likely is: it is paid for once more, in case it is not.
-  if (!is_used) in.comes_at = std::max(in.comes_at, now) + time_to_move(what.bytes);
+  has.takes = is_used ? duration::zero() : time_to_move(what.bytes);
+  if (!is_used) in.comes_at = std::max(in.comes_at, now) + has.takes;
   has.from = is_used ? now : in.comes_at;
   has.until = has.from + kept_for_;
   has.task = task;
@@ -146,6 +147,8 @@ void shared_data::drop_of(std::uint64_t node, const std::uint64_t* task) noexcep
   for (auto& [what, of] : all_) {
     const auto found = of.given.find(node);
     if (found == of.given.end() || (task != nullptr && found->second.task != *task)) continue;
+    // It does not come, and what comes behind it comes sooner.
+    if (task != nullptr) nodes_.find(node)->second.comes_at -= found->second.takes;
     drop(what, of, found);
   }
 }

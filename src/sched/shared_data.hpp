@@ -95,6 +95,7 @@ class shared_data {
     base::time_point until{};  // it is kept until then
     base::time_point used{};
     std::uint64_t task = 0;  // which brought its name there
+    duration takes{};        // to come, behind what came before
   };
   using copies = std::map<std::uint64_t, copy>;  // by node
   struct one {

@@ -175,6 +175,24 @@ int asking_own(long count, int ms, std::size_t bytes) {
       [many](long i) { return i * i + i + static_cast<long>(many) - 1; });
 }
 
+// Its caller has all of what it asks for that this node has, until it has answered.
+done asks_for_its_own(const manta::future<numbers>& data) {
+  manta::options with;
+  with.resources = {{"thing", 1}};
+  const done read = manta::remote<glances>.with(with)(data, 3, 1).get(20s);
+  return {read.pid, read.value};
+}
+int asking_held(const manta::runtime& rt, std::size_t bytes) {
+  const std::size_t many = bytes / sizeof(long);
+  const auto data = manta::put(numbers_from(many, 7));
+  manta::options with;
+  with.resources = {{"thing", 1}};
+  with.where = manta::on_node(rt.nodes().front().name);
+  const done is = manta::remote<asks_for_its_own>.with(with)(data).get(40s);
+  return say("asking-held", is.value == 9 + 7 + static_cast<long>(many) - 1 && is.pid != getpid(),
+             {{is.pid, 1}}, 0);
+}
+
 // How many threads this process has; the most that a task has seen.
 int threads_now() {
   std::ifstream status("/proc/self/status");
@@ -325,6 +343,7 @@ int sharing::run_with_arrays(const manta::runtime& rt, const asked& of) {
   const auto& [what, count, ms, bytes] = of;
   if (what == "awaited" || what == "fetched") return awaited(rt, what, count, ms, bytes);
   if (what == "asking") return asking(count, ms, bytes);
+  if (what == "asking-held") return asking_held(rt, bytes);
   if (what == "asking-own") return asking_own(count, ms, bytes);
   if (what == "glancing") return glancing(count, ms, bytes);
   if (what == "many-short") return many_short(rt, count, ms, bytes);

@@ -42,6 +42,8 @@ inline int say(const char* what, bool is_right, const std::map<int, int>& by_pro
   }
   std::printf("%s: %s, %zu processes (%s), %.3f s\n", what, is_right ? "right" : "WRONG",
               by_process.size(), shares.c_str(), seconds);
+  const auto own = by_process.find(getpid());
+  std::printf("at home: %d\n", own == by_process.end() ? 0 : own->second);
   std::fflush(stdout);
   return is_right ? 0 : 1;
 }

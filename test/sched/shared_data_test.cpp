@@ -176,6 +176,19 @@ TEST_CASE("what comes back, or is with a lost node, is not there", "[sched]") {
   CHECK(all.look(one, 3, {100}, later).have == 1);
 }
 
+TEST_CASE("what came back takes its time along", "[sched]") {
+  shared_data all(kept_for);
+  all.begin(1'000'000'000);
+  const shared_data::data large{1, 5, 100'000'000};  // a tenth of a second
+  for (std::uint64_t task = 0; task < 100; ++task) {
+    all.gave(large, 2, task, start);
+    all.came_back(2, task);
+  }
+  all.gave(large, 2, 200, start);
+  CHECK(all.look(large, 2, {201}, start + 99ms).is_coming);
+  CHECK(all.look(large, 2, {202}, start + 101ms).is_there);
+}
+
 TEST_CASE("what a node does not keep is never there, and all of it is borne by each", "[sched]") {
   shared_data all(kept_for);
   all.begin(100);
