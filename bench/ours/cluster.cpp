@@ -126,17 +126,20 @@ struct sent_text {
 };
 sent_text process_and(std::string text) { return {getpid(), std::move(text)}; }
 
+// What the contestants are called whose nodes have that between them.
+const char* name_over(line which) { return which == line::tcp ? "manta, TCP" : "manta"; }
+
 bool is_far(int process) { return process != getpid(); }
 bool is_far(const sent_text& one) { return is_far(one.process) && one.text.size() == 1024; }
 
 template <auto F, class... Args>
-contestant far_tasks(const char* row, const Args&... args) {
-  contestant c{row, "manta", side::ours};
+contestant far_tasks(const char* row, line over, const Args&... args) {
+  contestant c{row, name_over(over), side::ours};
   c.start = [=](const plan& p) -> body {
     const std::size_t count = p.quick ? 1000 : 100'000;
     manta::config with = sharing_job(2, 1);
     with.check = manta::check_mode::far;
-    const auto rt = std::make_shared<manta::runtime>(with);
+    const auto rt = job_over(over, with);
     return [=](const turn&) {
       static_cast<void>(rt);
       const double before = now_s();
@@ -154,13 +157,13 @@ contestant far_tasks(const char* row, const Args&... args) {
   return c;
 }
 
-contestant one_far_task() {
-  contestant c{cluster_far_one, "manta", side::ours};
-  c.start = [](const plan& p) -> body {
+contestant one_far_task(line over) {
+  contestant c{cluster_far_one, name_over(over), side::ours};
+  c.start = [=](const plan& p) -> body {
     const std::size_t count = p.quick ? 100 : 5000;
     manta::config with = sharing_job(2, 1);
     with.check = manta::check_mode::far;
-    const auto rt = std::make_shared<manta::runtime>(with);
+    const auto rt = job_over(over, with);
     return [=](const turn&) {
       static_cast<void>(rt);
       const double before = now_s();
@@ -185,11 +188,11 @@ manta::actor<far_actor> one_elsewhere(const manta::runtime& rt) {
 }
 
 template <auto F, class... Args>
-contestant far_calls(const char* row, const Args&... args) {
-  contestant c{row, "manta", side::ours};
+contestant far_calls(const char* row, line over, const Args&... args) {
+  contestant c{row, name_over(over), side::ours};
   c.start = [=](const plan& p) -> body {
     const std::size_t count = p.quick ? 1000 : 100'000;
-    const auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
+    const auto rt = job_over(over, sharing_job(2, 1));
     const auto to = one_elsewhere(*rt);
     return [=](const turn&) {
       const double before = now_s();
@@ -208,11 +211,11 @@ contestant far_calls(const char* row, const Args&... args) {
   return c;
 }
 
-contestant one_far_call() {
-  contestant c{cluster_call_one, "manta", side::ours};
-  c.start = [](const plan& p) -> body {
+contestant one_far_call(line over) {
+  contestant c{cluster_call_one, name_over(over), side::ours};
+  c.start = [=](const plan& p) -> body {
     const std::size_t count = p.quick ? 100 : 5000;
-    const auto rt = std::make_shared<manta::runtime>(sharing_job(2, 1));
+    const auto rt = job_over(over, sharing_job(2, 1));
     const auto to = one_elsewhere(*rt);
     return [=](const turn&) {
       const double before = now_s();
@@ -234,8 +237,8 @@ struct keeper {
   bytes kept;
 };
 
-std::shared_ptr<manta::runtime> two_with_store(bool is_quick, bool maps) {
-  return job_with_store(2, std::size_t{is_quick ? 256U : 2200U} << 20U, maps);
+std::shared_ptr<manta::runtime> two_with_store(bool is_quick, bool maps, line over) {
+  return job_with_store(2, std::size_t{is_quick ? 256U : 2200U} << 20U, maps, over);
 }
 
 manta::actor<keeper> keeper_elsewhere(const manta::runtime& rt, std::size_t count) {
@@ -243,12 +246,13 @@ manta::actor<keeper> keeper_elsewhere(const manta::runtime& rt, std::size_t coun
   return manta::spawn<keeper>.with({.where = where})(count);
 }
 
-contestant far_arrays(const char* row, const char* name, std::size_t count, bool maps) {
+contestant far_arrays(const char* row, const char* name, std::size_t count, bool maps,
+                      line over = line::machine) {
   contestant c{row, name, side::ours};
   c.start = [=](const plan& p) -> body {
     const std::size_t size = p.quick ? count / 16 : count;
     const int rounds = p.quick ? 2 : 20;
-    const auto rt = two_with_store(p.quick, maps);
+    const auto rt = two_with_store(p.quick, maps, over);
     const auto from = keeper_elsewhere(*rt, size);
     check(manta::remote<&keeper::gives>(from).get().size() == size, "its size");
     return [=](const turn&) {
@@ -264,12 +268,12 @@ contestant far_arrays(const char* row, const char* name, std::size_t count, bool
   return c;
 }
 
-contestant far_vectors(const char* name, std::size_t count, bool maps) {
+contestant far_vectors(const char* name, std::size_t count, bool maps, line over = line::machine) {
   contestant c{cluster_vector, name, side::ours};
   c.start = [=](const plan& p) -> body {
     const std::size_t size = (p.quick ? count / 16 : count) / sizeof(double);
     const int rounds = p.quick ? 2 : 20;
-    const auto rt = two_with_store(p.quick, maps);
+    const auto rt = two_with_store(p.quick, maps, over);
     const auto to = keeper_elsewhere(*rt, 1);
     check(manta::remote<&keeper::gives>(to).get().size() == 1, "it is made");
     return [=](const turn&) {
@@ -328,17 +332,22 @@ void add_our_clusters(suite& s) {
   s.add(spreads(cluster_busy, "manta, 1 node", 1, 1, 2000));
   s.add(spreads(cluster_busy, "manta, 5 nodes", 5, 1, 10'000));
   s.add(first_task_of_a_new_node());
-  s.add(far_tasks<process_of>(cluster_far, 1));
-  s.add(far_tasks<process_and>(cluster_far_text, std::string(1024, 'x')));
-  s.add(one_far_task());
-  s.add(far_calls<&far_actor::process_of>(cluster_calls, 1));
-  s.add(far_calls<&far_actor::process_and>(cluster_calls_text, std::string(1024, 'x')));
-  s.add(one_far_call());
+  for (const line over : {line::machine, line::tcp}) {
+    const std::string text(1024, 'x');
+    s.add(far_tasks<process_of>(cluster_far, over, 1));
+    s.add(far_tasks<process_and>(cluster_far_text, over, text));
+    s.add(one_far_task(over));
+    s.add(far_calls<&far_actor::process_of>(cluster_calls, over, 1));
+    s.add(far_calls<&far_actor::process_and>(cluster_calls_text, over, text));
+    s.add(one_far_call(over));
+  }
   constexpr std::size_t large = 100'000'000;
   s.add(far_arrays(cluster_array, "manta", large, true));
   s.add(far_arrays(cluster_array, "manta, copied", large, false));
+  s.add(far_arrays(cluster_array, "manta, TCP", large, false, line::tcp));
   s.add(far_vectors("manta", large, true));
   s.add(far_vectors("manta, by socket", large, false));
+  s.add(far_vectors("manta, TCP", large, false, line::tcp));
   s.add(far_arrays(cluster_array_gib, "manta", std::size_t{1} << 30U, true));
   s.add(home_tasks("manta, alone", 1));
   s.add(home_tasks("manta, 3 nodes beside", 4));

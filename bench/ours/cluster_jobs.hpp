@@ -12,6 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "harness/folder.hpp"
+#include "rivals/tcp.hpp"
+
 namespace bench {
 
 using bytes = manta::array<unsigned char>;
@@ -30,12 +33,56 @@ inline manta::config sharing_job(int nodes, int workers) {
   return with;
 }
 
+// What lies between the nodes: the sockets of one machine, or TCP, by which they go when neither
+// finds those of the other. On this machine's loopback nothing is encrypted, as the rivals' is not.
+enum class line { machine, tcp };
+
+// Two nodes that share no folder with sockets, as on two machines. The other one is a rank.
+class tcp_job {
+ public:
+  explicit tcp_job(manta::config with)
+      : address_("127.0.0.1:" + std::to_string(free_tcp_port())),
+        other_([this] { be_the_other(); }),
+        runtime_(as_first(std::move(with))) {}
+  manta::runtime& runtime() { return runtime_; }
+
+ private:
+  void be_the_other() const {
+    setenv("MANTA_RANK", "1", 1);
+    setenv("MANTA_WORLD_SIZE", "2", 1);
+    setenv("MANTA_ADDRESS", address_.c_str(), 1);
+    setenv("MANTA_TOKEN_FILE", folder_.file("token").c_str(), 1);
+    setenv("XDG_RUNTIME_DIR", folder_.file("").c_str(), 1);
+    execl("/proc/self/exe", "bench_cluster", nullptr);
+  }
+  manta::config as_first(manta::config with) const {
+    with.nodes = -1;
+    with.rank = 0;
+    with.world_size = 2;
+    with.address = address_;
+    with.token_file = folder_.file("token");
+    return with;
+  }
+
+  temporary_folder folder_;
+  std::string address_;
+  forked other_;
+  manta::runtime runtime_;
+};
+
+inline std::shared_ptr<manta::runtime> job_over(line which, const manta::config& with) {
+  if (which == line::machine) return std::make_shared<manta::runtime>(with);
+  const auto job = std::make_shared<tcp_job>(with);
+  return {job, &job->runtime()};
+}
+
 // Nodes of one worker each, with room for arrays of so many bytes in all. Their settings come to
 // the other nodes by the environment, which the rows after this one have as it was.
-inline std::shared_ptr<manta::runtime> job_with_store(int nodes, std::size_t store, bool maps) {
+inline std::shared_ptr<manta::runtime> job_with_store(int nodes, std::size_t store, bool maps,
+                                                      line over = line::machine) {
   setenv("MANTA_STORE_BYTES", std::to_string(store).c_str(), 1);
   setenv("MANTA_MAP_ARRAYS", maps ? "yes" : "no", 1);
-  auto rt = std::make_shared<manta::runtime>(sharing_job(nodes, 1));
+  auto rt = job_over(over, sharing_job(nodes, 1));
   unsetenv("MANTA_STORE_BYTES");
   unsetenv("MANTA_MAP_ARRAYS");
   return rt;

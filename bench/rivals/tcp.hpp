@@ -38,6 +38,20 @@ inline void tcp_pair(int (&ends)[2]) {
   }
 }
 
+// A port on which nobody listens, unless somebody takes it before the caller does.
+inline int free_tcp_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  check(bind(listener, address, size) == 0, "a port");
+  check(getsockname(listener, address, &size) == 0, "its number");
+  close(listener);
+  return ntohs(at.sin_port);
+}
+
 // A copy of this process that does `work`. It ends with its owner, and with the process of that.
 class forked {
  public:
