@@ -68,7 +68,8 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
   return true;
 }
 
-// Under the mutex. Each order has a number of its own: of an earlier one something may be under way.
+// Under the mutex. Each order has a number of its own: something of an earlier one may be under
+// way.
 bulk::order far_pulls::order_of(std::uint64_t number, pull& of, bulk::holder from) {
   of.order = ++last_order_;
   return {.number = of.order,

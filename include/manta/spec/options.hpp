@@ -55,9 +55,9 @@ struct options {
   /// Where nodes share their resources (config::share_resources), what this one has not free is
   /// asked of others, and the task runs where it is given; one that asks for cores alone and whose
   /// arrays take longer to fetch there than they are worth waits for this node's, and one that may
-  /// not run again (max_retries = 0) goes only where this one never can. More than any node has throws
-  /// manta::infeasible; while nodes of the job are still joining after 2 s. In a job that any
-  /// number may join it waits for one that has it, with a line on stderr.
+  /// not run again (max_retries = 0) goes only where this one never can. More than any node has
+  /// throws manta::infeasible; while nodes of the job are still joining after 2 s. In a job that
+  /// any number may join it waits for one that has it, with a line on stderr.
   std::optional<double> cpus = std::nullopt;
   /// GPUs the task needs: 0, a fraction below 1 (which shares a GPU with other fractions), or a
   /// whole number. this_task::gpus() says which. More than any node has: as cpus.
