@@ -229,7 +229,10 @@ exec::job* make_task(const wire::task_view& arrived, const options* here) {
   made->index = static_cast<std::uint32_t>(arrived.call_index);
   try {
     // What it makes is named after it, there as here.
-    if (exec::id_of(*made) != arrived.id) raise(errc::decode_failed, "a task of another name");
+    const bool is_its_index = made->index == arrived.call_index;
+    if (!is_its_index || exec::id_of(*made) != arrived.id) {
+      raise(errc::decode_failed, "a task of another name");
+    }
     if (here == nullptr) adopt(*made->extra(), arrived);
   } catch (...) {
     made->fail(error::out_of_memory(), 1);
