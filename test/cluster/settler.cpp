@@ -470,6 +470,7 @@ int main(int argc, char** argv) {
   if (what == "heirlooms") return heirlooms(argc, argv);
   if (what == "haunts") return haunts(argv[2]);
   if (what == "lasts") return lasts(argc, argv);
+  if (what == "cycles") return cycles(argc, argv, count);
   manta::runtime rt(argc, argv);
   for (const auto* const some : {&programs, &harmed_programs}) {
     if (const auto found = some->find(what); found != some->end()) return found->second(rt);
@@ -488,6 +489,9 @@ int main(int argc, char** argv) {
   if (what == "nomads") return nomads(rt, count);
   if (what == "streams") return streams(rt, count);
   if (const auto is = tell_records(what, rt, count)) return *is;
+  for (const auto tell : {tell_phases, tell_frees, tell_crashes, tell_cycles}) {
+    if (const auto is = tell(what, rt, argc > 2 ? argv[2] : "")) return *is;
+  }
   if (what == "titles") return titles(rt, count);
   return spread(count, 200);
 }

@@ -35,6 +35,7 @@ inline void expect(bool is, const std::string& what) {
   if (is) return;
   is_right = false;
   std::printf("WRONG: %s\n", what.c_str());
+  std::fflush(stdout);  // the program may crash
 }
 
 inline int say(const std::string& what, std::size_t processes = 0) {
@@ -297,6 +298,12 @@ inline void say_pids(const manta::runtime& rt) {
 
 // settler_records.cpp
 std::optional<int> tell_records(const std::string& what, const manta::runtime& rt, int tasks);
+// settler_cycles.cpp
+int cycles(int argc, char** argv, int times);
+// settler_crashes.cpp, and so on: nothing is what they do not have
+using teller = std::optional<int>(const std::string& what, const manta::runtime& rt,
+                                  const std::string& how);
+teller tell_crashes, tell_cycles, tell_frees, tell_phases;
 // settler_things.cpp
 int channels(const manta::runtime& rt);
 int semaphores(const manta::runtime& rt);

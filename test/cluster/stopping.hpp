@@ -11,9 +11,17 @@
 
 #include <sys/types.h>
 
-// Processes that are stopped, for the tests of this folder and for the programs that they start.
+// Processes that are stopped, or have ended, for the tests of this folder and for the programs that
+// they start.
 
 namespace cluster_test {
+
+inline bool is_there(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string word;
+  for (int i = 0; i < 3; ++i) file >> word;
+  return file && word != "Z";
+}
 
 /// Whether all threads of a process are.
 inline bool is_stopped(pid_t process) {

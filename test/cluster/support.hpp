@@ -20,6 +20,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "cluster/stopping.hpp"
 #include "e2e/child.hpp"
 #include "exec/support.hpp"
 #include "folder.hpp"
@@ -128,13 +129,6 @@ inline std::string free_port() {
   }
   FAIL("no port of this machine is free");
   return {};
-}
-
-inline bool is_there(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string word;
-  for (int i = 0; i < 3; ++i) file >> word;
-  return file && word != "Z";
 }
 
 inline bool has(const std::string& text, const std::string& part) {

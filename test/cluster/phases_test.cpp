@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that are lost, or come back, in each phase of what they do for others: while they are given
+// tasks, while these are written, run, are answered, and while what they had is let go of.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <string>
+
+#include "cluster/checks.hpp"
+
+namespace cluster_phases_test {
+
+namespace {
+
+using namespace cluster_test;  // NOLINT: the words of this folder
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+// The program does that to one of its nodes itself, when its time has come.
+outcome harmed(const std::string& what, int signal, const variables& with = {}) {
+  CAPTURE(what, signal, with);
+  const site here;
+  variables more{"MANTA_NODES=4", dead_after(signal), "SETTLER_MARK=" + here.path() + "/mark"};
+  more.insert(more.end(), with.begin(), with.end());
+  const outcome o = here.run({settler, what, signal == SIGSTOP ? "stop" : "kill"}, more);
+  check_right(o, what);
+  CHECK(here.jobs().empty());
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("a node is lost while its driver submits tasks", "[cluster][phases]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) harmed("submits", signal);
+}
+
+TEST_CASE("a node is lost while the arguments of its tasks are written", "[cluster][phases]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) harmed("encodes", signal);
+}
+
+TEST_CASE("a node is lost while it writes results", "[cluster][phases]") {
+  for (const int signal : {SIGKILL, SIGSTOP}) harmed("writes-back", signal);
+}
+
+TEST_CASE("a node that stands still with tasks of others, and goes on in time, ends each once",
+          "[cluster][phases]") {
+  harmed("thaws-in-time", SIGKILL, {"MANTA_WORKERS=2"});
+}
+
+TEST_CASE("a node that goes on too late has its tasks run elsewhere, and its results are not heard",
+          "[cluster][phases]") {
+  const outcome o = harmed("thaws-too-late", SIGSTOP, {"MANTA_WORKERS=2"});
+  CHECK_THAT(o.err, Contains("rank-2: this process is no member of its cluster any more"));
+}
+
+TEST_CASE("a node is lost while all let go of what they have of each other", "[cluster][phases]") {
+  for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    harmed("lets-go", SIGKILL, {maps});
+  }
+  harmed("lets-go", SIGSTOP);
+}
+
+TEST_CASE("who lends handles is lost while they are on their way", "[cluster][phases]") {
+  for (const char* const maps : {"MANTA_MAP_ARRAYS=yes", "MANTA_MAP_ARRAYS=no"}) {
+    harmed("lost-on-its-way", SIGKILL, {maps});
+  }
+}
+
+TEST_CASE("a constructor that crashes in another node takes its process along, and no other",
+          "[cluster][phases]") {
+  harmed("crashes", SIGKILL, {"MANTA_WORKERS=2"});
+}
+
+TEST_CASE("a runtime of several nodes leaves nothing behind, however often",
+          "[cluster][phases][repeats]") {
+  const site here;
+  const int times = manta_test::repeats(40, 1'000);
+  const outcome o =
+      here.run({settler, "cycles", std::to_string(std::max(times, 6))}, {"MANTA_NODES=2"});
+  check_right(o, "cycles");
+  CHECK(here.jobs().empty());
+}
+
+namespace {
+
+// Nobody is left of it, be it soon.
+void check_gone(const std::map<std::string, pid_t>& pids) {
+  CHECK(pids.size() == 4);
+  for (const auto& [name, pid] : pids) {
+    CAPTURE(name);
+    CHECK(happens([pid = pid] { return !is_there(pid); }));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SIGINT once ends a driver and its nodes in order", "[cluster][phases]") {
+  const site here;
+  child job({settler, "interrupted"}, here.with({"MANTA_NODES=4", dead_after(SIGKILL)}));
+  REQUIRE(job.says("busy\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(job.pid(), SIGINT);
+  const outcome o = job.finish();
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 130);
+  CHECK_FALSE(o.is_killed);
+  CHECK(here.jobs().empty());
+  check_gone(pids);
+}
+
+TEST_CASE("SIGINT twice ends a driver at once, and its nodes with it", "[cluster][phases]") {
+  const site here;
+  child job({settler, "stubborn"}, here.with({"MANTA_NODES=4", dead_after(SIGKILL)}));
+  REQUIRE(job.says("busy\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(job.pid(), SIGINT);
+  REQUIRE(job.complains("a second SIGINT"));
+  const auto start = std::chrono::steady_clock::now();
+  kill(job.pid(), SIGINT);
+  const outcome o = job.finish();  // reads until the last of them has ended
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 130);
+  CHECK_FALSE(o.is_killed);
+  // What runs would go on for a minute.
+  CHECK(std::chrono::steady_clock::now() - start < 20s);
+  check_gone(pids);
+}
+
+}  // namespace cluster_phases_test

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of settler.cpp in which a node is lost while it is given tasks or while their
+// arguments and results are written, or comes back too late or in time. Each task ends once, with
+// its value or typed, and ran no more often than its end says.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <manta/base/sanitizers.hpp>
+
+#include "cluster/belongings.hpp"
+#include "cluster/settling.hpp"
+#include "cluster/stopping.hpp"
+
+namespace settling {
+namespace phase_words {
+
+// ---- tasks that are counted where they run
+
+constexpr std::size_t most_tasks = 60'000;
+// How often each has begun in this process.
+std::array<std::atomic<std::uint8_t>, most_tasks> runs;
+
+struct ran {
+  int pid = 0;
+  long value = 0;
+};
+
+ran note(long x) {
+  ++runs[static_cast<std::size_t>(x)];
+  return {getpid(), x * x};
+}
+// Now and then one that takes long enough for others to have their share. The sleep is its work.
+ran quick(long x) {
+  if (x % 16 == 0) std::this_thread::sleep_for(1ms);
+  return note(x);
+}
+ran slow(long x) {
+  const ran out = note(x);
+  std::this_thread::sleep_for(100ms);  // the task's work
+  return out;
+}
+std::vector<std::uint8_t> runs_of_first(std::size_t count) {
+  std::vector<std::uint8_t> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(runs[i].load());
+  return out;
+}
+
+// How a task was asked for: it has to run in the node that will be lost, should, or may.
+enum class bond { hard, wish, none };
+bond bond_of(long x) {
+  constexpr std::array all{bond::hard, bond::wish, bond::none, bond::none};
+  return all[static_cast<std::size_t>(x) % all.size()];
+}
+
+struct asked_task {
+  bond how = bond::none;
+  manta::future<ran> end;
+};
+
+/// The tasks of one program, and what became of them.
+struct ledger_of_tasks {
+  explicit ledger_of_tasks(manta::node_info to_be_lost) : lost(std::move(to_be_lost)) {}
+
+  /// Nobody is bound to a node that is known to be lost: that is refused at the call.
+  template <class Call>
+  void ask(long x, const Call& call) {
+    const bond how = is_known_lost && bond_of(x) == bond::hard ? bond::none : bond_of(x);
+    try {
+      if (how == bond::none) return all.push_back({how, call(manta::options())});
+      return all.push_back({how, call(at(lost.name, how == bond::wish))});
+    } catch (const manta::infeasible&) {
+      expect(how == bond::hard, "who only wishes is not refused");
+      is_known_lost = true;
+    }
+    all.push_back({bond::none, call(manta::options())});
+  }
+
+  /// Each ends with its value, or, where it was bound to it, with the node's loss. By whom the
+  /// values were made: 0 is nobody.
+  void hear_all() {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string name = "task " + std::to_string(i);
+      int by = 0;
+      try {
+        const ran got = all[i].end.get(long_enough);
+        expect(got.value == static_cast<long>(i * i), name + ": its value");
+        by = got.pid;
+      } catch (const manta::node_lost& e) {
+        expect(all[i].how == bond::hard, name + ": " + e.what());
+        ++unended;
+      } catch (const manta::exception& e) {
+        expect(false, name + ": " + e.what());
+      }
+      by_whom.push_back(by);
+    }
+  }
+
+  /// A node that lives runs what ends there once, and nothing else. Where nobody is lost that is so
+  /// of all nodes.
+  void check_runs(const std::vector<std::string>& living, bool is_lost = true) const {
+    std::vector<int> sum(all.size());
+    for (const std::string& node : living) {
+      const auto its = manta::remote<runs_of_first>.with(at(node))(all.size()).get(long_enough);
+      for (std::size_t i = 0; i < all.size(); ++i) sum[i] += its[i];
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool is_by_living = by_whom[i] != 0 && (!is_lost || by_whom[i] != lost.pid);
+      expect(sum[i] == (is_by_living ? 1 : 0),
+             "task " + std::to_string(i) + " ran " + std::to_string(sum[i]) + " times, and ended " +
+                 (is_by_living ? "where somebody lives" : "with its node"));
+    }
+  }
+
+  manta::node_info lost;
+  bool is_known_lost = false;
+  std::vector<asked_task> all;
+  std::vector<int> by_whom;
+  std::size_t unended = 0;
+};
+
+std::vector<std::string> all_but(const manta::runtime& rt, const std::string& lost) {
+  std::vector<std::string> out;
+  for (const manta::node_info& one : rt.nodes()) {
+    if (one.name != lost) out.push_back(one.name);
+  }
+  return out;
+}
+
+bool is_out_soon(const manta::runtime& rt, const std::string& name) {
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (std::chrono::steady_clock::now() < limit) {
+    bool is_in = false;
+    for (const manta::node_info& one : rt.nodes()) is_in = is_in || one.name == name;
+    if (!is_in) return true;
+    std::this_thread::sleep_for(1ms);  // it is seen soon
+  }
+  return false;
+}
+
+int signal_of(const std::string& how) { return how == "stop" ? SIGSTOP : SIGKILL; }
+
+// Does something to a node when its turn has come, beside the thread that goes on meanwhile.
+template <class Turn>
+std::thread harm(const manta::node_info& node, const std::string& how, Turn has_come) {
+  return std::thread([pid = static_cast<pid_t>(node.pid), signal = signal_of(how), has_come] {
+    const auto limit = std::chrono::steady_clock::now() + long_enough;
+    while (!has_come() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    kill(pid, signal);
+  });
+}
+
+// ---- while tasks are submitted
+
+int submits(const manta::runtime& rt, const std::string& how) {
+  constexpr long count = manta::base::is_sanitized ? 3'000 : 30'000;
+  ledger_of_tasks tasks(others(rt)[1]);
+  const std::vector<std::string> living = all_but(rt, tasks.lost.name);
+  tasks.ask(0, [](const manta::options& with) { return manta::remote<quick>.with(with)(0L); });
+  expect(tasks.all.front().end.get(long_enough).pid == tasks.lost.pid, "the first one runs there");
+  std::atomic<long> submitted{0};
+  std::thread by = harm(tasks.lost, how, [&] { return submitted.load() > count / 3; });
+  for (long i = 1; i < count; ++i) {
+    tasks.ask(i, [&](const manta::options& with) { return manta::remote<quick>.with(with)(i); });
+    ++submitted;
+  }
+  by.join();
+  tasks.hear_all();
+  expect(is_out_soon(rt, tasks.lost.name), "it is known to be lost");
+  tasks.check_runs(living);
+  kill(static_cast<pid_t>(tasks.lost.pid), SIGKILL);
+  std::printf("%zu of %ld ended with their node\n", tasks.unended, count);
+  return say("submits");
+}
+
+// ---- while arguments, or results, are written
+
+std::atomic<int> begun_writing{0};
+
+// Takes long to be written, which is its work; the test hears of it by a file, if there is one.
+struct slow_to_write {
+  template <class Archive>
+  void save(Archive& to) const {
+    ++begun_writing;
+    if (tells) std::ofstream(std::getenv("SETTLER_MARK")) << getpid() << "\n";
+    std::this_thread::sleep_for(60ms);
+    to(value, tells);
+  }
+  template <class Archive>
+  void load(Archive& from) {
+    from(value, tells);
+  }
+  long value = 0;
+  bool tells = false;
+};
+struct slow_ran {
+  slow_to_write first;
+  int pid = 0;
+};
+
+ran takes_slow(const slow_to_write& of) { return note(of.value); }
+slow_ran gives_slow(long x) {
+  const ran is = note(x);
+  return {{is.value, true}, is.pid};
+}
+ran plain_of(const slow_ran& of) { return {of.pid, of.first.value}; }
+
+int encodes(const manta::runtime& rt, const std::string& how) {
+  constexpr long count = 24;
+  ledger_of_tasks tasks(others(rt)[1]);
+  const std::vector<std::string> living = all_but(rt, tasks.lost.name);
+  // In the midst of one that is bound to it: the first is written without haste.
+  std::thread by = harm(tasks.lost, how, [] { return begun_writing.load() >= 2; });
+  for (long i = 0; i < count; ++i) {
+    tasks.ask(i, [&](const manta::options& with) {
+      return manta::remote<takes_slow>.with(with)(slow_to_write{i});
+    });
+  }
+  by.join();
+  tasks.hear_all();
+  expect(is_out_soon(rt, tasks.lost.name), "it is known to be lost");
+  tasks.check_runs(living);
+  kill(static_cast<pid_t>(tasks.lost.pid), SIGKILL);
+  return say("encodes");
+}
+
+// Of a result, by the node that is lost.
+int writes_back(const manta::runtime& rt, const std::string& how) {
+  constexpr long count = 24;
+  ledger_of_tasks tasks(others(rt)[1]);
+  const std::vector<std::string> living = all_but(rt, tasks.lost.name);
+  std::thread by = harm(tasks.lost, how, [pid = tasks.lost.pid] {
+    int is = 0;
+    return (std::ifstream(std::getenv("SETTLER_MARK")) >> is) && is == pid;
+  });
+  for (long i = 0; i < count; ++i) {
+    tasks.ask(i, [&](const manta::options& with) {
+      return manta::remote<plain_of>(manta::remote<gives_slow>.with(with)(i));
+    });
+  }
+  by.join();
+  tasks.hear_all();
+  expect(is_out_soon(rt, tasks.lost.name), "it is known to be lost");
+  tasks.check_runs(living);
+  kill(static_cast<pid_t>(tasks.lost.pid), SIGKILL);
+  return say("writes-back");
+}
+
+// ---- while it stands still
+
+// Ends as its process goes on again: its result is ready to be sent then.
+ran stands_still(long x) {
+  const ran out = note(x);
+  raise(SIGSTOP);
+  return out;
+}
+
+// What is there as it stands still: one that is over as soon as it goes on, others that run, others
+// that wait there, and what the driver has not sent yet.
+void ask_before_it_stops(ledger_of_tasks& tasks) {
+  constexpr long few = 8;
+  constexpr long count = manta::base::is_sanitized ? 200 : 2'000;
+  for (long i = 0; i < few; ++i) {
+    tasks.ask(i, [&](const manta::options& with) { return manta::remote<slow>.with(with)(i); });
+  }
+  const auto there = at(tasks.lost.name);
+  tasks.all.push_back({bond::hard, manta::remote<stands_still>.with(there)(few)});
+  for (long i = few + 1; i < count; ++i) {
+    tasks.ask(i, [&](const manta::options& with) { return manta::remote<quick>.with(with)(i); });
+  }
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!cluster_test::is_stopped(static_cast<pid_t>(tasks.lost.pid)) &&
+         std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);  // when its turn has come
+  }
+  expect(std::chrono::steady_clock::now() < limit, "it stands still");
+}
+
+// For less than a member may be silent.
+int thaws_in_time(const manta::runtime& rt) {
+  ledger_of_tasks tasks(others(rt)[1]);
+  ask_before_it_stops(tasks);
+  std::this_thread::sleep_for(500ms);  // the fault itself
+  kill(static_cast<pid_t>(tasks.lost.pid), SIGCONT);
+  tasks.hear_all();
+  expect(tasks.unended == 0, std::to_string(tasks.unended) + " ended with their node");
+  std::vector<std::string> all;
+  for (const manta::node_info& one : rt.nodes()) all.push_back(one.name);
+  expect(all.size() == 4, "nobody is lost");
+  tasks.check_runs(all, false);
+  return say("thaws-in-time");
+}
+
+// For longer: what it has for others runs again elsewhere, and what it tells then is not heard.
+int thaws_too_late(const manta::runtime& rt) {
+  ledger_of_tasks tasks(others(rt)[1]);
+  const std::vector<std::string> living = all_but(rt, tasks.lost.name);
+  ask_before_it_stops(tasks);
+  expect(is_out_soon(rt, tasks.lost.name), "it is known to be lost");
+  tasks.hear_all();
+  expect(tasks.unended > 0, "some ended with it");
+  tasks.check_runs(living);
+  kill(static_cast<pid_t>(tasks.lost.pid), SIGCONT);
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  const auto pid = static_cast<pid_t>(tasks.lost.pid);
+  while (cluster_test::is_there(pid) && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);  // it ends itself soon
+  }
+  expect(!cluster_test::is_there(pid), "it has ended itself");
+  const std::vector<int> before = std::exchange(tasks.by_whom, {});
+  tasks.unended = 0;
+  tasks.hear_all();
+  expect(tasks.by_whom == before, "each end is told once");
+  tasks.check_runs(living);
+  return say("thaws-too-late");
+}
+
+}  // namespace phase_words
+
+std::optional<int> tell_phases(const std::string& what, const manta::runtime& rt,
+                               const std::string& how) {
+  if (what == "submits") return phase_words::submits(rt, how);
+  if (what == "encodes") return phase_words::encodes(rt, how);
+  if (what == "writes-back") return phase_words::writes_back(rt, how);
+  if (what == "thaws-in-time") return phase_words::thaws_in_time(rt);
+  if (what == "thaws-too-late") return phase_words::thaws_too_late(rt);
+  return std::nullopt;
+}
+
+}  // namespace settling
