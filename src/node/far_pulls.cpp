@@ -180,7 +180,8 @@ void far_pulls::left(const distant_block& block) noexcept {
 }
 
 // What was asked for comes, whoever stops waiting: who asks again finds it further on.
-bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until) {
+bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until,
+                      const std::stop_token& stop) {
   std::vector<std::pair<distant_block*, waiter_ptr>> waits;
   waits.reserve(all.size());
   for (array_block* const one : all) {
@@ -189,8 +190,10 @@ bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& u
     waits.emplace_back(&block, ask(block));
   }
   for (auto at = waits.begin(); at != waits.end(); ++at) {
-    if (!exec::executor::sleep(at->second->nap, until)) {
+    const std::stop_callback wakes(stop, [&nap = at->second->nap] { nap.signal(); });
+    if (!exec::executor::sleep(at->second->nap, until) || stop.stop_requested()) {
       for (; at != waits.end(); ++at) stop_waiting(*at->first, at->second);
+      if (stop.stop_requested()) exec::cancelled_error().raise();
       return false;
     }
     if (at->second->why.has_value()) at->second->why->raise();

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -165,7 +166,9 @@ class far_pulls {
   /// False: it is this node's by now.
   bool begin_naming(const distant_block& of);
   /// As fetch_arrays; not the loop's thread.
-  bool fetch(std::span<array_block* const> all, const base::deadline& until);
+  /// Throws cancelled as soon as it is to stop.
+  bool fetch(std::span<array_block* const> all, const base::deadline& until,
+             const std::stop_token& stop = {});
   /// Bytes come by that station from now on, until close_way. Whether others can ask it.
   void open_way(bulk::station& by, bool is_reached);
   void close_way(const bulk::station& by) noexcept;

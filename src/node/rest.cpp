@@ -2,11 +2,15 @@
 #include <manta/node/rest.hpp>
 
 #include <algorithm>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
 #include <manta/base/check.hpp>
+#include <manta/exec/cancellation.hpp>
+#include <manta/exec/context.hpp>
 
+#include "node/far_pulls.hpp"
 #include "node/resting_array.hpp"
 
 namespace manta::inline v0::node {
@@ -140,8 +144,8 @@ class beginning {
   beginning& operator=(const beginning&) = delete;
 
   /// False: it would take time, or longer than until then.
-  bool wake(bool waits, const base::deadline& until = {}) {
-    if (!needed_.away.empty() && (!waits || !fetch_arrays(needed_.away, until))) return false;
+  bool wake(bool waits, const base::deadline& until = {}, bool heeds_stop = false) {
+    if (!needed_.away.empty() && (!waits || !fetch(until, heeds_stop))) return false;
     std::vector<array_block*> blocks;
     if (!needed_.resting.empty()) {
       auto got = wake_arrays(needed_.resting, waits);
@@ -157,6 +161,12 @@ class beginning {
   }
 
  private:
+  bool fetch(const base::deadline& until, bool heeds_stop) {
+    exec::context* const by = exec::this_thread.current;
+    const std::stop_token stop =
+        heeds_stop && by != nullptr ? exec::stop_token_of(*by) : std::stop_token();
+    return far_pulls::global().fetch(needed_.away, until, stop);
+  }
   void undo() noexcept {
     for (const rested& one : all_.first(begun_)) rest_steps::leave(one);
     for (resting_array* const one : needed_.resting) one->drop();
@@ -172,8 +182,10 @@ class beginning {
 
 void put_to_rest(const rested& what) noexcept { rest_steps::rest(what); }
 
+// For arguments: a task that is cancelled before it has them has not begun, and needs none. Who
+// waits for a value by itself is asked to stop, and no more.
 bool begin_reading(std::span<const rested> all, std::uint64_t reader, const base::deadline& until) {
-  return beginning(all, reader).wake(true, until);
+  return beginning(all, reader).wake(true, until, true);
 }
 
 bool try_begin_reading(std::span<const rested> all, std::uint64_t reader) {
@@ -187,7 +199,7 @@ void look_at_arrays(const rested& what, void (*each)(void* to, array_block*& han
 }
 
 bool see(const rested& what, const base::deadline& until) {
-  if (!begin_reading({&what, 1}, 0, until)) return false;
+  if (!beginning({&what, 1}, 0).wake(true, until)) return false;
   rest_steps::see(what);
   return true;
 }

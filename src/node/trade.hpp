@@ -155,6 +155,7 @@ class trade final : public exec::far_thief, public peers::visitor {
     exec::job* job = nullptr;  // with a hold, while it is in here; null: it is being read
     bool is_in_line = true;    // no worker has come to it yet
     bool is_stopped = false;   // meanwhile
+    bool is_answered = false;  // that it is cancelled: it was being read, which may take long
     bool is_unwanted = false;  // its node counts as lost here; it need not know that
     std::uint32_t unit = 0;    // its record: task_records.hpp
   };
@@ -253,8 +254,12 @@ class trade final : public exec::far_thief, public peers::visitor {
   bool sits_down(const visit& of);
   void answer(peers& by, const visit& of) noexcept;
   void answer_when_ready(peers& by, const visit& of) noexcept;
+  visit takes_leave(const visitor_key& who) noexcept;
+  void ends(const visit& of) noexcept;
   void refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
               duration wait = {}) noexcept;
+  void say_refusal(peers& by, const visit& of, const error& why, bool runs_at_home,
+                   duration wait) noexcept;
   void return_all() noexcept;
   void end_flights() noexcept;
   void lose_flights(std::uint64_t node) noexcept;

@@ -211,10 +211,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     is_stopped = sits_down(of);
   } catch (...) {
     const error why = describe_current_exception("the message of a task");
-    {
-      const std::lock_guard lock(mutex_);
-      visits_.erase(who);
-    }
+    if (takes_leave(who).is_answered) return ends(of);
     if (!is_door_open_.load() || ends_here()) return refuse(by, of, leaves_error(), true);
     // One that was sent of itself has not run, and home has all that it reads.
     return refuse(by, of, of_array(why, asks && !has_to_be_here),
@@ -292,15 +289,8 @@ bool is_of_this_node(exec::job& ended, bool is_leaving) {
 }  // namespace
 
 void trade::answer(peers& by, const visit& of) noexcept {
-  bool is_leaving = !is_door_open_.load();
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = visits_.find({of.node, of.number});
-    if (found != visits_.end()) {
-      is_leaving = is_leaving || found->second.is_unwanted;
-      visits_.erase(found);
-    }
-  }
+  const visit last = takes_leave({of.node, of.number});
+  const bool is_leaving = !is_door_open_.load() || last.is_unwanted;
   error why(errc::unsupported, "a value with handles of its node stays there");
   bool is_sent = false;
   const std::optional<error> lost =
@@ -312,8 +302,9 @@ void trade::answer(peers& by, const visit& of) noexcept {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
     on->write_for(of.node);
-    const bool can_go = !is_ours && write_given_result(*on, of.job, request, of.attempt,
-                                                       base::now() - of.at, of.number);
+    const bool can_go =
+        !is_ours && !last.is_answered &&
+        write_given_result(*on, of.job, request, of.attempt, base::now() - of.at, of.number);
     if (can_go) {
       // False is of one that is gone.
       static_cast<void>(far_handles::global().send(by, request, *on, peers::when_full::wait));
@@ -322,9 +313,8 @@ void trade::answer(peers& by, const visit& of) noexcept {
   } catch (...) {
     why = describe_current_exception(of.job->ops->function);
   }
-  if (is_sent) {
-    task_records::global().over(of.unit);
-    --guests_;
+  if (is_sent || last.is_answered) {
+    ends(of);
   } else {
     refuse(by, of, why, true);  // at home its value needs no bytes
   }
@@ -332,9 +322,31 @@ void trade::answer(peers& by, const visit& of) noexcept {
   of.job->drop();  // the future's, which nobody has
 }
 
+// Answers what was known of it.
+trade::visit trade::takes_leave(const visitor_key& who) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = visits_.find(who);
+  if (found == visits_.end()) return {};
+  const visit out = found->second;
+  visits_.erase(found);
+  return out;
+}
+
+// All is said of it.
+void trade::ends(const visit& of) noexcept {
+  task_records::global().over(of.unit);
+  --guests_;
+}
+
 // The last that is said of a visit.
 void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
                    duration wait) noexcept {
+  say_refusal(by, of, why, runs_at_home, wait);
+  ends(of);
+}
+
+void trade::say_refusal(peers& by, const visit& of, const error& why, bool runs_at_home,
+                        duration wait) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
@@ -345,16 +357,16 @@ void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_ho
   } catch (...) {
     // No memory: the task stays with this node until one of the two ends.
   }
-  task_records::global().over(of.unit);
-  --guests_;
 }
 
-// The loop's thread. What has not come to a worker yet never begins, and is answered at once; what
-// has is asked by a thread of its own, since workers may all be at what is to be stopped.
+// The loop's thread. What has not come to a worker yet, or waits there for arrays that its message
+// names, never begins, and is answered at once; what has begun is asked by a thread of its own,
+// since workers may all be at what is to be stopped.
 void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) noexcept {
   const visitor_key who{from, asked.number};
   exec::job* j = nullptr;
   bool is_in_line = false;
+  bool is_read = false;
   {
     const std::lock_guard lock(mutex_);
     const auto found = visits_.find(who);
@@ -364,16 +376,16 @@ void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) no
     } else if (found != visits_.end()) {
       j = found->second.job;
       found->second.is_stopped = true;
+      is_read = j == nullptr && !std::exchange(found->second.is_answered, true);
     }
     if (j != nullptr) j->hold();
   }
-  if (is_in_line) {
-    const visit of{.node = from,
-                   .number = asked.number,
-                   .task = {asked.task_high, asked.task_low},
-                   .attempt = asked.attempt};
-    return refuse(by, of, exec::cancelled_error(), false);
-  }
+  const visit of{.node = from,
+                 .number = asked.number,
+                 .task = {asked.task_high, asked.task_low},
+                 .attempt = asked.attempt};
+  if (is_in_line) return refuse(by, of, exec::cancelled_error(), false);
+  if (is_read) return say_refusal(by, of, exec::cancelled_error(), false, {});
   if (j != nullptr) cancel_soon(stream_of_visit(who), j, asked.with_children);
 }
 

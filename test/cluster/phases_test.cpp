@@ -72,6 +72,10 @@ TEST_CASE("a constructor that crashes in another node takes its process along, a
   harmed("crashes", SIGKILL, {"MANTA_WORKERS=2"});
 }
 
+TEST_CASE("who waits for a large array that is fetched can be cancelled", "[cluster][phases]") {
+  harmed("cancels-fetch", SIGKILL, {"MANTA_MAP_ARRAYS=no"});
+}
+
 TEST_CASE("a runtime of several nodes leaves nothing behind, however often",
           "[cluster][phases][repeats]") {
   const site here;
