@@ -69,23 +69,37 @@ void far_copies::close() noexcept {
 // It may be here, by another name or where nobody reads it.
 void far_copies::seek(peers& by, std::uint64_t number, const copy_question& of) noexcept {
   try {
-    if (find_here(by, number, of)) return;
+    if (find_here(number, of)) return;
   } catch (const std::exception&) {
     // No memory, no thread: another one may have it.
   }
   ask_others(by, number, of);
 }
 
-// False: others are to be asked. True: it is here, or is about to be, or they are asked after that.
-bool far_copies::find_here(peers& by, std::uint64_t number, const copy_question& of) {
-  if (array_block* const block = find(of).block) {
-    far_pulls::global().is_here(number, block);
-    return true;
+// False: others are to be asked, before it is read from the disk.
+bool far_copies::find_here(std::uint64_t number, const copy_question& of) {
+  array_block* block = find(of).block;
+  resting_array* const rests = block == nullptr ? find_resting(of) : nullptr;
+  if (rests != nullptr) {
+    const std::unique_ptr<resting_array, drop_copy> held(rests);
+    if (const auto is = wake_arrays({rests}, false)) block = is->front();
   }
-  resting_array* const one = find_resting(of);
-  if (one == nullptr) return false;
-  wake({&by, 0, number, of}, one);
+  if (block == nullptr) return false;
+  far_pulls::global().is_here(number, block);
   return true;
+}
+
+// No other node has it: it may lie on the disk here. What was to be its room is given back, since
+// there may be none for both.
+void far_copies::find_at_last(std::uint64_t number) noexcept {
+  try {
+    const std::optional<copy_question> of = far_pulls::global().let_room_go(number);
+    resting_array* const one = of ? find_resting(*of) : nullptr;
+    if (one != nullptr) return wake({nullptr, 0, number, *of}, one);
+  } catch (const std::bad_alloc&) {
+    // Then it is not found.
+  }
+  far_pulls::global().no_copy(number);
 }
 
 void far_copies::ask_others(peers& by, std::uint64_t number, const copy_question& of) noexcept {
@@ -100,7 +114,7 @@ void far_copies::ask_others(peers& by, std::uint64_t number, const copy_question
       asked = searches_.begin(number, of.id(), among, base::now());
       if (!asked.empty()) has_any_.store(true);
     }
-    if (asked.empty()) return far_pulls::global().no_copy(number);
+    if (asked.empty()) return find_at_last(number);
     by.turn_soon();
     for (const std::uint64_t one : asked) {
       if (!ask(by, one, number, of)) heard(number, one, false);
@@ -185,7 +199,7 @@ void far_copies::perform(std::uint64_t number, own::copy_step what) noexcept {
     const std::lock_guard lock(mutex_);
     what = searches_.failed(number, base::now());
   }
-  if (what.is == own::copy_step::kind::none) far_pulls::global().no_copy(number);
+  if (what.is == own::copy_step::kind::none) find_at_last(number);
 }
 
 void far_copies::perform(const own::copies::steps& all) noexcept {
@@ -254,11 +268,7 @@ void far_copies::wake(const asker& who, resting_array* one) {
   try {
     facts_line::of_copies().add([this, id, held] { wake_for_all(id, *held); });
   } catch (...) {
-    {
-      const std::lock_guard lock(mutex_);
-      waking_.erase(id);  // who has come meanwhile waits for its time
-    }
-    refuse(who);
+    for (const asker& one : all_who_wait_for(id)) refuse(one);
   }
 }
 
@@ -269,10 +279,20 @@ bool far_copies::waits_for_others(const asker& who, bool& is_first) {
   const auto known = waking_.find(who.what.id());
   is_first = known == waking_.end();
   if (!is_open_ || (is_first && waking_.size() >= most_woken)) return false;
-  std::vector<asker>& all = is_first ? waking_[who.what.id()] : known->second;
-  if (all.size() >= own::search_limits{}.most_asked) return false;
-  all.push_back(who);
+  if (is_first) return waking_.emplace(who.what.id(), std::vector{who}).second;
+  if (known->second.size() >= own::search_limits{}.most_asked) return false;
+  known->second.push_back(who);
   return true;
+}
+
+std::vector<far_copies::asker> far_copies::all_who_wait_for(const base::id& id) noexcept {
+  std::vector<asker> out;
+  const std::lock_guard lock(mutex_);
+  const auto known = waking_.find(id);
+  if (known == waking_.end()) return out;  // its runtime has ended
+  out.swap(known->second);
+  waking_.erase(known);
+  return out;
 }
 
 void far_copies::wake_for_all(const base::id& id, resting_array& one) noexcept {
@@ -282,15 +302,7 @@ void far_copies::wake_for_all(const base::id& id, resting_array& one) noexcept {
   } catch (...) {
     is.reset();  // the disk has lost it, or there is no room
   }
-  std::vector<asker> all;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = waking_.find(id);
-    if (known == waking_.end()) return;  // its runtime has ended
-    all.swap(known->second);
-    waking_.erase(known);
-  }
-  for (const asker& who : all) {
+  for (const asker& who : all_who_wait_for(id)) {
     try {
       if (is != nullptr) is->hold();
       if (is == nullptr || !give(who, is.get())) refuse(who);
@@ -313,7 +325,7 @@ bool far_copies::give(const asker& who, array_block* block) {
 }
 
 void far_copies::refuse(const asker& who) noexcept {
-  if (who.node == 0) return ask_others(*who.by, who.number, who.what);
+  if (who.node == 0) return far_pulls::global().no_copy(who.number);
   try {
     say(*who.by, who.node, who.number, false);
   } catch (...) {
@@ -341,6 +353,9 @@ void far_copies::rests(const base::id& id, resting_array& as) noexcept {
   } catch (const std::bad_alloc&) {
     return;  // it is not found
   }
+  // It may have come by another name, too: it is found by the last one alone.
+  const auto before = as.named() == id ? resting_.end() : resting_.find(as.named());
+  if (before != resting_.end() && before->second == &as) resting_.erase(before);
   as.note_named(id);
 }
 

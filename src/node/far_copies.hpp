@@ -102,16 +102,18 @@ class far_copies {
   /// Who wants an array that is woken.
   struct asker {
     peers* by = nullptr;
-    std::uint64_t node = 0;  // 0: a fetch of this one
+    std::uint64_t node = 0;  // 0: a fetch of this one, which has asked all others
     std::uint64_t number = 0;
     copy_question what;
   };
   static found_copy find(const copy_question& what) noexcept;
   resting_array* find_resting(const copy_question& what) noexcept;
-  bool find_here(peers& by, std::uint64_t number, const copy_question& of);
+  bool find_here(std::uint64_t number, const copy_question& of);
+  void find_at_last(std::uint64_t number) noexcept;
   void ask_others(peers& by, std::uint64_t number, const copy_question& of) noexcept;
   void wake(const asker& who, resting_array* one);
   bool waits_for_others(const asker& who, bool& is_first);
+  std::vector<asker> all_who_wait_for(const base::id& id) noexcept;
   void wake_for_all(const base::id& id, resting_array& one) noexcept;
   bool give(const asker& who, array_block* block);
   void refuse(const asker& who) noexcept;

@@ -131,6 +131,8 @@ class distant_block final : public placed_block {
 /// Of an array whose maker has let go.
 error let_go_error() noexcept;
 
+struct copy_question;
+
 class far_pulls {
  public:
   static far_pulls& global();
@@ -154,6 +156,8 @@ class far_pulls {
   /// That node has a copy. False: it is not to be had there.
   bool fetch_of(std::uint64_t number, std::uint64_t holder) noexcept;
   void no_copy(std::uint64_t number) noexcept;
+  /// Nobody gives it: what it was to come to is free again. What it is; nothing: it has ended.
+  std::optional<copy_question> let_room_go(std::uint64_t number) noexcept;
   /// This node has one itself. Takes its hold over.
   void is_here(std::uint64_t number, array_block* copy) noexcept;
 

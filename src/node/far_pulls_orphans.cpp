@@ -106,6 +106,20 @@ bool far_pulls::fetch_of(std::uint64_t number, std::uint64_t holder) noexcept {
   }
 }
 
+std::optional<copy_question> far_pulls::let_room_go(std::uint64_t number) noexcept {
+  std::shared_ptr<pull_room> room;  // both go without the mutex
+  std::shared_ptr<pull_room> former;
+  const std::lock_guard lock(mutex_);
+  const auto found = pulls_.find(number);
+  if (found == pulls_.end() || by_ == nullptr) return std::nullopt;
+  pull& is = *found->second;
+  if (is.is_landing || is.is_in_bulk) return std::nullopt;
+  room.swap(is.room);
+  former.swap(is.former);
+  const distant_block::source& from = is.block->from();
+  return copy_question{from.id.high, from.id.low, from.owner, from.contents, from.bytes};
+}
+
 void far_pulls::is_here(std::uint64_t number, array_block* copy) noexcept {
   pull_ptr of;
   {

@@ -249,6 +249,7 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
   std::uint64_t noted = 0;  // its number, with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;
   bool is_said = false;
+  ++given_;  // before who has it says that it does not
   try {
     is = send_away(to, j, noted, why != nullptr);
     // One that can't be reached was told of before this one was listed, or takes it from the list.
@@ -263,14 +264,18 @@ trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) n
   }
   if (is == outcome::given) {
     stop_if_cancelled(j);
-    ++given_;
     j->drop();
     return is;
   }
+  --given_;
   if (noted != 0) {
     const bool is_here = take_flight(noted, to).has_value();
     j->drop();
     if (!is_here) return outcome::gone;  // that node is lost, and it is in lost_
+    if (has_yielded(*j)) {
+      j->fail(lost_with_node(*j), 1);
+      return outcome::gone;
+    }
   }
   // It is this thread's again.
   if (why != nullptr && is == outcome::full && !is_said) *why = lost_with_node(*j);
@@ -382,7 +387,7 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
   const auto* const came = read ? std::get_if<wire::result_view>(&read->body) : nullptr;
   // Nobody knows whose it is: all that its node has runs here.
   if (came == nullptr) {
-    lose_flights(from);
+    lose_flights(from, UINT64_MAX);
     return;
   }
   const std::optional<flight> of = take_flight(came->execution, from);
@@ -445,18 +450,23 @@ void trade::ask_to_stop(const flight& of, bool with_children) noexcept {
   }
 }
 
-void trade::lose_flights(std::uint64_t node) noexcept {
+// Those of a higher number were given when it could be reached again.
+void trade::lose_flights(std::uint64_t node, std::uint64_t last) noexcept {
   {
     const std::lock_guard lock(mutex_);
+    std::uint32_t left = 0;
     for (auto at = away_.begin(); at != away_.end();) {
       const auto next = std::next(at);
-      if (at->second.node == node) {
+      const bool is_its = at->second.node == node;
+      if (is_its && at->first > last) ++left;
+      if (is_its && at->first <= last) {
         numbers_.erase(at->second.job);
         lost_.insert(away_.extract(at));
       }
       at = next;
     }
-    sent_.erase(node);
+    if (left == 0) sent_.erase(node);
+    if (left > 0) sent_.at(node) = left;
   }
   nap_.signal();
 }

@@ -171,6 +171,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   struct lost_node {
     std::uint64_t node = 0;
     std::string why;
+    std::uint64_t last_request = 0;  // that was given before
   };
 
   void start_threads();
@@ -262,7 +263,7 @@ class trade final : public exec::far_thief, public peers::visitor {
                    duration wait) noexcept;
   void return_all() noexcept;
   void end_flights() noexcept;
-  void lose_flights(std::uint64_t node) noexcept;
+  void lose_flights(std::uint64_t node, std::uint64_t last) noexcept;
   void stop_visits(std::uint64_t node) noexcept;
   void ask_to_stop(const flight& of, bool with_children) noexcept;
 

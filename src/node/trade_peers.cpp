@@ -143,7 +143,7 @@ void trade::on_gone(peers& by, std::uint64_t node, const std::string& why) {
     far_names::global().on_gone(node);
     node_things::global().on_gone(node);
     const std::lock_guard lock(mutex_);
-    if (has_looker_) lost_nodes_.push_back({node, why});
+    if (has_looker_) lost_nodes_.push_back({node, why, last_request_.load()});
   } catch (...) {
     std::terminate();  // no memory: who waits for its word would wait for ever
   }

@@ -131,7 +131,7 @@ void trade::land() noexcept {
   lose_offers(nodes);
   for (const landed& one : came) hand_out(one);
   // Behind what they have still said: items of a stream, and its end.
-  for (const lost_node& one : nodes) lose_flights(one.node);
+  for (const lost_node& one : nodes) lose_flights(one.node, one.last_request);
   return_all();
   for (const lost_node& one : nodes) {
     far_actors::global().lose(one.node, one.why);

@@ -155,9 +155,9 @@ bool may_do_at_home(const error& why) noexcept {
 
 // The maker of an array that it reads is lost, which says nothing of this node: who may go
 // elsewhere for the loss of its own has not lost it.
-error of_array(const error& why, bool may_go_elsewhere) {
+error of_array(const error& why, bool may_go_elsewhere) noexcept {
   if (!may_go_elsewhere || why.code() != errc::node_lost) return why;
-  return error(errc::object_lost, why.message());
+  return spec::made_error(errc::object_lost, [&why] { return why.message(); });
 }
 
 bool must_be_there(const wire::placement_view& where) noexcept {
@@ -199,7 +199,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     of.attempt = task->attempt;
     const std::optional<options> asked = asked_of_here(*task, who.first);
     asks = asked.has_value();
-    if (asks) has_to_be_here = must_be_there(task->options->where);
+    has_to_be_here = task->options != nullptr && must_be_there(task->options->where);
     {
       const counted reads(reading_);
       of.job = make_task(*task, asks ? &*asked : nullptr);
@@ -214,8 +214,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     if (takes_leave(who).is_answered) return ends(of);
     if (!is_door_open_.load() || ends_here()) return refuse(by, of, leaves_error(), true);
     // One that was sent of itself has not run, and home has all that it reads.
-    return refuse(by, of, of_array(why, asks && !has_to_be_here),
-                  may_go_back || may_do_at_home(why));
+    return refuse(by, of, of_array(why, !has_to_be_here), may_go_back || may_do_at_home(why));
   }
   if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
   if (asks) {

@@ -60,7 +60,7 @@ int sharing::slow_writer(const manta::runtime& rt) {
   const auto other = manta::spawn<echo>.with({.where = there})();
   bool is_right = manta::remote<&echo::same>(other, 1).get() == 1;
   std::vector<manta::future<done>> all;
-  constexpr long count = 400;
+  constexpr long count = 1000;
   for (long i = 0; i < count; ++i) all.push_back(manta::remote<square_of>(slow_number{i}));
   const auto start = std::chrono::steady_clock::now();
   while (!has_heard.load() && std::chrono::steady_clock::now() - start < 20s) {
