@@ -45,6 +45,11 @@ namespace manta::inline v0::node {
 /// using those. Within 5 s, whoever holds the lock of a stream.
 [[noreturn]] void leave_in_order(int code) noexcept;
 
+/// For a process that serves others and is about to end: nobody waits for what it runs, which may
+/// never look whether it is to stop. From now on it has 5 s, then the process ends at once with
+/// that code, and says so.
+void limit_end(int code) noexcept;
+
 class interrupt {
  public:
   static interrupt& global();

@@ -175,6 +175,7 @@ void runtime::start(const part& with) {
   }
   if (serves) {
     const int code = node::cluster::global().serve();
+    node::limit_end(code);
     end_engine(true);
     std::exit(code);
   }

@@ -157,11 +157,13 @@ int cancels_fetch(const manta::runtime& rt) {
 }
 
 // Busy in all nodes until it is interrupted; tasks look whether they are to stop, or never do.
-bool looks_to_stop() {
+bool looks_to_stop(const std::string& began) {
+  const auto told = manta::kv::put(began, 1);
   while (!manta::this_task::is_cancelled()) std::this_thread::sleep_for(1ms);
   return true;
 }
-bool never_stops() {
+bool never_stops(const std::string& began) {
+  const auto told = manta::kv::put(began, 1);
   std::this_thread::sleep_for(60s);  // as one that computes
   return true;
 }
@@ -174,10 +176,12 @@ int interrupted(const manta::runtime& rt, bool is_stubborn) {
   std::vector<manta::future<bool>> all;
   for (const manta::node_info& one : rt.nodes()) {
     for (int i = 0; i < 4; ++i) {
-      all.push_back(is_stubborn ? manta::remote<never_stops>.with(at(one.name))()
-                                : manta::remote<looks_to_stop>.with(at(one.name))());
+      const std::string began = "began/" + one.name;
+      all.push_back(is_stubborn ? manta::remote<never_stops>.with(at(one.name))(began)
+                                : manta::remote<looks_to_stop>.with(at(one.name))(began));
     }
   }
+  for (const manta::node_info& one : rt.nodes()) expect(comes("began/" + one.name), one.name);
   say_pids(rt);
   std::puts("busy");
   std::fflush(stdout);
