@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/recorder.hpp"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <limits>
@@ -81,6 +82,8 @@ const exec::run_observer& recorder::callbacks() noexcept {
   static constexpr exec::run_observer all = {
       .began = [](const exec::job& j) noexcept { tell(event_kind::start, j, nullptr); },
       .ended = [](const exec::job& j) noexcept { tell(event_kind::end, j, nullptr); },
+      .ran_elsewhere = [](const exec::job& j,
+                          duration ran) noexcept { tell(event_kind::start, j, nullptr, ran); },
       .retries = [](const exec::job& j,
                     const error& why) noexcept { tell(event_kind::retry, j, &why); },
       .failed =
@@ -111,10 +114,12 @@ void recorder::end() noexcept {
   exec::watches_runs.store(false);
 }
 
-void recorder::tell(event_kind kind, const exec::job& of, const error* why) noexcept {
+// A start that `ran` goes with is that long ago, and its end goes with it.
+void recorder::tell(event_kind kind, const exec::job& of, const error* why,
+                    std::optional<duration> ran) noexcept {
   recorder& r = global();
   try {
-    r.add(kind, of, why);
+    r.add(kind, of, why, ran);
   } catch (const std::exception&) {
     return;  // no memory: it is not recorded
   }
@@ -133,7 +138,8 @@ bool recorder::ends_last(lane& in, const event& end) {
   return true;
 }
 
-void recorder::add(event_kind kind, const exec::job& of, const error* why) {
+void recorder::add(event_kind kind, const exec::job& of, const error* why,
+                   std::optional<duration> ran) {
   lane& mine = this_lane();
   event e;
   e.at = wall_now();
@@ -142,6 +148,13 @@ void recorder::add(event_kind kind, const exec::job& of, const error* why) {
   e.parent = of.parent;
   e.name = name_of(mine, of);
   if (const exec::call_extra* const with = of.extra()) e.attempt = with->attempt;
+  if (ran) {
+    constexpr std::int64_t longest = std::numeric_limits<std::uint32_t>::max();
+    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(*ran).count();
+    e.has_ended = true;
+    e.lasted = static_cast<std::uint32_t>(std::clamp<std::int64_t>(us, 0, longest));
+    e.at -= std::chrono::microseconds(e.lasted);
+  }
   if (why != nullptr) {
     e.text = std::make_unique<std::string>(why->message().substr(0, longest_text));
   }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,7 +27,7 @@
 // of the thread's own. An end that follows its start at once becomes a part of it. When a list is
 // full the older half goes, and is counted.
 //
-// Invariant: a thread's list is in the order of time.
+// Invariant: a thread's list is in the order of time, but for runs that other processes told of.
 //
 // Threads: tell functions any, as exec/observer.hpp says; begin, end and take: the journal's.
 
@@ -69,11 +70,12 @@ class recorder {
 
   static const exec::run_observer& callbacks() noexcept;
   static lane& this_lane();
-  static void tell(event_kind kind, const exec::job& of, const error* why) noexcept;
+  static void tell(event_kind kind, const exec::job& of, const error* why,
+                   std::optional<duration> ran = {}) noexcept;
   static void tell_name(const std::string& name, const std::string& name_space, const char* type,
                         bool is_there) noexcept;
   static bool ends_last(lane& in, const event& end);
-  void add(event_kind kind, const exec::job& of, const error* why);
+  void add(event_kind kind, const exec::job& of, const error* why, std::optional<duration> ran);
   std::uint32_t name_of(lane& in, const exec::job& of);
   std::uint32_t number(std::string name);
   void ring() noexcept;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 
+#include <manta/base/clock.hpp>
 #include <manta/base/export.hpp>
 #include <manta/exec/job.hpp>
 #include <manta/spec/error.hpp>
@@ -28,6 +29,8 @@ struct run_observer {
   /// Its function has returned or thrown, or its coroutine ended, and it does not run again. Only
   /// with watches_runs.
   void (*ended)(const job& j) noexcept;
+  /// The same of one that another process ran, for so long until about now. Only with watches_runs.
+  void (*ran_elsewhere)(const job& j, duration ran) noexcept;
   /// It failed and is to run again. The attempt is still the one that failed.
   void (*retries)(const job& j, const error& why) noexcept;
   /// A future failed, whether the job ran or not.
@@ -43,5 +46,12 @@ extern MANTA_API constinit std::atomic<const run_observer*> observer;
 extern MANTA_API constinit std::atomic<bool> watches_runs;
 
 inline const run_observer* observing() noexcept { return observer.load(std::memory_order_acquire); }
+
+/// Of a job whose result has come from another process, and is not its future's yet.
+inline void tell_run_elsewhere(const job& j, duration ran) noexcept {
+  if (!watches_runs.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  if (const run_observer* const by = observing()) by->ran_elsewhere(j, ran);
+}
 
 }  // namespace manta::inline v0::exec
