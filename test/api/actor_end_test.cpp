@@ -485,7 +485,7 @@ TEST_CASE("a method that waits for its own actor's end gets self_wait", "[actor]
   CHECK(code_of(manta::remote<&worker::wait_for_own_end>(a)) == manta::errc::self_wait);
 }
 
-TEST_CASE("empty handles are refused", "[actor][end]") {
+TEST_CASE("empty handles are refused", "[actor][end][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const manta::actor<worker> none;
   CHECK_THROWS_AS(manta::kill(none), manta::invalid_argument);

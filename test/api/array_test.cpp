@@ -109,7 +109,7 @@ std::string refusal(Call&& call) {
 
 }  // namespace
 
-TEST_CASE("an array is made, written, sealed and read in place", "[array]") {
+TEST_CASE("an array is made, written, sealed and read in place", "[array][stays:local]") {
   const manta::runtime rt(test::two_workers());
   auto made = make_array<double>({3, 4});
   REQUIRE(made.size() == 12);
@@ -129,7 +129,7 @@ TEST_CASE("an array is made, written, sealed and read in place", "[array]") {
   CHECK(total(a) == 7.5);
 }
 
-TEST_CASE("an array is a copy of any range that knows its size", "[array]") {
+TEST_CASE("an array is a copy of any range that knows its size", "[array][stays:local]") {
   const manta::runtime rt(test::two_workers());
   const std::vector<point> points{{1, 2}, {3, 4}};
   const array<point> a = make_array(points);
@@ -144,7 +144,8 @@ TEST_CASE("an array is a copy of any range that knows its size", "[array]") {
   CHECK(c[2] == 'c');
 }
 
-TEST_CASE("copies of a handle share the values, and an empty handle has none", "[array]") {
+TEST_CASE("copies of a handle share the values, and an empty handle has none",
+          "[array][stays:local]") {
   const manta::runtime rt(test::two_workers());
   array<double> a = counted(100);
   array<double> b = a;
@@ -233,7 +234,8 @@ TEST_CASE("the room of an array is given back with its last handle", "[array][an
   CHECK(rt.store().used_bytes == 0);
 }
 
-TEST_CASE("a store without room says who holds what, and goes on when there is some", "[array]") {
+TEST_CASE("a store without room says who holds what, and goes on when there is some",
+          "[array][stays:local]") {
   const manta::runtime rt(with_store(4 * mib));
   std::optional<array<char>> most = make_array(std::vector<char>(3 * mib));
   const std::string why = store_failure(2 * mib);
@@ -247,7 +249,8 @@ TEST_CASE("a store without room says who holds what, and goes on when there is s
   CHECK(make_array<char>(2 * mib).size() == 2 * mib);
 }
 
-TEST_CASE("shapes without elements, or with too many, are refused in one line", "[array]") {
+TEST_CASE("shapes without elements, or with too many, are refused in one line",
+          "[array][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const std::string no_elements =
       ", which has no elements; give it 1 to 8 directions with 1 or more in each";
@@ -292,7 +295,8 @@ TEST_CASE("arrays need a runtime to be made, and outlive it", "[array][anywhere]
   CHECK(manta::remote<total>(a).get() + manta::remote<total>(b).get() == 499545);
 }
 
-TEST_CASE("what is written for another node has the arrays' bytes, and holds them", "[array]") {
+TEST_CASE("what is written for another node has the arrays' bytes, and holds them",
+          "[array][stays:local]") {
   const manta::runtime rt(with_store(64 * mib, 10'000));
   namespace codec = manta::codec;
   for (const int n : {1, 100, 300'000}) {

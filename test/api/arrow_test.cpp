@@ -78,7 +78,8 @@ double total(const array<double>& a) { return std::accumulate(a.begin(), a.end()
 
 }  // namespace
 
-TEST_CASE("an array is read by another library where it lies, until that releases it", "[arrow]") {
+TEST_CASE("an array is read by another library where it lies, until that releases it",
+          "[arrow][stays:local]") {
   const manta::runtime rt(test::two_workers());
   ArrowSchema schema;
   ArrowArray values;
@@ -113,7 +114,7 @@ TEST_CASE("an array is read by another library where it lies, until that release
   CHECK(rt.store().used_bytes < held);
 }
 
-TEST_CASE("each number type has Arrow's letter", "[arrow]") {
+TEST_CASE("each number type has Arrow's letter", "[arrow][stays:local]") {
   const manta::runtime rt(test::two_workers());
   CHECK(format_of<std::int8_t>() == "c");
   CHECK(format_of<std::uint8_t>() == "C");
@@ -159,7 +160,7 @@ TEST_CASE("another library's numbers become an array, and are released", "[arrow
   CHECK(total(c) == 12);
 }
 
-TEST_CASE("what is no such array is refused in one line, and released", "[arrow]") {
+TEST_CASE("what is no such array is refused in one line, and released", "[arrow][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   foreign<float> other("f", {1, 2});
   CHECK_THAT(refusal(other), Contains("asked for plain elements of the format 'g', found 'f'"));
@@ -200,7 +201,7 @@ TEST_CASE("what is no such array is refused in one line, and released", "[arrow]
   CHECK(values.release == nullptr);
 }
 
-TEST_CASE("what was exported outlives its runtime", "[arrow]") {
+TEST_CASE("what was exported outlives its runtime", "[arrow][stays:local]") {
   ArrowSchema schema;
   ArrowArray values;
   {

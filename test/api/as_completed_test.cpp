@@ -149,7 +149,7 @@ TEST_CASE("as_completed gives failed futures, too", "[as_completed][anywhere]") 
 }
 
 TEST_CASE("as_completed refuses empty futures and duplicates and keeps the list",
-          "[as_completed]") {
+          "[as_completed][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::put(1);
   std::vector<manta::future<int>> twice{a, manta::put(2), a};
@@ -281,7 +281,7 @@ TEST_CASE("wait_any gives the position of the first future that is ready", "[wai
   CHECK(manta::wait_any(number, text) == 0);
 }
 
-TEST_CASE("wait_any refuses empty and repeated futures", "[wait_any]") {
+TEST_CASE("wait_any refuses empty and repeated futures", "[wait_any][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::put(1);
   CHECK_THROWS_AS(manta::wait_any(a, manta::future<std::string>{}), manta::invalid_argument);
@@ -325,20 +325,20 @@ TEST_CASE("on_ready is told of failures and passes on its own", "[on_ready][anyw
                   manta::invalid_argument);
 }
 
-TEST_CASE("on_ready takes a callable that can only be moved, and drops it", "[on_ready]") {
+TEST_CASE("on_ready takes a callable that can only be moved, and drops it",
+          "[on_ready][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const int before = test::tracked::alive;
   {
-    auto out = manta::on_ready(
-        manta::put(1), [held = std::make_unique<test::tracked>(5)](const manta::future<int>& f) {
-          return held->value + f.get();
-        });
+    auto out = manta::on_ready(manta::remote<identity>(1),
+                               [held = std::make_unique<test::tracked>(5)](
+                                   const manta::future<int>& f) { return held->value + f.get(); });
     CHECK(out.get() == 6);
   }
   CHECK(test::tracked::alive == before);
 }
 
-TEST_CASE("what on_ready waits for ends with the runtime, and so does it", "[on_ready]") {
+TEST_CASE("what on_ready waits for ends with the runtime, and so does it", "[on_ready][nodes]") {
   manta::future<int> out;
   {
     const manta::runtime rt(test::workers(1));

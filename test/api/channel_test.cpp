@@ -36,6 +36,7 @@ std::string outcome(F&& f) {
   return "done";
 }
 
+// [stays:async]: a send among the cases of a select is for channels of the task's own node.
 struct relay {
   long forward(manta::channel<int> from, manta::channel<int> to) {
     long sum = 0;
@@ -46,6 +47,20 @@ struct relay {
     return sum;
   }
 };
+
+std::string receives(const manta::channel<int>& from, bool has_limit) {
+  return outcome(
+      [&] { static_cast<void>(has_limit ? from.receive(test::patience) : from.receive()); });
+}
+std::string sends_one(const manta::channel<int>& to) {
+  return outcome([&] { to.send(1); });
+}
+bool is_at_end(const manta::channel<int>& from) { return !from.next(); }
+std::string receives_either(const manta::channel<int>& a, const manta::channel<int>& b) {
+  return outcome(
+      [&] { manta::select(manta::on_receive(a, [](int) {}), manta::on_receive(b, [](int) {})); });
+}
+test::everywhere<test::common_gate> started;
 
 // Moving it throws when told so.
 struct touchy {
@@ -60,7 +75,8 @@ struct touchy {
 
 }  // namespace
 
-TEST_CASE("a channel gives items in order and says when it is full or empty", "[channel]") {
+TEST_CASE("a channel gives items in order and says when it is full or empty",
+          "[channel][stays:local]") {
   const manta::channel<int> c(3);
   CHECK(c.capacity() == 3);
   CHECK_FALSE(c.try_receive());
@@ -77,7 +93,7 @@ TEST_CASE("a channel gives items in order and says when it is full or empty", "[
   CHECK(c.size() == 0);
 }
 
-TEST_CASE("a channel's capacity and its handles are checked", "[channel]") {
+TEST_CASE("a channel's capacity and its handles are checked", "[channel][stays:refused]") {
   CHECK_THROWS_AS(manta::channel<int>(0), manta::invalid_argument);
   const auto said = test::message_of<manta::invalid_argument>(
       [] { const manta::channel<int> c(static_cast<std::size_t>(-1)); });
@@ -89,7 +105,7 @@ TEST_CASE("a channel's capacity and its handles are checked", "[channel]") {
   CHECK_THROWS_AS(manta::select(manta::on_receive(none, [](int) {})), manta::invalid_argument);
 }
 
-TEST_CASE("a closed channel gives what it has, then the typed end", "[channel]") {
+TEST_CASE("a closed channel gives what it has, then the typed end", "[channel][stays:local]") {
   const manta::channel<int> c(4);
   c.send(1);
   c.send(2);
@@ -112,7 +128,7 @@ TEST_CASE("a closed channel gives what it has, then the typed end", "[channel]")
   CHECK(left == 0);
 }
 
-TEST_CASE("an item that was refused is still the caller's", "[channel]") {
+TEST_CASE("an item that was refused is still the caller's", "[channel][stays:local]") {
   const manta::channel<std::unique_ptr<int>> c(1);
   auto first = std::make_unique<int>(1);
   auto second = std::make_unique<int>(2);
@@ -125,7 +141,7 @@ TEST_CASE("an item that was refused is still the caller's", "[channel]") {
   CHECK(*c.receive() == 2);
 }
 
-TEST_CASE("closing wakes everybody who waits, typed", "[channel]") {
+TEST_CASE("closing wakes everybody who waits, typed", "[channel][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> empty(1);
   const manta::channel<int> full(1);
@@ -133,13 +149,11 @@ TEST_CASE("closing wakes everybody who waits, typed", "[channel]") {
   // Tasks and threads alike; more tasks than workers, so their cores have to be lent.
   std::vector<manta::future<std::string>> waiting;
   for (int i = 0; i < 8; ++i) {
-    waiting.push_back(
-        manta::async([=] { return outcome([&] { static_cast<void>(empty.receive()); }); }));
-    waiting.push_back(manta::async(
-        [=] { return outcome([&] { static_cast<void>(empty.receive(test::patience)); }); }));
-    waiting.push_back(manta::async([=] { return outcome([&] { full.send(1); }); }));
+    waiting.push_back(manta::remote<receives>(empty, false));
+    waiting.push_back(manta::remote<receives>(empty, true));
+    waiting.push_back(manta::remote<sends_one>(full));
   }
-  const auto ended = manta::async([=] { return !empty.next(); });
+  const auto ended = manta::remote<is_at_end>(empty);
   CHECK_FALSE(manta::wait_any(1ms, waiting[0], waiting[1], waiting[2]));
   CHECK(manta::async([] { return 5; }).get(test::patience) == 5);
   empty.close();
@@ -149,28 +163,41 @@ TEST_CASE("closing wakes everybody who waits, typed", "[channel]") {
   CHECK(full.receive() == 0);
 }
 
-TEST_CASE("a task that waits for a channel ends when it is cancelled", "[channel]") {
+TEST_CASE("a task that waits for a channel ends when it is cancelled", "[channel][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> c(1);
+  const manta::channel<int> other(1);
   const manta::channel<int> full(1);
   full.send(0);
-  const auto stopped = [](auto&& wait) {
-    test::gate started;
-    const auto f = manta::async([&] {
-      return outcome([&] {
-        started.open();
-        wait();
-      });
-    });
-    started.wait();
+  const auto stopped = [](auto&& begin) {
+    started->shut();
+    const manta::future<std::string> f = begin();
+    started->wait();
     manta::exec::cancel_job(manta::detail::access::job(f), true);
     return f.get(test::patience);
   };
-  CHECK(stopped([&] { static_cast<void>(c.receive()); }) == "cancelled");
-  CHECK(stopped([&] { static_cast<void>(c.receive(test::patience)); }) == "cancelled");
-  CHECK(stopped([&] { full.send(1); }) == "cancelled");
+  constexpr auto receive = [](const manta::channel<int>& from, bool has_limit) {
+    started->open();
+    return receives(from, has_limit);
+  };
+  constexpr auto send = [](const manta::channel<int>& to) {
+    started->open();
+    return sends_one(to);
+  };
+  constexpr auto select = [](const manta::channel<int>& a, const manta::channel<int>& b) {
+    started->open();
+    return receives_either(a, b);
+  };
+  CHECK(stopped([&] { return manta::remote<receive>(c, false); }) == "cancelled");
+  CHECK(stopped([&] { return manta::remote<receive>(c, true); }) == "cancelled");
+  CHECK(stopped([&] { return manta::remote<send>(full); }) == "cancelled");
+  CHECK(stopped([&] { return manta::remote<select>(c, other); }) == "cancelled");
   CHECK(stopped([&] {
-          manta::select(manta::on_receive(c, [](int) {}), manta::on_send(full, 1));
+          return manta::async([&] {
+            started->open();
+            return outcome(
+                [&] { manta::select(manta::on_receive(c, [](int) {}), manta::on_send(full, 1)); });
+          });
         }) == "cancelled");
   // Nobody is left in a list: the next item is for the next one who asks.
   c.send(5);
@@ -179,25 +206,24 @@ TEST_CASE("a task that waits for a channel ends when it is cancelled", "[channel
   CHECK_FALSE(full.try_receive());
 }
 
-TEST_CASE("tasks that wait for a channel end with the runtime", "[channel]") {
+TEST_CASE("tasks that wait for a channel end with the runtime", "[channel][anywhere]") {
   const manta::channel<int> c(1);
   std::vector<manta::future<std::string>> waiting;
+  constexpr auto wait = [](const manta::channel<int>& from, int i) {
+    started->arrive();
+    return outcome([&] {
+      if (i % 2 == 0) {
+        static_cast<void>(from.receive());
+      } else {
+        manta::select(manta::on_receive(from, [](int) {}));
+      }
+    });
+  };
+  started->shut(20);
   {
-    test::gate started(20);
     const manta::runtime rt(test::two_workers());
-    for (int i = 0; i < 20; ++i) {
-      waiting.push_back(manta::async([&started, c, i] {
-        started.arrive();
-        return outcome([&] {
-          if (i % 2 == 0) {
-            static_cast<void>(c.receive());
-          } else {
-            manta::select(manta::on_receive(c, [](int) {}));
-          }
-        });
-      }));
-    }
-    CHECK(started.wait());
+    for (int i = 0; i < 20; ++i) waiting.push_back(manta::remote<wait>(c, i));
+    CHECK(started->wait());
   }
   for (const auto& w : waiting) CHECK(w.get(0s) == "cancelled");
   CHECK(c.try_send(1));
@@ -205,29 +231,28 @@ TEST_CASE("tasks that wait for a channel end with the runtime", "[channel]") {
 }
 
 TEST_CASE("many producers and consumers move each item once, in each producer's order",
-          "[channel]") {
+          "[channel][anywhere]") {
   const manta::runtime rt(test::workers(4));
   constexpr int producers = 4;
   constexpr int consumers = 3;
-  constexpr int each = 5000;
+  const int each = test::trips(5000);
+  using items = std::vector<std::pair<int, int>>;
+  constexpr auto produce = [](const manta::channel<std::pair<int, int>>& to, int p, int n) {
+    for (int i = 0; i < n; ++i) to.send({p, i});
+  };
+  constexpr auto consume = [](const manta::channel<std::pair<int, int>>& from) {
+    items got;
+    for (auto& item : from) got.push_back(item);
+    return got;
+  };
   const manta::channel<std::pair<int, int>> c(16);
   std::vector<manta::future<void>> senders;
-  for (int p = 0; p < producers; ++p) {
-    senders.push_back(manta::async([c, p] {
-      for (int i = 0; i < each; ++i) c.send({p, i});
-    }));
-  }
-  std::vector<manta::future<std::vector<std::pair<int, int>>>> receivers;
-  for (int r = 0; r < consumers; ++r) {
-    receivers.push_back(manta::async([c] {
-      std::vector<std::pair<int, int>> got;
-      for (auto& item : c) got.push_back(item);
-      return got;
-    }));
-  }
+  for (int p = 0; p < producers; ++p) senders.push_back(manta::remote<produce>(c, p, each));
+  std::vector<manta::future<items>> receivers;
+  for (int r = 0; r < consumers; ++r) receivers.push_back(manta::remote<consume>(c));
   manta::get(senders);
   c.close();
-  std::vector<int> seen(producers * each);
+  std::vector<int> seen(static_cast<std::size_t>(producers * each));
   bool in_order = true;
   for (auto& r : receivers) {
     std::vector<int> last(producers, -1);
@@ -257,7 +282,7 @@ TEST_CASE("channels are passed into actors and tasks", "[channel][anywhere]") {
   CHECK(sum.get(test::patience) == 5050);
 }
 
-TEST_CASE("who waits longest is served first", "[channel]") {
+TEST_CASE("who waits longest is served first", "[channel][stays:local]") {
   // Two wishes are listed one after the other at the level below, where that can be seen.
   std::deque<int> items;
   manta::exec::channel_core core(1, &items);
@@ -300,7 +325,8 @@ TEST_CASE("who waits longest is served first", "[channel]") {
   CHECK(core.size() == 0);
 }
 
-TEST_CASE("an item that can't be moved arrives as an exception and is not lost", "[channel]") {
+TEST_CASE("an item that can't be moved arrives as an exception and is not lost",
+          "[channel][stays:async]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<touchy> c(2);
   const touchy item(5, true);
@@ -323,7 +349,7 @@ TEST_CASE("an item that can't be moved arrives as an exception and is not lost",
   CHECK(d.size() == 1);
 }
 
-TEST_CASE("a channel's items go with its last handle", "[channel]") {
+TEST_CASE("a channel's items go with its last handle", "[channel][stays:local]") {
   const int before = test::tracked::alive;
   {
     const manta::channel<test::tracked> c(4);
@@ -336,7 +362,7 @@ TEST_CASE("a channel's items go with its last handle", "[channel]") {
   CHECK(test::tracked::alive == before);
 }
 
-TEST_CASE("a channel behaves as its model under random calls", "[channel]") {
+TEST_CASE("a channel behaves as its model under random calls", "[channel][stays:local]") {
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937 random(seed);
@@ -382,7 +408,7 @@ TEST_CASE("a channel behaves as its model under random calls", "[channel]") {
   }
 }
 
-TEST_CASE("select takes the one case that can happen", "[select]") {
+TEST_CASE("select takes the one case that can happen", "[select][stays:local]") {
   const manta::channel<int> numbers(1);
   const manta::channel<std::string> texts(1);
   int number = 0;
@@ -410,7 +436,7 @@ TEST_CASE("select takes the one case that can happen", "[select]") {
   CHECK(texts.receive() == "more");
 }
 
-TEST_CASE("select is fair to cases that can always happen", "[select]") {
+TEST_CASE("select is fair to cases that can always happen", "[select][stays:local]") {
   const manta::channel<int> a(1);
   const manta::channel<int> b(1);
   const manta::channel<int> c(1);
@@ -426,7 +452,7 @@ TEST_CASE("select is fair to cases that can always happen", "[select]") {
   CHECK(taken == std::vector<int>{100, 100, 100});
 }
 
-TEST_CASE("select passes over closed channels and ends typed when all are", "[select]") {
+TEST_CASE("select passes over closed channels and ends typed when all are", "[select][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const manta::channel<int> a(1);
   const manta::channel<int> b(1);
@@ -441,10 +467,7 @@ TEST_CASE("select passes over closed channels and ends typed when all are", "[se
   CHECK(got == 3);
   // Closed while it waits: first one, which changes nothing, then the other.
   const manta::channel<int> c(1);
-  const auto waiting = manta::async([b, c] {
-    return outcome(
-        [&] { manta::select(manta::on_receive(b, [](int) {}), manta::on_receive(c, [](int) {})); });
-  });
+  const auto waiting = manta::remote<receives_either>(b, c);
   c.close();
   CHECK_FALSE(manta::wait_any(1ms, waiting));
   b.close();
@@ -453,7 +476,7 @@ TEST_CASE("select passes over closed channels and ends typed when all are", "[se
   CHECK_THROWS_AS(manta::select(0s, manta::on_send(b, 1)), manta::channel_closed);
 }
 
-TEST_CASE("select may name a channel twice, as source and as target", "[select]") {
+TEST_CASE("select may name a channel twice, as source and as target", "[select][stays:local]") {
   const manta::channel<int> c(1);
   int received = 0;
   int sent = 0;
@@ -465,7 +488,8 @@ TEST_CASE("select may name a channel twice, as source and as target", "[select]"
   CHECK(received == 5);
 }
 
-TEST_CASE("of the cases of many selects at once each item takes exactly one", "[select]") {
+TEST_CASE("of the cases of many selects at once each item takes exactly one",
+          "[select][stays:async]") {
   // Two channels served by different threads at the same time: a select that both serve would lose
   // an item, one that neither does would hang.
   const manta::runtime rt(test::workers(4));
@@ -513,7 +537,8 @@ TEST_CASE("of the cases of many selects at once each item takes exactly one", "[
   CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
 }
 
-TEST_CASE("random sends, receives, selects and a close lose and double nothing", "[select]") {
+TEST_CASE("random sends, receives, selects and a close lose and double nothing",
+          "[select][stays:async]") {
   const manta::runtime rt(test::workers(4));
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);

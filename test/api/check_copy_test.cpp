@@ -61,7 +61,8 @@ using times = std::pair<int, int>;
 
 }  // namespace
 
-TEST_CASE("arguments, results, objects and items go through bytes once each", "[check_copy]") {
+TEST_CASE("arguments, results, objects and items go through bytes once each",
+          "[check_copy][stays:copy]") {
   for (const auto mode : {manta::check_mode::copy, manta::check_mode::slow}) {
     const manta::runtime rt(checking(mode));
     trips();
@@ -91,7 +92,7 @@ TEST_CASE("arguments, results, objects and items go through bytes once each", "[
   CHECK(trips() == times(0, 0));
 }
 
-TEST_CASE("calls of calls go through bytes, too, whoever runs them", "[check_copy]") {
+TEST_CASE("calls of calls go through bytes, too, whoever runs them", "[check_copy][stays:copy]") {
   const manta::runtime rt(checking());
   trips();
   constexpr auto outer = [](int n) {
@@ -111,7 +112,7 @@ TEST_CASE("calls of calls go through bytes, too, whoever runs them", "[check_cop
 }
 
 TEST_CASE("what a class can't read back fails the call, the task or the item",
-          "[check_copy][anywhere]") {
+          "[check_copy][anywhere][stays:copy]") {
   const manta::runtime rt(checking());
   CHECK_THROWS_AS(manta::remote<use>(traveller{13}), manta::decode_failed);
   CHECK_THROWS_WITH(manta::remote<use>(traveller{13}), Contains("unlucky") && Contains("use"));
@@ -133,7 +134,8 @@ TEST_CASE("what a class can't read back fails the call, the task or the item",
   CHECK(good == 13);
 }
 
-TEST_CASE("a value too deep for bytes is refused at the call", "[check_copy][anywhere]") {
+TEST_CASE("a value too deep for bytes is refused at the call",
+          "[check_copy][anywhere][stays:copy]") {
   struct chain {
     std::unique_ptr<chain> next;
   };
@@ -154,7 +156,8 @@ TEST_CASE("a value too deep for bytes is refused at the call", "[check_copy][any
   CHECK_THROWS_AS(manta::remote<length>(links(300)), manta::encode_failed);
 }
 
-TEST_CASE("arguments are other objects than those that were passed", "[check_copy][anywhere]") {
+TEST_CASE("arguments are other objects than those that were passed",
+          "[check_copy][anywhere][stays:copy]") {
   const manta::runtime rt(checking());
   const auto shared = std::make_shared<std::string>("once");
   constexpr auto count = [](const std::shared_ptr<std::string>& p) { return p.use_count(); };
@@ -174,7 +177,7 @@ TEST_CASE("arguments are other objects than those that were passed", "[check_cop
 }
 
 TEST_CASE("an exception arrives with its texts, of std's classes itself",
-          "[check_copy][anywhere]") {
+          "[check_copy][anywhere][stays:copy]") {
   const manta::runtime rt(checking());
   constexpr auto standard = []() -> int { throw std::out_of_range("far"); };
   try {
@@ -218,7 +221,7 @@ struct caller {
 
 }  // namespace
 
-TEST_CASE("options of a call go with its message", "[check_copy][anywhere]") {
+TEST_CASE("options of a call go with its message", "[check_copy][anywhere][stays:copy]") {
   auto settings = checking();
   settings.resources = {{"own", 2}};
   const manta::runtime rt(settings);
@@ -260,7 +263,8 @@ TEST_CASE("options of a call go with its message", "[check_copy][anywhere]") {
         1);
 }
 
-TEST_CASE("what a constructor calls and throws goes through a message", "[check_copy]") {
+TEST_CASE("what a constructor calls and throws goes through a message",
+          "[check_copy][stays:copy]") {
   const manta::runtime rt(checking());
   trips();
   const auto good = manta::spawn<caller>(7);
@@ -273,7 +277,8 @@ TEST_CASE("what a constructor calls and throws goes through a message", "[check_
                     Contains("below zero!") && Contains("[cut, of 4"));
 }
 
-TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy][anywhere]") {
+TEST_CASE("a deadline ends queued work in the slow mode, too",
+          "[check_copy][anywhere][stays:copy]") {
   // The timer's thread ends it, which is no caller.
   const manta::runtime rt(checking(manta::check_mode::slow));
   test::scoped_gate go;
@@ -290,7 +295,7 @@ TEST_CASE("a deadline ends queued work in the slow mode, too", "[check_copy][any
   }
 }
 
-TEST_CASE("the mode is set by its name, and nothing else", "[check_copy]") {
+TEST_CASE("the mode is set by its name, and nothing else", "[check_copy][stays:copy]") {
   const auto with = [](const char* text) {
     return manta::spec::complete({}, {{"check", text, "MANTA_CHECK"}}, {}, {1});
   };

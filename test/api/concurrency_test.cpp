@@ -274,7 +274,7 @@ TEST_CASE("concurrent actors are killed, retired and left like others",
 }
 
 TEST_CASE("a concurrent actor may wait for itself where another lane is free",
-          "[actor][concurrency][anywhere][actors_home]") {
+          "[actor][concurrency][anywhere]") {
   const manta::runtime rt(test::two_workers());
   const own_meters m;
   const auto a = manta::spawn<crew>.with({.max_concurrency = 2, .groups = {{"one", 1}}})();
@@ -405,7 +405,8 @@ TEST_CASE("who waits for a place goes on when the actor is killed", "[actor][mai
   CHECK(running.get(test::patience));
 }
 
-TEST_CASE("an actor that fills its own mailbox gets a typed error", "[actor][mailbox]") {
+// Of one process: an actor elsewhere does not count its own calls (README.md says so).
+TEST_CASE("an actor that fills its own mailbox gets a typed error", "[actor][mailbox][one_node]") {
   const manta::runtime rt(test::two_workers());
   const own_meters m;
   const auto a = manta::spawn<crew>.with({.mailbox_cap = 2})();
@@ -413,7 +414,7 @@ TEST_CASE("an actor that fills its own mailbox gets a typed error", "[actor][mai
   CHECK(code_of(manta::remote<&crew::many_to_self>(a, 3)) == manta::errc::self_wait);
 }
 
-TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency]") {
+TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency][nodes]") {
   const manta::runtime rt(test::two_workers());
   const own_meters m;
   const auto refused = [](manta::actor_options o) {
@@ -481,7 +482,8 @@ struct canceller {
 
 }  // namespace
 
-TEST_CASE("cancelled calls that have a lane leave it", "[actor][concurrency]") {
+TEST_CASE("cancelled calls that have a lane leave it",
+          "[actor][concurrency][actors_home][stays:shared]") {
   const manta::runtime rt(test::workers(1));
   auto a = manta::spawn<canceller>.with({.max_concurrency = 3})();
   const auto end = manta::monitor(a);

@@ -492,7 +492,7 @@ TEST_CASE("lambdas, options and futures as arguments work as for plain tasks",
   CHECK(manta::remote<sum_of>.with({.name = "sum"})(10).get() == 90);
 }
 
-TEST_CASE("a coroutine that is made and never run is destroyed", "[coroutine]") {
+TEST_CASE("a coroutine that is made and never run is destroyed", "[coroutine][stays:local]") {
   ends->clear();
   {
     manta::coroutine<int> made = inner(noisy(unused, true), manta::future<int>());
@@ -547,7 +547,7 @@ TEST_CASE("the captures of a coroutine lambda live until it has ended", "[corout
 }
 
 TEST_CASE("a suspended coroutine lambda that is cancelled or ended drops its captures",
-          "[coroutine]") {
+          "[coroutine][stays:async]") {
   const int tracked_before = tracked::alive;
   std::atomic<int> seen{0};
   manta::future<int> ended;

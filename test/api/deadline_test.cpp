@@ -247,7 +247,7 @@ TEST_CASE("calls of an actor end at their deadline, queued or running, the actor
   CHECK(manta::remote<&worker::add>(a).get() == (b->entered.is_open() ? 3 : 2));
 }
 
-TEST_CASE("timeouts that can't be are refused at the call", "[deadline]") {
+TEST_CASE("timeouts that can't be are refused at the call", "[deadline][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   CHECK_THROWS_AS(manta::remote<count_run>.with({.timeout = 0s})(1), manta::invalid_argument);
   CHECK_THROWS_AS(manta::remote<count_run>.with({.timeout = -1s})(1), manta::invalid_argument);

@@ -292,14 +292,15 @@ TEST_CASE("a failed future counts as ready", "[wait][anywhere]") {
   go->open();
 }
 
-TEST_CASE("wait of an empty list returns at once", "[wait]") {
+TEST_CASE("wait of an empty list returns at once", "[wait][stays:local]") {
   const manta::runtime rt(test::two_workers());
   const auto found = manta::wait(std::vector<manta::future<int>>{});
   CHECK(found.ready.empty());
   CHECK(found.pending.empty());
 }
 
-TEST_CASE("wait refuses duplicates, empty futures and a count that is too large", "[wait]") {
+TEST_CASE("wait refuses duplicates, empty futures and a count that is too large",
+          "[wait][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::put(1);
   const auto b = manta::put(2);
@@ -384,7 +385,7 @@ TEST_CASE("several threads and tasks wait for the same futures", "[wait][anywher
 }
 
 TEST_CASE("a future listed twice is found, also among what is left of a list that was looked at",
-          "[wait]") {
+          "[wait][stays:local]") {
   // wait remembers the last list of a thread. Were that trusted too far, a repeated future would be
   // counted twice; trusted too little, a good list would be refused.
   const manta::runtime rt(test::two_workers());

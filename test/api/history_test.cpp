@@ -60,8 +60,9 @@ std::size_t count(const std::vector<manta::event_record>& in, event_kind kind,
 
 }  // namespace
 
+// [nodes]: that isolated workers run something again is not in the history.
 TEST_CASE("history: this job, its functions and its failures are there by default",
-          "[history][anywhere]") {
+          "[history][nodes]") {
   const manta::runtime rt;
   const auto jobs = history::jobs().get();
   REQUIRE(jobs.size() == 1);
@@ -117,7 +118,8 @@ TEST_CASE("history: every start and end, when asked", "[history][anywhere]") {
   CHECK(history::events(history::this_job(), 7).get().size() == 7);
 }
 
-TEST_CASE("history: each run has one start and one end, a retry or an end", "[history][anywhere]") {
+// [nodes]: as above.
+TEST_CASE("history: each run has one start and one end, a retry or an end", "[history][nodes]") {
   const manta::runtime rt(with(manta::event_mode::all));
   *left_to_fail = 2;
   manta::options again;

@@ -13,7 +13,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "exec/support.hpp"
+#include "api/everywhere.hpp"
 #include "folder.hpp"
 
 namespace kv_test {
@@ -38,39 +38,71 @@ manta::config in_folder(const manta_test::folder& where) {
   return with;
 }
 
+// What tasks do: in the mode `nodes` another node asks the store for it.
 int count_up(std::string key) {
   for (int tries = 1;; ++tries) {
     const auto now = kv::get<int>(key).get();
     if (kv::cas(key, now ? now->at : 0, now ? now->value + 1 : 1).get()) return tries;
   }
 }
+kv::revision write_settings(settings s) { return kv::put("settings", s, {.durable = true}).get(); }
+bool has_settings(settings s) {
+  const auto found = kv::get<settings>("settings").get();
+  return found && found->value == s;
+}
+kv::revision write(std::string key, int value) { return kv::put(key, value).get(); }
+kv::revision write_for(std::string key, int value, long ms) {
+  return kv::put(key, value, {.ttl = std::chrono::milliseconds(ms)}).get();
+}
+kv::revision write_text(std::string key, std::size_t size) {
+  return kv::put(key, std::string(size, 't')).get();
+}
+void write_list(int n) {
+  for (int i = 0; i < n; ++i) kv::put("list/" + std::to_string(100 + i), i).get();
+}
+// Without waiting for any but the last.
+void write_in_a_row(std::string key, int n) {
+  for (int i = 0; i + 1 < n; ++i) static_cast<void>(kv::put(key, i));
+  kv::put(key, n - 1).get();
+}
+kv::revision erase(std::string key) { return kv::erase(key).get(); }
+void publish(std::string topic, std::string text) { kv::publish(topic, text).get(); }
+test::everywhere<std::atomic<bool>> asks;
+kv::revision waits_for_change(std::string key) {
+  auto w = kv::watch<int>(key);
+  auto next = w.next();
+  *asks = true;
+  return next.get().at;
+}
 
 }  // namespace
 
-TEST_CASE("kv: a value is found as it was written, and gone when it is erased", "[kv]") {
+TEST_CASE("kv: a value is found as it was written, and gone when it is erased", "[kv][anywhere]") {
   const manta_test::folder where;
   manta::config with = in_folder(where);
   if (GENERATE(true, false)) with.control = "memory";
   const manta::runtime rt(with);
   CHECK_FALSE(kv::get<int>("none").get());
   const settings s{"best", {{"rate", 0.1}, {"decay", 0.99}}, std::vector<double>(100000, 1.5)};
-  const kv::revision first = kv::put("settings", s, {.durable = true}).get();
+  const kv::revision first = manta::remote<write_settings>(s).get();
   const auto found = kv::get<settings>("settings").get();
   REQUIRE(found);
   CHECK(found->key == "settings");
   CHECK(found->value == s);
   CHECK(found->at == first);
+  CHECK(manta::remote<has_settings>(s).get());
   CHECK(kv::put("text", "as it is").get() > first);
   CHECK(kv::get<std::string>("text").get()->value == "as it is");
-  CHECK(kv::erase("settings").get() > first);
+  CHECK(manta::remote<erase>("settings").get() > first);
   CHECK_FALSE(kv::get<settings>("settings").get());
+  CHECK_FALSE(manta::remote<has_settings>(s).get());
   CHECK_THROWS_WITH(kv::get<int>("text").get(),
                     Contains("the value of \"text\" is of another type than int"));
 }
 
-TEST_CASE("kv: keys in order, page by page", "[kv]") {
+TEST_CASE("kv: keys in order, page by page", "[kv][anywhere]") {
   const manta::runtime rt;
-  for (int i = 0; i < 100; ++i) kv::put("list/" + std::to_string(100 + i), i).get();
+  manta::remote<write_list>(100).get();
   kv::put("lisu", 7).get();
   const auto first = kv::list<int>("list/", {}, 60).get();
   REQUIRE(first.size() == 60);
@@ -82,7 +114,7 @@ TEST_CASE("kv: keys in order, page by page", "[kv]") {
   CHECK(kv::list<int>("nothing/").get().empty());
 }
 
-TEST_CASE("kv: compare and swap lets one win", "[kv]") {
+TEST_CASE("kv: compare and swap lets one win", "[kv][anywhere]") {
   const manta::runtime rt;
   CHECK(kv::cas("once", 0, 1).get());
   CHECK_FALSE(kv::cas("once", 0, 2).get());
@@ -92,7 +124,7 @@ TEST_CASE("kv: compare and swap lets one win", "[kv]") {
   CHECK(kv::get<int>("sum").get()->value == 200);
 }
 
-TEST_CASE("kv: what is wrong is said before anything is written", "[kv]") {
+TEST_CASE("kv: what is wrong is said before anything is written", "[kv][stays:refused]") {
   CHECK_THROWS_AS(kv::put("k", 1), manta::no_runtime);
   CHECK_THROWS_AS(kv::watch<int>(""), manta::no_runtime);
   const manta::runtime rt;
@@ -114,14 +146,14 @@ TEST_CASE("kv: what is wrong is said before anything is written", "[kv]") {
   CHECK_THROWS_AS(kv::publish("k", 1, {.ttl = std::chrono::years(11)}), manta::invalid_argument);
 }
 
-TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
+TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv][anywhere]") {
   const manta_test::folder where;
   manta::config with = in_folder(where);
   if (GENERATE(true, false)) with.control = "memory";
   const manta::runtime rt(with);
   auto w = kv::watch<int>("t/");
   // Far enough apart for a machine that is busy with other things between two of these lines.
-  kv::put("t/later", 1, {.ttl = 4s}).get();
+  manta::remote<write_for>("t/later", 1, 4000).get();
   kv::put("t/kept", 2, {.ttl = 1s}).get();
   kv::put("t/kept", 3).get();
   CHECK(kv::cas("t/lock", 0, 4, {.ttl = 2s}).get());  // sooner than the first
@@ -143,13 +175,13 @@ TEST_CASE("kv: what has a ttl is erased at its time, for everybody", "[kv]") {
   }
 }
 
-TEST_CASE("kv: what ended between two runs is not there in the second", "[kv]") {
+TEST_CASE("kv: what ended between two runs is not there in the second", "[kv][anywhere]") {
   const manta_test::folder where;
   std::chrono::system_clock::time_point begin;
   {
     const manta::runtime rt(in_folder(where));
     // As long as it takes until the run has ended: longer than a slow machine needs.
-    kv::put("ends", 1, {.ttl = 3s}).get();
+    manta::remote<write_for>("ends", 1, 3000).get();
     begin = std::chrono::system_clock::now();
     kv::put("stays", std::string(1000, 's'), {.ttl = 24h}).get();
     CHECK(kv::get<int>("ends").get());
@@ -160,16 +192,16 @@ TEST_CASE("kv: what ended between two runs is not there in the second", "[kv]") 
   CHECK(kv::get<std::string>("stays").get());
 }
 
-TEST_CASE("kv: a watch tells each change once, in order", "[kv]") {
+TEST_CASE("kv: a watch tells each change once, in order", "[kv][anywhere]") {
   const manta::runtime rt;
   kv::put("w/before", 1).get();
   auto w = kv::watch<int>("w/");
   auto early = w.next();
   CHECK_FALSE(early.is_ready());
   kv::put("other", 5).get();
-  kv::put("w/a", 10).get();
-  kv::erase("w/a").get();
-  for (int i = 0; i < 1000; ++i) static_cast<void>(kv::put("w/n", i));
+  manta::remote<write>("w/a", 10).get();
+  manta::remote<erase>("w/a").get();
+  const auto written = manta::remote<write_in_a_row>("w/n", 1000);
   const kv::change<int> first = early.get();
   CHECK((first.kind == kv::change_kind::put && first.key == "w/a" && first.value == 10));
   const kv::change<int> second = w.next().get();
@@ -182,11 +214,10 @@ TEST_CASE("kv: a watch tells each change once, in order", "[kv]") {
   CHECK(again.next().get().kind == kv::change_kind::erased);
 }
 
-TEST_CASE("kv: who is too slow is told that changes are missing", "[kv]") {
+TEST_CASE("kv: who is too slow is told that changes are missing", "[kv][anywhere]") {
   const manta::runtime rt;
   auto w = kv::watch<std::string>("slow");
-  const std::string much(100000, 'm');
-  for (int i = 0; i < 200; ++i) kv::put("slow", much).get();
+  for (int i = 0; i < 200; ++i) manta::remote<write_text>("slow", std::size_t{100000}).get();
   bool missed = false;
   for (int i = 0; i < 200 && !missed; ++i) {
     missed = w.next().get().kind == kv::change_kind::missed;
@@ -196,12 +227,12 @@ TEST_CASE("kv: who is too slow is told that changes are missing", "[kv]") {
   CHECK(w.next().get().value == "now");
 }
 
-TEST_CASE("kv: topics reach all subscribers, and no key", "[kv]") {
+TEST_CASE("kv: topics reach all subscribers, and no key", "[kv][anywhere]") {
   const manta::runtime rt;
   auto one = kv::subscribe<std::string>("news");
   auto two = kv::subscribe<std::string>("news");
   auto other = kv::subscribe<std::string>("newspaper");
-  kv::publish("news", "first").get();
+  manta::remote<publish>("news", "first").get();
   kv::publish("news", "second").get();
   for (auto* each : {&one, &two}) {
     CHECK(each->next().get().value == "first");
@@ -213,10 +244,10 @@ TEST_CASE("kv: topics reach all subscribers, and no key", "[kv]") {
   CHECK(kv::list<std::string>("").get().empty());
 }
 
-TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
+TEST_CASE("kv: who waits for a change is not left waiting", "[kv][anywhere]") {
   manta::future<kv::change<int>> gone;
   {
-    std::atomic<bool> asks{false};
+    *asks = false;
     manta::runtime rt;
     {
       auto w = kv::watch<int>("never");
@@ -225,21 +256,18 @@ TEST_CASE("kv: who waits for a change is not left waiting", "[kv]") {
     CHECK_THROWS_AS(gone.get(), manta::cancelled);
     auto w = kv::watch<int>("never");
     gone = w.next();
-    const auto task = manta::async([w, &asks]() mutable {
-      asks = true;
-      return w.next().get().at;
-    });
-    REQUIRE(manta_test::happens([&] { return asks.load(); }));
+    const auto task = manta::remote<waits_for_change>("never");
+    REQUIRE(test::comes_true([] { return asks->load(); }));
   }
   CHECK_THROWS_AS(gone.get(), manta::cancelled);
 }
 
-TEST_CASE("kv: a later run finds what an earlier one wrote to a folder", "[kv]") {
+TEST_CASE("kv: a later run finds what an earlier one wrote to a folder", "[kv][anywhere]") {
   const manta_test::folder where;
   kv::revision last = 0;
   {
     const manta::runtime rt(in_folder(where));
-    for (int i = 0; i < 50; ++i) last = kv::put("n", i).get();
+    for (int i = 0; i < 50; ++i) last = manta::remote<write>("n", i).get();
   }
   {
     const manta::runtime rt(in_folder(where));
@@ -255,7 +283,7 @@ TEST_CASE("kv: a later run finds what an earlier one wrote to a folder", "[kv]")
   CHECK_FALSE(kv::get<int>("n").get());
 }
 
-TEST_CASE("kv: a folder that can't be used ends in one line", "[kv]") {
+TEST_CASE("kv: a folder that can't be used ends in one line", "[kv][stays:refused]") {
   manta::config with;
   with.control = "/proc/manta";
   CHECK_THROWS_WITH(manta::runtime(with),

@@ -55,7 +55,8 @@ std::vector<manta::actor<adder>> adders(int n) {
 
 }  // namespace
 
-TEST_CASE("a semaphore's permits are counted and come back with their scope", "[semaphore]") {
+TEST_CASE("a semaphore's permits are counted and come back with their scope",
+          "[semaphore][stays:local]") {
   const manta::semaphore s(3);
   CHECK(s.total() == 3);
   {
@@ -78,7 +79,7 @@ TEST_CASE("a semaphore's permits are counted and come back with their scope", "[
   CHECK(s.available() == 3);
 }
 
-TEST_CASE("a semaphore refuses what can never be", "[semaphore]") {
+TEST_CASE("a semaphore refuses what can never be", "[semaphore][stays:refused]") {
   CHECK_THROWS_AS(manta::semaphore(0), manta::invalid_argument);
   CHECK_THROWS_AS(manta::semaphore(static_cast<std::size_t>(-1)), manta::invalid_argument);
   const manta::semaphore s(3);
@@ -122,7 +123,7 @@ TEST_CASE("never more than the permits are held at once, whoever asks", "[semaph
 }
 
 TEST_CASE("a large request is not overtaken, and one that gives up lets others pass",
-          "[semaphore]") {
+          "[semaphore][stays:local]") {
   manta::exec::semaphore_core core(3);
   struct listener : manta::exec::waiter {
     int told = 0;
@@ -216,7 +217,7 @@ TEST_CASE("tasks that wait for permits or parties end with the runtime", "[barri
   CHECK(last == 1);
 }
 
-TEST_CASE("a barrier for one never waits, for none is refused", "[barrier]") {
+TEST_CASE("a barrier for one never waits, for none is refused", "[barrier][stays:local]") {
   const manta::barrier b(1);
   CHECK(b.arrive_and_wait().is_last);
   CHECK(b.arrive_and_wait().generation == 1);
@@ -286,7 +287,7 @@ TEST_CASE("a pool's call that waits has its own arguments", "[actor_pool][anywhe
   CHECK(said.get(test::patience) == std::string(100, 'a') + "7");
 }
 
-TEST_CASE("the error of a callback names on_ready", "[on_ready]") {
+TEST_CASE("the error of a callback names on_ready", "[on_ready][stays:async]") {
   const manta::runtime rt(test::workers(1));
   const auto bad = manta::on_ready(
       manta::put(1), [](const manta::future<int>&) { throw std::runtime_error("no"); });
@@ -319,10 +320,11 @@ TEST_CASE("a call that throws gives its actor back, an actor that is lost leaves
 }
 
 TEST_CASE("a call that comes just as a pool's last actor is lost fails as those that waited do",
-          "[actor_pool]") {
+          "[actor_pool][anywhere]") {
   const manta::runtime rt(test::workers(2));
   std::atomic<int> odd{0};
-  for (int round = 0; round < 300; ++round) {
+  const int rounds = test::in_processes() ? 30 : 300;  // two processes in each
+  for (int round = 0; round < rounds; ++round) {
     const manta::actor_pool<broken> lost({manta::spawn<broken>(), manta::spawn<broken>()});
     const auto caller = [&] {
       std::vector<manta::future<int>> calls;
@@ -393,7 +395,8 @@ TEST_CASE("progress waits for all and draws its line where there is a terminal",
   manta::progress(std::vector<manta::future<int>>{}, {.stream = &shown, .is_terminal = true});
 }
 
-TEST_CASE("progress says rate and time left, and draws ten times a second at most", "[progress]") {
+TEST_CASE("progress says rate and time left, and draws ten times a second at most",
+          "[progress][stays:local]") {
   using manta::detail::progress_text;
   CHECK(progress_text("", 0, 0, 100, 5s) == "0/100");
   CHECK(progress_text("render", 37, 0, 100, 10s) == "render 37/100, 3.70/s, 17 s left");

@@ -113,7 +113,8 @@ void await_refusal() {
 
 }  // namespace
 
-TEST_CASE("calls before any runtime and after the last one throw no_runtime", "[lifecycle]") {
+TEST_CASE("calls before any runtime and after the last one throw no_runtime",
+          "[lifecycle][stays:refused]") {
   const auto all_are_refused = [] {
     CHECK_THROWS_AS(manta::remote<identity>(1), manta::no_runtime);
     CHECK_THROWS_AS(manta::remote<identity>.with({.cpus = 1})(1), manta::no_runtime);
@@ -141,7 +142,8 @@ TEST_CASE("runtimes follow each other, and a second one at once is refused",
   }
 }
 
-TEST_CASE("a struct's bad field is invalid_config with key and range", "[lifecycle]") {
+TEST_CASE("a struct's bad field is invalid_config with key and range",
+          "[lifecycle][stays:refused]") {
   manta::config c;
   for (const int bad : {0, -2, 1025, 1 << 30}) {
     c.workers = bad;
@@ -338,8 +340,9 @@ TEST_CASE("the end wakes a task that waits for an idle actor's call with a late 
   }
 }
 
+// Of one node: another one's workers are free, and construct it.
 TEST_CASE("calls of an actor whose construction never began are cancelled like any",
-          "[lifecycle]") {
+          "[lifecycle][one_node]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
   const shut_gates at_end;
   const auto running = manta::remote<hog>();

@@ -197,7 +197,7 @@ TEST_CASE("finding races with the last handle and with kill", "[actor][name][any
   CHECK(is_free("x"));
 }
 
-TEST_CASE("options of names are checked at the call", "[actor][name]") {
+TEST_CASE("options of names are checked at the call", "[actor][name][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   CHECK_THROWS_AS((manta::spawn<room>.with({.get_if_exists = true})()), manta::invalid_argument);
   CHECK_THROWS_AS((manta::spawn<room>.with({.name_space = "s"})()), manta::invalid_argument);

@@ -171,7 +171,7 @@ TEST_CASE("a task waits for a task that only another queued task can release",
   CHECK(chain.get(test::patience) == 4);
 }
 
-TEST_CASE("10,000 blocked tasks do not make 10,000 threads", "[nesting]") {
+TEST_CASE("10,000 blocked tasks do not make 10,000 threads", "[nesting][stays:async]") {
   manta::config c = test::two_workers();
   c.extra_threads = 16;
   std::atomic<int> blocked{0};

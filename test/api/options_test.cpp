@@ -31,7 +31,8 @@ bool is_refused_with(const manta::options& o, const std::string& field) {
 
 }  // namespace
 
-TEST_CASE("options that can't be are refused at the call with field and value", "[options]") {
+TEST_CASE("options that can't be are refused at the call with field and value",
+          "[options][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
@@ -63,7 +64,8 @@ TEST_CASE("options that are allowed do not change the result", "[options][anywhe
   CHECK(manta::remote<&plain::one>(a).get() == 1);
 }
 
-TEST_CASE("what this machine can never give is infeasible at the call", "[options]") {
+TEST_CASE("what this machine can never give is infeasible at the call",
+          "[options][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   CHECK_THROWS_AS(manta::remote<identity>.with({.cpus = 2.001})(1), manta::infeasible);
   CHECK_THROWS_AS(manta::remote<identity>.with({.cpus = 1e9})(1), manta::infeasible);
@@ -104,7 +106,7 @@ int most_at_once(int tasks, double cpus) {
 }  // namespace
 
 TEST_CASE("tasks that name their cores never run beyond their sum",
-          "[options][anywhere][amounts_home]") {
+          "[options][anywhere][amounts_home][stays:amounts]") {
   const manta::runtime rt(test::workers(4));
   const int whole = most_at_once(300, 4);
   CHECK(whole == 1);
@@ -139,7 +141,7 @@ int hold_until_three(int) {
 }  // namespace
 
 TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three",
-          "[options][anywhere][amounts_home]") {
+          "[options][anywhere][amounts_home][stays:amounts]") {
   manta::config eight;
   eight.workers = 8;
   const manta::runtime rt(eight);
@@ -153,7 +155,7 @@ TEST_CASE("fractions of cores add up: of tasks of 2.5 cores, 8 cores run three",
 }
 
 TEST_CASE("a task with cores whose argument fails or that throws gives its cores back",
-          "[options][anywhere]") {
+          "[options][anywhere][stays:amounts]") {
   const manta::runtime rt(test::two_workers());
   constexpr auto fail = [](int x) -> int { throw x; };
   for (int i = 0; i < 50; ++i) {
@@ -200,7 +202,7 @@ TEST_CASE("a task that waits gives the cores it asked for to others meanwhile",
 }
 
 TEST_CASE("a coroutine that waits gives the cores it asked for to others meanwhile",
-          "[options][anywhere]") {
+          "[options][anywhere][stays:amounts]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> outer;
   for (int i = 0; i < 50; ++i) {

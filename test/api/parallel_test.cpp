@@ -18,7 +18,8 @@
 
 #include "support.hpp"
 
-// parallel_for, parallel_map, parallel_reduce and map_reduce.
+// parallel_for, parallel_map, parallel_reduce and map_reduce: their pieces are lambdas that use the
+// caller's stack or share its data, so in no mode do they leave its process.
 
 namespace parallel_test {
 
@@ -45,7 +46,7 @@ struct owned {
 
 }  // namespace
 
-TEST_CASE("parallel_for calls its function once for each index", "[parallel]") {
+TEST_CASE("parallel_for calls its function once for each index", "[parallel][stays:async]") {
   const manta::runtime rt(test::workers(3));
   for (const std::size_t grain : std::initializer_list<std::size_t>{0, 1, 2, 7, 1000, 100000}) {
     for (const int n : {0, 1, 2, 63, 64, 65, 5000}) {
@@ -69,7 +70,7 @@ TEST_CASE("parallel_for calls its function once for each index", "[parallel]") {
   CHECK(last == INT64_MAX - 1);
 }
 
-TEST_CASE("parallel_for walks ranges and changes them in place", "[parallel]") {
+TEST_CASE("parallel_for walks ranges and changes them in place", "[parallel][stays:async]") {
   const manta::runtime rt(test::two_workers());
   std::vector<int> values(10000, 1);
   manta::parallel_for(values, [](int& v) { v += 1; });
@@ -81,14 +82,14 @@ TEST_CASE("parallel_for walks ranges and changes them in place", "[parallel]") {
 }
 
 TEST_CASE("parallel loops refuse a range that ends before it begins, and need a runtime",
-          "[parallel]") {
+          "[parallel][stays:refused]") {
   CHECK_THROWS_AS(manta::parallel_for(0, 10, [](int) {}), manta::no_runtime);
   const manta::runtime rt(test::two_workers());
   CHECK_THROWS_AS(manta::parallel_for(1, 0, [](int) {}), manta::invalid_argument);
 }
 
 TEST_CASE("an exception leaves a parallel loop as it was thrown, when all have stopped",
-          "[parallel]") {
+          "[parallel][stays:async]") {
   const manta::runtime rt(test::workers(3));
   for (const int bad : {0, 1, 499, 999}) {
     std::atomic<int> inside{0};
@@ -112,7 +113,7 @@ TEST_CASE("an exception leaves a parallel loop as it was thrown, when all have s
   }
 }
 
-TEST_CASE("parallel loops nest, and run inside tasks", "[parallel]") {
+TEST_CASE("parallel loops nest, and run inside tasks", "[parallel][stays:async]") {
   const manta::runtime rt(test::two_workers());
   std::atomic<int> calls{0};
   const auto done = manta::async([&calls] {
@@ -125,7 +126,8 @@ TEST_CASE("parallel loops nest, and run inside tasks", "[parallel]") {
   CHECK(calls == 1000);
 }
 
-TEST_CASE("work is shared: while one item waits for another, somebody runs that", "[parallel]") {
+TEST_CASE("work is shared: while one item waits for another, somebody runs that",
+          "[parallel][stays:async]") {
   // Both halves have to be under way at once, so this hangs (until the gate's deadline) when the
   // right half is not offered.
   const manta::runtime rt(test::two_workers());
@@ -143,7 +145,7 @@ TEST_CASE("work is shared: while one item waits for another, somebody runs that"
   CHECK(met);
 }
 
-TEST_CASE("parallel_map keeps the order whatever the results are", "[parallel]") {
+TEST_CASE("parallel_map keeps the order whatever the results are", "[parallel][stays:async]") {
   const manta::runtime rt(test::workers(3));
   std::vector<int> in(3000);
   std::iota(in.begin(), in.end(), 0);
@@ -161,7 +163,7 @@ TEST_CASE("parallel_map keeps the order whatever the results are", "[parallel]")
   CHECK(manta::parallel_map(std::vector<int>{}, [](int i) { return i; }).empty());
 }
 
-TEST_CASE("parallel_reduce joins all items in their order", "[parallel]") {
+TEST_CASE("parallel_reduce joins all items in their order", "[parallel][stays:async]") {
   const manta::runtime rt(test::workers(3));
   for (const std::size_t n :
        std::initializer_list<std::size_t>{0, 1, 2, 63, 64, 65, 67, 256, 10007}) {
@@ -184,7 +186,8 @@ TEST_CASE("parallel_reduce joins all items in their order", "[parallel]") {
   }
 }
 
-TEST_CASE("with a grain parallel_reduce gives the same bits in every run", "[parallel]") {
+TEST_CASE("with a grain parallel_reduce gives the same bits in every run",
+          "[parallel][stays:async]") {
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
@@ -201,7 +204,8 @@ TEST_CASE("with a grain parallel_reduce gives the same bits in every run", "[par
   CHECK(std::all_of(sums.begin(), sums.end(), [&](double s) { return s == sums[0]; }));
 }
 
-TEST_CASE("map_reduce counts words: partitions of sorted keys, values in order", "[map_reduce]") {
+TEST_CASE("map_reduce counts words: partitions of sorted keys, values in order",
+          "[map_reduce][stays:async]") {
   const manta::runtime rt(test::two_workers());
   const std::vector<std::string> texts{"a rose is a rose", "", "is a", "rose  garden"};
   const std::map<std::string, std::size_t> wanted{{"a", 3}, {"garden", 1}, {"is", 2}, {"rose", 3}};
@@ -239,7 +243,7 @@ TEST_CASE("map_reduce counts words: partitions of sorted keys, values in order",
   CHECK(right == 5);
 }
 
-TEST_CASE("map_reduce spreads keys over its partitions", "[map_reduce]") {
+TEST_CASE("map_reduce spreads keys over its partitions", "[map_reduce][stays:async]") {
   const manta::runtime rt(test::two_workers());
   std::vector<int> numbers(4000);
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -253,7 +257,7 @@ TEST_CASE("map_reduce spreads keys over its partitions", "[map_reduce]") {
 }
 
 TEST_CASE("a loop's piece that is late is waited for, since it uses the caller's stack",
-          "[parallel][deadline]") {
+          "[parallel][deadline][stays:async]") {
   const manta::runtime rt(test::workers(3));
   test::gate entered;
   test::gate passed;
@@ -283,7 +287,7 @@ TEST_CASE("a loop's piece that is late is waited for, since it uses the caller's
   CHECK_THROWS_AS(witness.get(), manta::timed_out);
 }
 
-TEST_CASE("parallel_for takes ends of different types whole", "[parallel]") {
+TEST_CASE("parallel_for takes ends of different types whole", "[parallel][stays:async]") {
   const manta::runtime rt(test::two_workers());
   const std::uint64_t far = (std::uint64_t{1} << 32U) + 5;
   std::atomic<std::uint64_t> sum{0};
@@ -296,7 +300,7 @@ TEST_CASE("parallel_for takes ends of different types whole", "[parallel]") {
   CHECK_THROWS_AS(manta::parallel_for(std::size_t{5}, -1, add), manta::invalid_argument);
 }
 
-TEST_CASE("map_reduce of nothing, and its errors", "[map_reduce]") {
+TEST_CASE("map_reduce of nothing, and its errors", "[map_reduce][stays:async]") {
   const manta::runtime rt(test::two_workers());
   const auto count = [](const std::string&, std::vector<int>&& ones) { return ones.size(); };
   const auto none = manta::map_reduce<std::string, int>(std::vector<std::string>{}, split_words,

@@ -44,7 +44,8 @@ bool all_comes_back(const manta::runtime& rt) {
 
 }  // namespace
 
-TEST_CASE("a group that fits has its place at once, and gives it back", "[placement]") {
+TEST_CASE("a group that fits has its place at once, and gives it back",
+          "[placement][amounts_home][stays:amounts]") {
   const manta::runtime rt(machine());
   for (const strategy how : {strategy::pack, strategy::spread, strategy::strict_pack}) {
     const placement_group g =
@@ -67,7 +68,7 @@ TEST_CASE("a group that fits has its place at once, and gives it back", "[placem
 }
 
 TEST_CASE("tasks run in the bundle that they name, with its gpu",
-          "[placement][anywhere][amounts_home]") {
+          "[placement][anywhere][amounts_home][stays:amounts]") {
   const manta::runtime rt(machine());
   const auto g = make_placement_group({{.cpus = 1, .gpus = 1}, {.cpus = 1, .gpus = 1}});
   std::vector<manta::future<std::vector<int>>> first;
@@ -93,7 +94,7 @@ TEST_CASE("tasks run in the bundle that they name, with its gpu",
 }
 
 TEST_CASE("a group waits until all of it fits, and those in it wait with it",
-          "[placement][anywhere][amounts_home]") {
+          "[placement][anywhere][amounts_home][stays:amounts]") {
   const manta::runtime rt(machine());
   gate->shut();
   const test::opens_at_end opens(*gate);
@@ -143,7 +144,7 @@ TEST_CASE("removing a group ends those that wait for it and lets the running one
 }
 
 TEST_CASE("a group that is removed before it has its place fails whoever waits",
-          "[placement][anywhere][amounts_home]") {
+          "[placement][anywhere][amounts_home][stays:amounts]") {
   const manta::runtime rt(machine());
   const auto all = make_placement_group({{.gpus = 2}});
   const auto g = make_placement_group({{.gpus = 1}});
@@ -170,7 +171,7 @@ struct counter {
 }  // namespace
 
 TEST_CASE("actors live in their bundle, and are killed with the group",
-          "[placement][anywhere][actors_home]") {
+          "[placement][anywhere][actors_home][stays:amounts]") {
   const manta::runtime rt(machine());
   gate->shut();
   const test::opens_at_end opens(*gate);
@@ -201,7 +202,8 @@ TEST_CASE("actors live in their bundle, and are killed with the group",
   CHECK(rt.resources().free.cpus == 1.5);
 }
 
-TEST_CASE("groups that can't be are refused at the call", "[placement]") {
+TEST_CASE("groups that can't be are refused at the call",
+          "[placement][amounts_home][stays:refused]") {
   const manta::runtime rt(machine());
   using Catch::Matchers::Contains;
   const auto infeasible = [](std::vector<manta::bundle> bundles, strategy how) {
@@ -239,7 +241,8 @@ TEST_CASE("groups that can't be are refused at the call", "[placement]") {
   CHECK(rt.resources().free.cpus == 1);
 }
 
-TEST_CASE("a group ends with its runtime, and means nothing to the next one", "[placement]") {
+TEST_CASE("a group ends with its runtime, and means nothing to the next one",
+          "[placement][stays:amounts]") {
   placement_group before;
   placement_group waiting;
   CHECK_THROWS_AS(make_placement_group({{.cpus = 1}}), manta::no_runtime);
@@ -288,7 +291,7 @@ TEST_CASE("hundreds of groups are made, waited for and removed by several thread
   CHECK(rt.unmet_demand().empty());
 }
 
-TEST_CASE("cancelling a group's ready changes nothing", "[placement][cancel]") {
+TEST_CASE("cancelling a group's ready changes nothing", "[placement][cancel][stays:amounts]") {
   const manta::runtime rt(test::workers(1));
   const auto first = manta::make_placement_group({{.cpus = 1}});
   CHECK(first.wait(test::patience));
@@ -299,7 +302,7 @@ TEST_CASE("cancelling a group's ready changes nothing", "[placement][cancel]") {
   CHECK(manta::remove_placement_group(g));
 }
 
-TEST_CASE("a group of a runtime that has ended is not removed", "[placement]") {
+TEST_CASE("a group of a runtime that has ended is not removed", "[placement][stays:amounts]") {
   manta::placement_group old;
   {
     const manta::runtime rt(test::workers(1));

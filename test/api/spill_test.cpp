@@ -116,7 +116,7 @@ bool has(const manta::future<T>& f, manta::errc code) {
 }  // namespace
 
 TEST_CASE("what nobody reads goes to the disk, and is right when it comes back",
-          "[spill][anywhere]") {
+          "[spill][anywhere][stays:disk]") {
   const small_store s;
   std::vector<manta::future<array<double>>> all = put_many(32);
   CHECK(s.rt.store().spilled_bytes >= 20 * mib);
@@ -170,7 +170,7 @@ struct chain {
 };
 }  // namespace
 
-TEST_CASE("which types stay in their node is known by the type", "[value]") {
+TEST_CASE("which types stay in their node is known by the type", "[value][stays:local]") {
   using manta::detail::stays_in_node;
   struct task_list {
     std::vector<std::pair<int, manta::future<array<int>>>> all;
@@ -194,7 +194,7 @@ TEST_CASE("which types stay in their node is known by the type", "[value]") {
   CHECK_FALSE(stays_in_node<manta::error>);
 }
 
-TEST_CASE("which types have arrays is known by the type", "[spill]") {
+TEST_CASE("which types have arrays is known by the type", "[spill][stays:local]") {
   using manta::detail::holds_arrays;
   CHECK(holds_arrays<array<int>>);
   CHECK(holds_arrays<model>);
@@ -233,7 +233,8 @@ TEST_CASE("what was read longest ago goes first", "[spill][anywhere]") {
   CHECK(manta::remote<sum_of>(more).get() == expected(32));
 }
 
-TEST_CASE("a value that was seen stays in memory as long as somebody may see it", "[spill]") {
+TEST_CASE("a value that was seen stays in memory as long as somebody may see it",
+          "[spill][stays:local]") {
   const small_store s(4, 1000);
   std::vector<manta::future<array<double>>> all = put_many(8);
   std::vector<const double*> seen;
@@ -321,7 +322,8 @@ TEST_CASE("a full disk is store_full in time, and no reason to stop", "[spill][a
     CHECK(sum_of(std::move(all[static_cast<std::size_t>(i)]).get()) == expected(i));
 }
 
-TEST_CASE("who waits for a full disk goes on by itself when there is room", "[spill]") {
+TEST_CASE("who waits for a full disk goes on by itself when there is room",
+          "[spill][stays:local]") {
   const small_store s(4, 60'000);
   std::vector<manta::future<array<double>>> all = put_many(4);
   test::full_disk full(static_cast<rlim_t>(mib));
@@ -339,7 +341,7 @@ TEST_CASE("who waits for a full disk goes on by itself when there is room", "[sp
     CHECK(sum_of(std::move(all[static_cast<std::size_t>(i)]).get()) == expected(i));
 }
 
-TEST_CASE("spill_bytes is a limit", "[spill]") {
+TEST_CASE("spill_bytes is a limit", "[spill][stays:local]") {
   const small_store s(4, 500, static_cast<std::int64_t>(2 * mib));
   std::vector<manta::future<array<double>>> all;
   int made = 0;

@@ -115,7 +115,8 @@ TEST_CASE("a source that failed fails all parts with its cause", "[split][anywhe
   CHECK_THROWS_AS(manta::split(manta::future<std::pair<int, int>>{}), manta::invalid_argument);
 }
 
-TEST_CASE("parts are moved out of a source that nobody else holds, else copied", "[split]") {
+TEST_CASE("parts are moved out of a source that nobody else holds, else copied",
+          "[split][stays:local]") {
   const manta::runtime rt(test::two_workers());
   const auto make = [] {
     std::vector<test::tracked> out;
@@ -160,7 +161,7 @@ TEST_CASE("a part that can't be made fails alone", "[split][anywhere]") {
   CHECK(said.find("copied") != std::string::npos);
 }
 
-TEST_CASE("parts end when the runtime does", "[split]") {
+TEST_CASE("parts end when the runtime does", "[split][nodes]") {
   manta::future<int> part;
   {
     const manta::runtime rt(test::workers(1));

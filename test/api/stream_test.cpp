@@ -275,10 +275,10 @@ manta::stream<int> evens(manta::stream<int> from) {
 }
 }  // namespace
 
-TEST_CASE("streams are consumed by coroutines, tasks and other generators", "[stream]") {
+TEST_CASE("streams are consumed by coroutines, tasks and other generators", "[stream][nodes]") {
   for (const int n : {1, 2, 4}) {
     const manta::runtime rt(test::workers(n));
-    const int items = test::is_sanitized ? 500 : 5000;
+    const int items = test::is_sanitized ? 500 : test::trips(5000);
     const long sum = static_cast<long>(items) * (items - 1) / 2;
     CHECK(manta::remote<sum_of>(manta::remote<count_to>(items)).get() == sum);
     CHECK(manta::remote<sum_in_task>(manta::remote<count_to>(items)).get() == sum);
@@ -288,7 +288,7 @@ TEST_CASE("streams are consumed by coroutines, tasks and other generators", "[st
   }
 }
 
-TEST_CASE("a chain of generators ends when its last stream is dropped", "[stream]") {
+TEST_CASE("a chain of generators ends when its last stream is dropped", "[stream][nodes]") {
   const manta::runtime rt(test::two_workers());
   {
     auto s = manta::remote<evens>(manta::remote<evens>(manta::remote<endless>()));
@@ -357,7 +357,7 @@ TEST_CASE("a method that reads its own actor's stream is told", "[stream][actor]
   CHECK_THROWS_AS(manta::remote<&own_reader::await_own>(a).get(test::patience), manta::self_wait);
 }
 
-TEST_CASE("an empty stream and a generator called directly are refused", "[stream]") {
+TEST_CASE("an empty stream and a generator called directly are refused", "[stream][nodes]") {
   const manta::runtime rt(test::two_workers());
   manta::stream<int> empty;
   CHECK(!empty.valid());
@@ -435,7 +435,7 @@ TEST_CASE("async of a generator lambda gives a stream, and keeps its captures",
 }
 
 TEST_CASE("a dropped or ended stream of async destroys the generator and its captures",
-          "[stream]") {
+          "[stream][stays:async]") {
   const int before = tracked::alive;
   const auto endless_with = [](int credits) {
     auto s = manta::async([t = tracked(3), p = std::make_unique<int>(4)]() -> manta::stream<int> {

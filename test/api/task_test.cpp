@@ -93,7 +93,7 @@ TEST_CASE("a user's exception makes a task run again only when asked, max_retrie
   CHECK(*runs == 6);
 }
 
-TEST_CASE("only the listed exceptions make a task run again", "[retry][anywhere]") {
+TEST_CASE("only the listed exceptions make a task run again", "[retry][anywhere][stays:asks]") {
   const manta::runtime rt(test::two_workers());
   const auto run_with = [](manta::exception_filter filter) {
     *runs = 0;
@@ -141,7 +141,7 @@ TEST_CASE("what looks copyable and is not can be an argument of a call with opti
   CHECK(manta::remote<count_branches>.with(again)(branch{"a", {branch{"b", {}}}}).get() == 1);
 }
 
-TEST_CASE("a task that is cancelled is not run again", "[retry][anywhere]") {
+TEST_CASE("a task that is cancelled is not run again", "[retry][anywhere][stays:asks]") {
   const manta::runtime rt(test::two_workers());
   entered->shut();
   constexpr auto task = [] {
@@ -162,7 +162,8 @@ TEST_CASE("a task that is cancelled is not run again", "[retry][anywhere]") {
   CHECK(*runs == 1);
 }
 
-TEST_CASE("high priority goes before what is queued, low behind it", "[priority]") {
+// These three are about the queues of one worker; another node's have nothing before what comes.
+TEST_CASE("high priority goes before what is queued, low behind it", "[priority][one_node]") {
   const manta::runtime rt(test::workers(1));
   const test::opens_at_end leaves(*release_worker);
   entered->shut();
@@ -187,7 +188,7 @@ TEST_CASE("high priority goes before what is queued, low behind it", "[priority]
                   manta::invalid_argument);
 }
 
-TEST_CASE("high priority goes before what a running task makes", "[priority]") {
+TEST_CASE("high priority goes before what a running task makes", "[priority][one_node]") {
   const manta::runtime rt(test::workers(1));
   static std::atomic<int> left;
   static std::atomic<int> left_then;
@@ -209,7 +210,7 @@ TEST_CASE("high priority goes before what a running task makes", "[priority]") {
   CHECK(left_then > 0);
 }
 
-TEST_CASE("work of low priority is not starved for ever", "[priority]") {
+TEST_CASE("work of low priority is not starved for ever", "[priority][one_node]") {
   const manta::runtime rt(test::workers(1));
   static std::atomic<bool> has_run;
   has_run = false;

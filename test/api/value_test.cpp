@@ -233,7 +233,7 @@ TEST_CASE("get by const reference copies nothing and gives the same object", "[v
 }
 
 TEST_CASE("get by rvalue moves out when nobody else holds the value, else copies",
-          "[value][anywhere]") {
+          "[value][anywhere][stays:engine]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   {
@@ -299,7 +299,9 @@ TEST_CASE("a pending task that uses the value makes an rvalue get copy it", "[va
   CHECK(use.get() == 9);
 }
 
-TEST_CASE("a task gets the last holder's value by move and a shared one by copy", "[value]") {
+// Of one node: another one reads a value of its own, whose copies nobody here counts.
+TEST_CASE("a task gets the last holder's value by move and a shared one by copy",
+          "[value][one_node]") {
   const manta::runtime rt(test::two_workers());
   tracked::reset();
   CHECK(manta::remote<take_tracked>(manta::remote<make_tracked>(1)).get() == 1);
@@ -334,7 +336,8 @@ TEST_CASE("move-only values are arguments and results", "[value][anywhere]") {
   CHECK(*std::move(f).get() == 5);
 }
 
-TEST_CASE("a move-only value that is shared can't be moved out: not_unique", "[value]") {
+// Likewise: what is read there is nobody else's.
+TEST_CASE("a move-only value that is shared can't be moved out: not_unique", "[value][one_node]") {
   const manta::runtime rt(test::two_workers());
   manta::future<std::unique_ptr<int>> f = manta::remote<make_unique_int>(6);
   const auto other = f;
@@ -472,7 +475,8 @@ TEST_CASE("values die with their last future", "[value][anywhere]") {
   CHECK(tracked::alive == before);
 }
 
-TEST_CASE("a chain of 100,000 futures in values is freed without deep recursion", "[value]") {
+TEST_CASE("a chain of 100,000 futures in values is freed without deep recursion",
+          "[value][stays:local]") {
   const manta::runtime rt(test::two_workers());
   struct link {
     manta::future<std::shared_ptr<int>> unused;
@@ -538,7 +542,7 @@ TEST_CASE("an empty future is refused wherever it is used", "[value][anywhere]")
   CHECK_THROWS_AS(spent.get(), manta::invalid_argument);
 }
 
-TEST_CASE("text that is put becomes a string", "[put]") {
+TEST_CASE("text that is put becomes a string", "[put][stays:local]") {
   const manta::runtime rt(test::two_workers());
   const manta::future<std::string> text = manta::put("some text");
   CHECK(text.get() == "some text");

@@ -87,7 +87,7 @@ TEST_CASE("a task that waits for its arguments does not hold the cores it will n
   CHECK(b.get(test::patience) == 3);
 }
 
-TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle]") {
+TEST_CASE("the runtime ends tasks that wait for cores", "[options][lifecycle][stays:amounts]") {
   std::vector<manta::future<int>> waiting;
   {
     const manta::runtime rt(test::two_workers());
@@ -121,7 +121,7 @@ int get_once_known(std::shared_ptr<manta::future<int>> own) {
 }
 }  // namespace
 
-TEST_CASE("a task that waits for its own result gets self_wait", "[wait]") {
+TEST_CASE("a task that waits for its own result gets self_wait", "[wait][stays:async]") {
   const manta::runtime rt(test::two_workers());
   const auto own = std::make_shared<manta::future<int>>();
   *go = false;
@@ -133,7 +133,7 @@ TEST_CASE("a task that waits for its own result gets self_wait", "[wait]") {
 }
 
 TEST_CASE("an actor may wait for what its earlier call delegated to a task",
-          "[actor][anywhere][actors_home]") {
+          "[actor][anywhere][actors_home][stays:async]") {
   const manta::runtime rt(test::two_workers());
   const auto a = manta::spawn<selfish>();
   *go = false;
@@ -160,7 +160,9 @@ struct where {
 
 }  // namespace
 
-TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait]") {
+// Of one node: the thread that looks for what other nodes could have puts an actor that waits in
+// line elsewhere, and then it is a worker's.
+TEST_CASE("an untimed get runs an idle actor's call itself", "[actor][wait][one_node]") {
   *inside = *go = false;
   const manta::runtime rt(test::workers(1));
   const auto a = manta::spawn<where>();
@@ -217,7 +219,7 @@ TEST_CASE("an actor ends when its last handle goes on a thread that is new here"
 }
 
 TEST_CASE("a second runtime that is refused changes nothing of the first",
-          "[lifecycle][anywhere][amounts_home]") {
+          "[lifecycle][anywhere][amounts_home][stays:amounts]") {
   const manta::runtime rt(test::two_workers());
   *inside = *go = false;
   constexpr auto hold = [](int x) {
