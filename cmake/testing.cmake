@@ -7,7 +7,7 @@
 #                                                      ALONE those that are compiled one by one
 #   manta_in_copy_mode(e2e)                            the suite's cases once more, MANTA_CHECK=copy
 #   manta_in_processes_mode(e2e)                       those tagged [anywhere], in isolated workers
-#   manta_in_nodes_mode(e2e)                           most of these, in two nodes
+#   manta_in_nodes_mode(e2e "~[one_node]")             those that the specification names, in two nodes
 #   manta_compile_fail(name file.cpp "regex")          see there
 #   manta_script_test(name label script argument...)   passes when the POSIX shell script exits with 0
 
@@ -83,7 +83,7 @@ endfunction()
 
 # The suite's cases that have the tag [anywhere], as processes.LABEL.CASE with the label processes: in
 # isolated workers. A case in which no such worker did anything has failed (test/main.cpp). The others
-# share variables with their tasks, or use what goes to no other process yet.
+# share variables with their tasks, or use what goes to no other process yet; test/README.md.
 function(manta_in_processes_mode label)
   catch_discover_tests(test_${label}
     TEST_SPEC "[anywhere]"
@@ -92,12 +92,13 @@ function(manta_in_processes_mode label)
       ${suite_needs})
 endfunction()
 
-# Those of them that do not count on one node alone ([one_node]: actors' names are known in the
-# driver's only, for now; what waits for one busy worker is run by others), as nodes.LABEL.CASE with
-# the label nodes: every task that may run in another node does so.
-function(manta_in_nodes_mode label)
+# The suite's cases in two nodes, as nodes.LABEL.CASE with the label nodes: every task that may run in
+# another node does so, and a case of which nothing does has failed, unless a tag stays: says why
+# (test/main.cpp, test/README.md). Which cases is said as Catch does; those that count on one node alone
+# are tagged [one_node].
+function(manta_in_nodes_mode label cases)
   catch_discover_tests(test_${label}
-    TEST_SPEC "[anywhere]~[one_node]"
+    TEST_SPEC "${cases}"
     TEST_PREFIX "nodes.${label}."
     PROPERTIES LABELS nodes TIMEOUT ${MANTA_TEST_TIMEOUT}
       ENVIRONMENT MANTA_TEST_MODE=nodes ${suite_needs})

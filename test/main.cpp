@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
+#include "node/far_actors.hpp"
 #include "node/trade.hpp"
 #include "node/worker_pool.hpp"
 
@@ -22,6 +24,7 @@ bool is_isolated() {
 }
 
 int cases_without_workers = 0;
+int cases_alone = 0;
 
 // In the mode `processes` each case that runs anywhere says which processes did its work, and has
 // failed when there were none: that a suite passes in that mode must not come from another one.
@@ -52,10 +55,8 @@ struct shows_processes : Catch::TestEventListenerBase {
   manta::node::worker_pool::work before_;
 };
 
-}  // namespace
-
-// Among several nodes each case says how many tasks the others had. None is no failure: what has
-// handles stays in its node.
+// Among several nodes each case says what the others had of it, and has failed when that was
+// nothing, unless it has a tag that says why nothing leaves; test/README.md lists them.
 struct shows_nodes : Catch::TestEventListenerBase {
   using TestEventListenerBase::TestEventListenerBase;
 
@@ -73,15 +74,30 @@ struct shows_nodes : Catch::TestEventListenerBase {
 
   void testCaseEnded(const Catch::TestCaseStats& ended) override {
     if (!has_nodes()) return;
-    const std::uint64_t now = manta::node::trade::global().given();
-    std::printf("manta: %s: other nodes had %llu tasks\n", ended.testInfo.name.c_str(),
-                static_cast<unsigned long long>(now - before_));
-    before_ = now;
+    const std::uint64_t tasks = manta::node::trade::global().given() - tasks_;
+    const std::uint64_t actors = manta::node::far_actors::global().sent() - actors_;
+    tasks_ += tasks;
+    actors_ += actors;
+    const Catch::TestCaseInfo& info = ended.testInfo;
+    std::printf("manta: %s: other nodes had %llu tasks, %llu actors\n", info.name.c_str(),
+                static_cast<unsigned long long>(tasks), static_cast<unsigned long long>(actors));
+    const bool stays = std::ranges::any_of(
+        info.tags, [](const std::string& tag) { return tag.starts_with("stays:"); });
+    if (tasks + actors > 0 || stays) return;
+    std::printf(
+        "manta: %s: asked for several nodes, found that the others had nothing to do; where that "
+        "is "
+        "right, a tag stays: says why\n",
+        info.name.c_str());
+    ++cases_alone;
   }
 
  private:
-  std::uint64_t before_ = 0;
+  std::uint64_t tasks_ = 0;
+  std::uint64_t actors_ = 0;
 };
+
+}  // namespace
 
 CATCH_REGISTER_LISTENER(shows_processes)
 CATCH_REGISTER_LISTENER(shows_nodes)
@@ -103,5 +119,5 @@ void take_mode() {
 int main(int argc, char** argv) {
   take_mode();
   const int failed = Catch::Session().run(argc, argv);
-  return failed != 0 ? failed : std::min(cases_without_workers, 255);
+  return failed != 0 ? failed : std::min(cases_without_workers + cases_alone, 255);
 }

@@ -271,6 +271,7 @@ void far_actors::send_spawn(exec::actor_core* of, exec::job* construction) {
   }
   if (!is_reserved) far_handles::global().has_made(id, node);
   const result<void> is = far_handles::global().send(by, request, *on, peers::when_full::wait);
+  if (is) ++sent_;
   const std::lock_guard lock(mutex_);
   auto* const seat = static_cast<note*>(of->seat);
   if (seat == nullptr) return;  // who lost the node has ended it

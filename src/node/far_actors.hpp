@@ -101,6 +101,8 @@ class far_actors final : public exec::actor_host {
   exec::actor_core* lock(const exec::actor_core* of, const exec::actor_ops* kind);
   /// For the next id of this process.
   static std::uint64_t next_number() noexcept;
+  /// How many actors other nodes were told to make so far. For tests.
+  std::uint64_t sent() const noexcept { return sent_.load(); }
   /// A call of one of them is to stop, if it is one.
   void stop(exec::job* call, bool with_children) noexcept;
   void stop_children() noexcept;
@@ -205,6 +207,7 @@ class far_actors final : public exec::actor_host {
   std::atomic<peers*> peers_{nullptr};
   std::atomic<bool> is_open_{false};
   std::atomic<std::uint64_t> last_{0};
+  std::atomic<std::uint64_t> sent_{0};
   std::uint32_t workers_ = 1;
   bool takes_all_ = false;
   std::atomic<std::size_t> turn_{0};

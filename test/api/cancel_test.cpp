@@ -100,6 +100,7 @@ manta::errc code_of(const manta::future<T>& f) {
 
 }  // namespace
 
+// Of one node: another one would run what is queued here behind a busy worker.
 TEST_CASE("queued work that is cancelled never runs and ends at once",
           "[cancel][anywhere][one_node]") {
   const own_board b;

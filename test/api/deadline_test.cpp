@@ -83,6 +83,7 @@ manta::errc code_of(const manta::future<T>& f) {
 
 }  // namespace
 
+// Of one node: another one is not busy, and runs it.
 TEST_CASE("queued work ends at its deadline while the workers are busy, and never runs",
           "[deadline][anywhere][one_node]") {
   const own_board b;

@@ -206,6 +206,7 @@ TEST_CASE("actor handles outlive the runtime, their calls are refused", "[lifecy
   CHECK_FALSE(r);
 }
 
+// Of one node, as the next one: another one would run what is queued here behind a busy worker.
 TEST_CASE("at the end running tasks finish and queued ones are cancelled",
           "[lifecycle][anywhere][one_node]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
@@ -533,6 +534,7 @@ TEST_CASE("threads that call while the runtime ends get values or typed errors",
   }
 }
 
+// Of one node: the counters are each node's own.
 TEST_CASE("the counters agree with what ran", "[lifecycle][anywhere][one_node]") {
   const manta::runtime rt(test::two_workers());
   std::vector<manta::future<int>> many;

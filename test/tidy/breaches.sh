@@ -155,6 +155,25 @@ show_fault
 : >"$copy/tree/test/README.md"
 planted faults "has no table of faults"
 
+show_modes() {  # two cases, and a table with the reason of the second
+  fresh_copy
+  mkdir -p "$copy/tree/test/api"
+  printf '%s\nTEST_CASE("a long name "\n          "of a case", "[tag][anywhere]") {}\n%s\n' "$spdx" \
+    'TEST_CASE("another one", "[tag][stays:local]") {' >"$copy/tree/test/api/good_test.cpp"
+  echo '| `[stays:local]` | a reason |' >"$copy/tree/test/README.md"
+}
+show_modes
+sh "$here/modes.sh" "$copy/tree" >"$copy/out" || { failed=$((failed + 1)) &&
+  echo "FAILED: modes refuses a clean tree:" && cat "$copy/out"; }
+sed -i 's/\[anywhere\]//' "$copy/tree/test/api/good_test.cpp"
+planted modes 'test/api/good_test.cpp: TEST_CASE("a long name "'
+show_modes
+: >"$copy/tree/test/README.md"
+planted modes "what is tagged [stays:local], found none"
+show_modes
+: >"$copy/tree/test/api/good_test.cpp"
+planted modes "has no cases"
+
 show_good() {  # a public header and a snippet that shows all of it
   fresh_copy
   mkdir -p "$copy/tree/test/snippets"
