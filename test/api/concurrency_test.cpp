@@ -414,7 +414,7 @@ TEST_CASE("an actor that fills its own mailbox gets a typed error", "[actor][mai
   CHECK(code_of(manta::remote<&crew::many_to_self>(a, 3)) == manta::errc::self_wait);
 }
 
-TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency][nodes]") {
+TEST_CASE("options of concurrency are checked at the call", "[actor][concurrency][stays:refused]") {
   const manta::runtime rt(test::two_workers());
   const own_meters m;
   const auto refused = [](manta::actor_options o) {
