@@ -137,6 +137,7 @@ set(manta_sources
   src/node/kv_bytes.cpp
   src/node/large_ranges.cpp
   src/node/lent_arrays.cpp
+  src/node/link_times.cpp
   src/node/memory_use.cpp
   src/node/named_handles.cpp
   src/node/neighbour.cpp
@@ -213,6 +214,7 @@ set(manta_sources
   src/sched/groups.cpp
   src/sched/ledger.cpp
   src/sched/line.cpp
+  src/sched/link_paces.cpp
   src/sched/overflow.cpp
   src/sched/places.cpp
   src/sched/pool.cpp

@@ -266,6 +266,7 @@ void client::came(const chunk_ask& what, bool by_helper) {
   const auto of = orders_.find(what.pull);
   if (of == orders_.end()) return;
   of->second.may_be_told = false;  // who is given some is given the rest
+  if (of->second.of.came) of->second.of.came(what.bytes);
   if (changed_) changed_(of->second.of.object);
 }
 
@@ -394,6 +395,7 @@ void client::ask_all() {
 void client::ask(const chunk_ask& one) {
   taking& of = orders_.at(one.pull);
   line& by = *lines_.at(one.line);
+  if (!std::exchange(of.has_begun, true) && of.of.begins) of.of.begins();
   const bool says_who = of.may_be_told && by.to() == of.first;
   of.is_known = of.is_known || says_who;
   of.said_who += says_who ? 1 : 0;

@@ -81,6 +81,7 @@ class client {
     holder_id first = 0;   // of its holders, which alone tells of others; 0: it has none
     holder_id helper = 0;  // 0: none
     bool may_be_told = false;
+    bool has_begun = false;    // some of it was asked for
     bool is_known = false;     // to the first holder
     std::size_t said_who = 0;  // asks that may be answered so, more or less
   };

@@ -90,6 +90,10 @@ struct order {
   std::function<holder(std::uint64_t reader)> find = {};
   /// On the bulk thread, of one that find has told: it can't be reached there, which took time.
   std::function<void(std::uint64_t reader)> unreached = {};
+  /// On the bulk thread: the first of it is asked for, of whom it is connected to.
+  std::function<void()> begins = {};
+  /// On the bulk thread: so many bytes more of it have come.
+  std::function<void(std::uint64_t bytes)> came = {};
   /// Lives as long as anything may be written to `to`, or is read there.
   std::shared_ptr<void> keeps = {};
   /// On the bulk thread, just before `done` with an error: what has come of it, which is in `to`

@@ -19,6 +19,7 @@
 #include "node/copy_cache.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_copies.hpp"
+#include "node/link_times.hpp"
 #include "node/resting_array.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
@@ -145,6 +146,7 @@ void far_pulls::begin(peers& by) {
   unreached_.clear();
   unreached_readers_.clear();
   places_.clear();
+  link_times::global().clear();
   by_ = &by;
 }
 
@@ -300,6 +302,7 @@ void far_pulls::end_unasked(std::uint64_t number) noexcept {
 // False: its node is no member, and the loop's thread is about to say so.
 bool far_pulls::ask_part(std::uint64_t number, pull& of) {
   const distant_block::source& from = of.block->from();
+  if (of.asked == 0) begin_timing(of);
   const pull_question what{from.id.high, from.id.low, of.asked,
                            std::min(part_bytes, from.bytes - of.asked)};
   const borrowed_workbench on;
@@ -363,6 +366,7 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
   fill_array(of.room->bytes().subspan(static_cast<std::size_t>(at), wanted),
              part.segments.front().bytes.data());
   fetched_bytes_ += wanted;
+  note_came(of.block->from().owner, wanted);
   std::uint64_t unasked = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -390,6 +394,7 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
     waiting.swap(last->waiting);
     unasked = ask_more(last->block->from().owner);
   }
+  end_timing(*last);
   if (last->is_sought) far_copies::global().over(number);
   for (const waiter_ptr& one : waiting) {
     if (why != nullptr) one->why = *why;
@@ -535,6 +540,9 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
   if (asked->what == wire::question::array_copy) {
     return far_copies::global().on_question(by, from, number,
                                             codec::decode<copy_question>(asked->with));
+  }
+  if (asked->what == wire::question::transfer_time) {
+    return link_times::global().hear(from, codec::decode<transfer_note>(asked->with));
   }
   if (asked->what != wire::question::array_bytes) return;
   const asked_part one{number, codec::decode<pull_question>(asked->with)};

@@ -30,6 +30,7 @@
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
 #include "node/pull_room.hpp"
+#include "sched/link_paces.hpp"
 
 // Arrays of results that stay in the node that made them until somebody reads them elsewhere.
 //
@@ -209,6 +210,7 @@ class far_pulls {
     std::uint64_t order = 0;  // the number of what the station fetches, or fetched last
     bool is_landing = false;  // its bytes are here, and it ends by that
     bool is_sought = false;   // its maker is lost: it comes from who has a copy, if at all
+    bool is_timed = false;    // what comes is measured (link_times.hpp)
     std::string why_lost;
     bulk::chunks_here here;             // of `former`, or of `room` if there is none
     std::shared_ptr<pull_room> former;  // what it came to before, which others read
@@ -235,6 +237,11 @@ class far_pulls {
   bool was_of_copy(std::uint64_t number) noexcept;
   void land(std::uint64_t number, pull& of);
   void drop_bulk(const pull& of) noexcept;
+  void begin_timing(pull& of);
+  void begin_timing_of(std::uint64_t number) noexcept;
+  void end_timing(pull& of) noexcept;
+  void note_came(std::uint64_t maker, std::uint64_t bytes) noexcept;
+  void note_time(std::uint64_t maker, const std::optional<sched::transfer>& what) noexcept;
   bool ask_instead(std::uint64_t number);
   void orphan(std::uint64_t node, const std::string& why) noexcept;
   void seek(std::uint64_t number, const std::string& why) noexcept;

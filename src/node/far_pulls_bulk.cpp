@@ -72,6 +72,7 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
 // way.
 bulk::order far_pulls::order_of(std::uint64_t number, pull& of, bulk::holder from) {
   of.order = ++last_order_;
+  const std::uint64_t maker = of.block->from().owner;
   return {.number = of.order,
           .object = of.block->from().id,
           .to = of.room->bytes(),
@@ -80,6 +81,8 @@ bulk::order far_pulls::order_of(std::uint64_t number, pull& of, bulk::holder fro
           .reader = is_way_reached_ ? far_handles::global().self() : 0,
           .find = [this](std::uint64_t node) { return reader_at(node); },
           .unreached = [this](std::uint64_t node) { note_unreached(node); },
+          .begins = [this, number] { begin_timing_of(number); },
+          .came = [this, maker](std::uint64_t bytes) { note_came(maker, bytes); },
           .keeps = of.room,
           .left = [this, number](bulk::chunks_here here) { note_left(number, std::move(here)); },
           .done = [this, number](const error* why) { end_bulk(number, why); }};

@@ -11,6 +11,7 @@
 
 #include "node/far_copies.hpp"
 #include "node/far_pulls.hpp"
+#include "node/link_times.hpp"
 #include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
@@ -68,6 +69,7 @@ void far_pulls::seek(std::uint64_t number, const std::string& why) noexcept {
     pull& is = *found->second;
     if (is.is_landing || is.is_sought) return;
     is.is_sought = true;
+    if (std::exchange(is.is_timed, false)) link_times::global().ends(is.block->from().owner);
     is.is_in_bulk = false;
     is.why_lost = why;
     const distant_block::source& from = is.block->from();
@@ -158,6 +160,46 @@ bulk::chunks_here far_pulls::come_so_far(const pull& of) const {
     if (std::min<std::uint64_t>(whole, (i + 1) * chunk) <= of.came) out[i] = true;
   }
   return out;
+}
+
+// ---- what they take (link_times.hpp)
+
+// Under the mutex, when some of it is asked for first: what came before of another way, and how
+// long it took to be reached, says nothing of the link.
+void far_pulls::begin_timing(pull& of) {
+  const std::uint64_t maker = of.block->from().owner;
+  if (of.is_timed) return link_times::global().begins_again(maker);
+  link_times::global().begins(maker);
+  of.is_timed = true;
+}
+
+// The bulk thread.
+void far_pulls::begin_timing_of(std::uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = pulls_.find(number);
+  if (found == pulls_.end() || found->second->is_sought) return;
+  try {
+    begin_timing(*found->second);
+  } catch (const std::bad_alloc&) {
+    return;  // it is not measured
+  }
+}
+
+// Of one that nobody else finds any more.
+void far_pulls::end_timing(pull& of) noexcept {
+  const std::uint64_t maker = of.block->from().owner;
+  if (std::exchange(of.is_timed, false)) note_time(maker, link_times::global().ends(maker));
+}
+
+void far_pulls::note_came(std::uint64_t maker, std::uint64_t bytes) noexcept {
+  note_time(maker, link_times::global().came(maker, bytes));
+}
+
+void far_pulls::note_time(std::uint64_t maker,
+                          const std::optional<sched::transfer>& what) noexcept {
+  if (!what.has_value()) return;
+  const std::lock_guard lock(mutex_);
+  if (by_ != nullptr) link_times::say(*by_, maker, *what);
 }
 
 // The bulk thread.

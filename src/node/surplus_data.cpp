@@ -9,6 +9,8 @@
 #include <manta/node/rest.hpp>
 
 #include "node/array_home.hpp"
+#include "node/far_handles.hpp"
+#include "node/link_times.hpp"
 
 namespace manta::inline v0::node {
 
@@ -44,6 +46,20 @@ std::vector<sched::shared_data::data> fetched_by(const workbench& on) {
   return out;
 }
 
+// Most are short, and nobody looks what they take.
+duration time_of_message(const workbench& on) noexcept {
+  constexpr std::size_t few = std::size_t{4} << 10U;
+  const std::size_t bytes = on.writer.size_bytes();
+  if (bytes <= few) return sched::time_to_move(bytes);
+  return sched::time_to_move(bytes, link_times::global().of(0, on.goes_to));
+}
+
+sched::byte_pace pace_of(const sched::shared_data::data& one, std::uint64_t to) {
+  const link_times& all = link_times::global();
+  if (!all.has_any()) return {};
+  return all.of(one.owner == far_handles::global().self() ? 0 : one.owner, to);
+}
+
 }  // namespace
 
 void surplus_data::begin() noexcept {
@@ -54,14 +70,14 @@ void surplus_data::begin() noexcept {
 
 sched::moved_data surplus_data::weigh(const workbench& on, const exec::job& j,
                                       std::uint64_t waiting) {
-  sched::moved_data what{.bytes = on.writer.size_bytes()};
+  sched::moved_data what{.along = time_of_message(on)};
   if (on.references.empty()) return what;
   const base::time_point now = base::now();
   const sched::shared_data::reader by{exec::id_of(j).low, waiting};
   const std::vector<sched::shared_data::data> all = fetched_by(on);
   const std::lock_guard lock(mutex_);
   for (const sched::shared_data::data& one : all) {
-    what.add(one.bytes, shared_.look(one, on.goes_to, by, now));
+    what.add(one.bytes, pace_of(one, on.goes_to), shared_.look(one, on.goes_to, by, now));
   }
   return what;
 }
@@ -83,7 +99,7 @@ void surplus_data::gave(const workbench& on, const exec::job& j) noexcept {
     const std::vector<sched::shared_data::data> all = fetched_by(on);
     const std::lock_guard lock(mutex_);
     for (const sched::shared_data::data& one : all) {
-      shared_.gave(one, on.goes_to, exec::id_of(j).low, now);
+      shared_.gave(one, on.goes_to, exec::id_of(j).low, now, pace_of(one, on.goes_to));
     }
   } catch (const std::bad_alloc&) {
     return;  // the next one counts as the first, once more

@@ -132,7 +132,7 @@ bool trade::is_worth_moving(const workbench& on, const exec::job& j, bool is_sur
 
 // Nothing has been read there: it may go to another one.
 void trade::on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept {
-  ++refused_;
+  if (sched::is_of_line({}, wait)) ++refused_;
   --given_;
   try {
     const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 
 #include "node/desk.hpp"
 #include "node/errand.hpp"
+#include "node/link_times.hpp"
 #include "node/passed_job.hpp"
 #include "node/placing.hpp"
 #include "node/surplus_data.hpp"
@@ -238,6 +239,7 @@ void trade::lose_offers(const std::vector<lost_node>& nodes) const noexcept {
   const peers* const by = peers_.load();
   for (const lost_node& one : nodes) {
     surplus_data::global().lost(one.node);
+    link_times::global().lost(one.node);
     // One that can't be reached from here may be again.
     if (by != nullptr && !by->has(one.node)) desk::global().lose_other(one.node);
   }

@@ -134,6 +134,10 @@ bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept
   return wait_of(here) > with.patience;
 }
 
+bool is_of_line(const overflow_settings& with, duration wait) noexcept {
+  return wait > with.patience;
+}
+
 duration rest_after(duration wait) noexcept { return std::clamp<duration>(wait / 2, 1ms, 250ms); }
 
 void overflow_window::look(base::time_point now, std::uint64_t given,
@@ -160,12 +164,9 @@ std::size_t worth_looking_at(std::uint64_t tasks) noexcept {
   return static_cast<std::size_t>(std::clamp(tasks, least, most));
 }
 
-std::uint64_t worth_moving(duration task_time) noexcept {
-  constexpr std::uint64_t always = std::uint64_t{64} << 10U;
-  // To write, send and read them on one machine; a network takes longer.
-  constexpr std::uint64_t bytes_per_ns = 1;
-  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(task_time.count(), 0));
-  return std::max(always, ns * bytes_per_ns);
+duration worth_moving(duration task_time) noexcept {
+  constexpr duration always{std::int64_t{64} << 10U};  // that many bytes on one machine
+  return std::max(always, task_time);
 }
 
 }  // namespace manta::inline v0::sched

@@ -110,6 +110,10 @@ duration wait_of(const overflow_queue& here) noexcept;
 /// back.
 bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept;
 
+/// Whether who has sent one back with that wait has a long line. Who has enough tasks that wait
+/// there for their arrays says its patience, and no more: that is no matter of other tasks.
+bool is_of_line(const overflow_settings& with, duration wait) noexcept;
+
 /// How long one that has sent a task back is left alone: half of what that would have waited there;
 /// a millisecond at least, and not longer than until its load is told, or soon.
 duration rest_after(duration wait) noexcept;
@@ -144,8 +148,8 @@ class overflow_window {
 /// longer than there is between two looks.
 std::size_t worth_looking_at(std::uint64_t tasks) noexcept;
 
-/// The most bytes that a task's arguments may have for it to go to another node: those that are
-/// there in the time that one task takes, and a few in any case. `task_time` zero: not known.
-std::uint64_t worth_moving(duration task_time) noexcept;
+/// The longest that it may take to move a task's arguments for it to go to another node: as long as
+/// the task, and a little in any case. `task_time` zero: not known.
+duration worth_moving(duration task_time) noexcept;
 
 }  // namespace manta::inline v0::sched

@@ -41,31 +41,29 @@ duration wait_in(const line_there& line, duration task_time_here) noexcept {
       {there > workers ? there - workers : 0, workers, is_told ? line.task_time : task_time_here});
 }
 
-duration time_to_move(std::uint64_t bytes) noexcept {
-  constexpr std::uint64_t most = std::uint64_t{1} << 60U;  // so that sums of two are in range
-  return duration(static_cast<duration::rep>(std::min(bytes, most)));
-}
-
-namespace {
-
 duration begins_after(const data_place& at) noexcept {
-  return std::min(at.wait, time_to_move(UINT64_MAX)) + time_to_move(at.missing);
+  return std::min(at.wait, time_to_move(UINT64_MAX)) + time_to_move(at.missing, at.pace);
 }
 
-}  // namespace
+bool is_nearer(const data_place& one, const data_place& here, duration first) noexcept {
+  if (here.missing < least_followed || one.missing > here.missing - least_followed) return false;
+  return begins_after(one) < first;
+}
 
 std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept {
   std::size_t best = others.size();
   duration first = begins_after(here);
   for (std::size_t i = 0; i < others.size(); ++i) {
-    const data_place& one = others[i];
-    if (here.missing < least_followed || one.missing > here.missing - least_followed) continue;
-    const duration there = begins_after(one);
-    if (there >= first) continue;
-    first = there;
+    if (!is_nearer(others[i], here, first)) continue;
+    first = begins_after(others[i]);
     best = i;
   }
   return best;
+}
+
+const data_place& data_map::of(std::uint32_t node) const noexcept {
+  const auto found = std::ranges::find(known, node, &entry::node);
+  return found == known.end() ? elsewhere : found->is;
 }
 
 }  // namespace manta::inline v0::sched

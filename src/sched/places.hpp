@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <manta/base/clock.hpp>
+
+#include "sched/link_paces.hpp"
 
 // Which of several nodes gets something that is to lie spread, and where a task runs whose
 // arguments lie in other nodes.
@@ -13,7 +16,8 @@
 // Problem of the second. A task runs where it was made, but arrays in its arguments may have stayed
 // in another node; it is small, and they are not.
 // Idea. It goes where it would begin first: behind the line there, and when what it reads and is
-// not there has come. Where the difference is not worth the trip it stays.
+// not there has come. Where the difference is not worth the trip it stays. Of one that asks for
+// amounts the same is asked of the nodes that have these free, where nothing is in front of it.
 //
 // Pure: numbers in, an index out. Threads: any.
 
@@ -34,6 +38,7 @@ std::size_t least_full(std::span<const place> of) noexcept;
 struct data_place {
   std::uint64_t missing = 0;  ///< bytes that the task reads and that have to come there first
   duration wait{0};           ///< what it would wait there in line
+  byte_pace pace = {};        ///< of those bytes
 };
 
 /// What is known of another node's line.
@@ -50,13 +55,43 @@ duration wait_in(const line_there& line, duration task_time_here) noexcept;
 /// Less data moves no task: a MiB.
 inline constexpr std::uint64_t least_followed = std::uint64_t{1} << 20U;
 
-/// How long so many bytes take from node to node, at one a nanosecond, as worth_moving
-/// (overflow.hpp) has it.
-duration time_to_move(std::uint64_t bytes) noexcept;
-
 /// Where it is to run: the index in `others`, or others.size(): where it is. It goes only where
 /// `least_followed` bytes less are missing than here, and where it begins earlier. Of several such
 /// the one where it begins first; of equals the first.
 std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept;
+
+/// When it begins there.
+duration begins_after(const data_place& at) noexcept;
+/// The rule of it: whether it is to run there and not `here`, where another one is known already
+/// in which it begins after `first`.
+bool is_nearer(const data_place& one, const data_place& here, duration first) noexcept;
+
+/// What a task that asks for amounts reads, by the node where it may get these.
+struct data_map {
+  static constexpr std::uint32_t no_node = UINT32_MAX;
+  struct entry {
+    std::uint64_t name = 0;        ///< what its owner calls the node; 0: this one
+    std::uint32_t node = no_node;  ///< what the ledger does, as long as it has it
+    data_place is;
+  };
+  std::vector<entry> known;
+  data_place elsewhere = {};  ///< of all others
+
+  const data_place& of(std::uint32_t node) const noexcept;
+  /// Where it is to run: one of those that gives(node), or `usual`, which is one, too.
+  template <class Gives>
+  std::uint32_t nearest(std::uint32_t usual, Gives&& gives) const {
+    const data_place& here = of(usual);
+    std::uint32_t best = usual;
+    duration first = begins_after(here);
+    for (const entry& one : known) {
+      const bool may_be = one.node != no_node && is_nearer(one.is, here, first);
+      if (!may_be || !gives(one.node)) continue;
+      first = begins_after(one.is);
+      best = one.node;
+    }
+    return best;
+  }
+};
 
 }  // namespace manta::inline v0::sched

@@ -6,14 +6,18 @@
 #include <iterator>
 #include <utility>
 
-#include "sched/places.hpp"
-
 namespace manta::inline v0::sched {
 
 namespace {
 
-bool fits(const moved_data& what, std::uint64_t most) noexcept {
-  return what.bytes <= most && what.part <= most - what.bytes;
+constexpr duration longest{std::int64_t{1} << 60U};
+
+duration sum_of(duration a, duration b) noexcept {
+  return std::min(std::min(a, longest) + std::min(b, longest), longest);
+}
+
+bool fits(const moved_data& what, duration most) noexcept {
+  return sum_of(what.along, what.part) <= most;
 }
 
 std::uint64_t capped_sum(std::uint64_t a, std::uint64_t b) noexcept {
@@ -22,11 +26,11 @@ std::uint64_t capped_sum(std::uint64_t a, std::uint64_t b) noexcept {
 
 }  // namespace
 
-void moved_data::add(std::uint64_t more, const fetched_data& as) noexcept {
+void moved_data::add(std::uint64_t more, byte_pace pace, const fetched_data& as) noexcept {
   is_coming = is_coming || as.is_coming;
   if (as.is_there || as.is_coming) return;
-  missing = capped_sum(missing, more);
-  part = capped_sum(part, part_of(more, as.readers, as.have));
+  missing = sum_of(missing, time_to_move(more, pace));
+  part = sum_of(part, time_to_move(part_of(more, as.readers, as.have), pace));
 }
 
 std::uint64_t part_of(std::uint64_t bytes, std::uint64_t readers, std::uint64_t have) noexcept {
@@ -38,7 +42,7 @@ std::uint64_t part_of(std::uint64_t bytes, std::uint64_t readers, std::uint64_t 
 
 bool is_worth_giving(const moved_data& what, const overflow_queue& here) noexcept {
   if (what.is_coming || !fits(what, worth_moving(here.task_time))) return false;
-  return what.missing == 0 || time_to_move(what.missing) < wait_of(here);
+  return what.missing == duration::zero() || what.missing < wait_of(here);
 }
 
 // Its amounts are held there until it has ended, so that few wait for what is coming.
@@ -93,7 +97,7 @@ fetched_data shared_data::look(const data& what, std::uint64_t node, const reade
 }
 
 void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
-                       base::time_point now) {
+                       base::time_point now, byte_pace pace) {
   if (!is_kept(what)) return;
   one& of = use(what, now);
   of.readers.erase(task);
@@ -106,7 +110,7 @@ void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
   // As long as before: that it was there still nobody has said.
   if (!is_new && now < has.until) return;
   // Where others have read it since it most likely is: it is paid for once more, in case it is not.
-  has.takes = is_used ? duration::zero() : time_to_move(what.bytes);
+  has.takes = is_used ? duration::zero() : time_to_move(what.bytes, pace);
   if (!is_used) in.comes_at = std::max(in.comes_at, now) + has.takes;
   has.from = is_used ? now : in.comes_at;
   has.until = has.from + kept_for_;

@@ -9,6 +9,7 @@
 
 #include <manta/base/clock.hpp>
 
+#include "sched/link_paces.hpp"
 #include "sched/overflow.hpp"
 
 // What a task may take along that goes to another node of itself.
@@ -38,13 +39,13 @@ struct fetched_data {
   std::uint64_t have = 0;     ///< nodes that have it, or are about to
   std::uint64_t readers = 1;  ///< tasks that read it, as far as is known
 };
-/// What a task takes to another node.
+/// What a task takes to another node, in time.
 struct moved_data {
-  std::uint64_t bytes = 0;    ///< with it
-  std::uint64_t missing = 0;  ///< that it reads, and that are fetched there
-  std::uint64_t part = 0;     ///< what it has to bear of those
-  bool is_coming = false;     ///< some of it is on its way there
-  void add(std::uint64_t more, const fetched_data& as) noexcept;
+  duration along{0};       ///< to move what it has with it
+  duration missing{0};     ///< until what it reads, and is fetched there, has come
+  duration part{0};        ///< what it has to bear of that
+  bool is_coming = false;  ///< some of it is on its way there
+  void add(std::uint64_t more, byte_pace pace, const fetched_data& as) noexcept;
 };
 /// What each of so many readers bears, when one node more than `have` fetches these bytes.
 std::uint64_t part_of(std::uint64_t bytes, std::uint64_t readers, std::uint64_t have) noexcept;
@@ -77,8 +78,9 @@ class shared_data {
   void begin(std::uint64_t most_kept) noexcept;
   /// A task that reads it may go to that node. Throws std::bad_alloc.
   fetched_data look(const data& what, std::uint64_t node, const reader& by, base::time_point now);
-  /// That one has gone. Throws std::bad_alloc.
-  void gave(const data& what, std::uint64_t node, std::uint64_t task, base::time_point now);
+  /// That one has gone, and what it reads takes so long. Throws std::bad_alloc.
+  void gave(const data& what, std::uint64_t node, std::uint64_t task, base::time_point now,
+            byte_pace pace = {});
   /// That node has sent it back, and has not read it, or could not.
   void came_back(std::uint64_t node, std::uint64_t task) noexcept;
   void lost(std::uint64_t node) noexcept;

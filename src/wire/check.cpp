@@ -262,7 +262,7 @@ result<void> check(side who, const spawn_view& spawn) {
 
 result<void> check(side who, const ask_view& asked) {
   checker check(who);
-  check.one_of("question", asked.what, question::array_copy);
+  check.one_of("question", asked.what, question::transfer_time);
   check_payload(check, asked.with);
   if (asked.what != question::thing) {
     check.count("references of a question", asked.with.references.size(), 0);

@@ -62,7 +62,7 @@ static_assert(int(schema::Ask::What::REFERENCES) == int(question::references));
 static_assert(int(schema::Ask::What::ARRAY_BYTES) == int(question::array_bytes));
 static_assert(int(schema::Ask::What::TAKE_ARRAYS) == int(question::take_arrays));
 static_assert(int(schema::Ask::What::TASK_RECORDS) == int(question::task_records));
-static_assert(int(schema::Ask::What::ARRAY_COPY) == int(question::array_copy));
+static_assert(int(schema::Ask::What::TRANSFER_TIME) == int(question::transfer_time));
 
 // Structs within lists within structs: the deepest is a label's text.
 constexpr int deepest_nesting = 12;
@@ -384,7 +384,7 @@ void message_reader::state::take(schema::Spawn::Reader from, spawn_view& to) {
 }
 
 void message_reader::state::take(schema::Ask::Reader from, ask_view& to) {
-  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::array_copy);
+  to.what = one_of(static_cast<std::uint16_t>(from.getWhat()), "question", question::transfer_time);
   to.with = payload(from.getWith());
 }
 

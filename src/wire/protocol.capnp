@@ -357,6 +357,10 @@ struct Ask {
     # of who was not asked, or asked under another number, changes nothing.
     # Twice: kept for longer, answered twice. Lost connection: nodes ask on over the next one; who does
     # not answer in time is taken to have none.
+    transferTime @23;
+    # Between nodes: what bytes that were fetched there took to come, by who has fetched them, as
+    # src/node/link_times.hpp has it. No answer.
+    # Twice: counted twice. Lost connection: as other messages, or it is not known.
   }
 }
 

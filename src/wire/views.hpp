@@ -229,7 +229,8 @@ enum class question : std::uint8_t {
   take_arrays,
   bookings,
   task_records,
-  array_copy
+  array_copy,
+  transfer_time
 };
 
 /// A small fact is asked for, or changed.

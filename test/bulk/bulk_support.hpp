@@ -149,6 +149,8 @@ class house {
                .reader = reader,
                .find = find_reader,
                .unreached = unreached,
+               .begins = begins,
+               .came = came,
                .keeps = std::move(keeps),
                .done = [said = out.said](const manta::error* why) {
                  said->set_value(why == nullptr ? std::nullopt : std::optional(*why));
@@ -161,6 +163,9 @@ class house {
   std::uint64_t reader = 0;
   std::function<bulk::holder(std::uint64_t)> find_reader;
   std::function<void(std::uint64_t)> unreached;
+  /// On its bulk thread; set before it fetches.
+  std::function<void()> begins;
+  std::function<void(std::uint64_t)> came;
 
  private:
   manta_test::folder folder_;

@@ -242,6 +242,32 @@ TEST_CASE("what one holder lacks comes from another", "[bulk]") {
   CHECK((got == all));
 }
 
+TEST_CASE("who fetches hears when it begins and how much has come", "[bulk]") {
+  house none(path_kind::tcp);
+  house some(path_kind::tcp);
+  house to(path_kind::tcp);
+  const bytes all = random_bytes(5 * chunk + 3, 3);
+  some.have.put({0, 5}, all);
+  std::atomic<int> begun{0};
+  std::atomic<std::uint64_t> came{0};
+  std::atomic<bool> is_late{false};
+  to.begins = [&] {
+    ++begun;
+    is_late = came > 0;
+  };
+  to.came = [&](std::uint64_t more) { came += more; };
+  bytes got(all.size());
+  REQUIRE_FALSE(to.fetch(5, got, {none.as_holder(1), some.as_holder(2)}).has_value());
+  CHECK(begun == 1);
+  CHECK_FALSE(is_late);
+  CHECK(came == all.size());
+  // Of nobody who is there nothing is asked.
+  begun = 0;
+  CHECK(to.fetch(5, got, {{7, {}, {}}}).has_value());
+  CHECK(begun == 0);
+  CHECK(came == all.size());
+}
+
 TEST_CASE("many objects at a time come through the same connections", "[bulk]") {
   house from(path_kind::tcp);
   house to(path_kind::tcp);

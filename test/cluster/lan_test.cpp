@@ -47,8 +47,8 @@ class machines {
   child& driver() { return *driver_; }
   // Whether each node has ended in order, behind what came out as it has to.
   bool costs_no_node(const std::string& what) {
-    const outcome o = driver_->finish();
-    cluster_test::check_right(o, what);
+    said_ = driver_->finish();
+    cluster_test::check_right(said_, what);
     bool is = true;
     for (child& one : nodes_) {
       const outcome its = one.finish();
@@ -58,6 +58,11 @@ class machines {
     return is;
   }
   void check_right(const std::string& what) { CHECK(costs_no_node(what)); }
+  // What the driver said meanwhile.
+  std::string outcome_of_driver(const std::string& what) {
+    check_right(what);
+    return said_.out;
+  }
   // What is under way to or from rank-1 waits meanwhile.
   void cut_for_a_moment() const {
     lan_.cut(1);
@@ -80,6 +85,7 @@ class machines {
   const network lan_;
   std::list<child> nodes_;
   std::optional<child> driver_;
+  outcome said_;
 };
 
 // As of the test of shorter partitions in network_test.cpp.
@@ -144,6 +150,21 @@ TEST_CASE("futures, tasks that follow arrays, and groups go between machines, en
     all.start({settler, what, "20"}, {"MANTA_WORKERS=2", "MANTA_GPUS=0"});
     all.check_right(what);
   }
+}
+
+// Each task reads 2 MiB of its own, and takes 50 ms: less than those take at 2 MB/s, and far more
+// than where nothing holds them up.
+TEST_CASE("tasks stay with arrays that come slowly, and go where they come fast",
+          "[cluster][share][network]") {
+  machines all(2);
+  const words program{sharer, "paced", "60", "50", "2097152"};
+  const auto processes = [&] {
+    all.start(program, {"MANTA_WORKERS=2"});
+    return all.outcome_of_driver("paced");
+  };
+  CHECK_THAT(processes(), Catch::Matchers::Contains("paced: right, 2 processes"));
+  all.lan().slow_down(1, "16mbit");
+  CHECK_THAT(processes(), Catch::Matchers::Contains("paced: right, 1 processes"));
 }
 
 TEST_CASE("channels go between machines, encrypted", "[cluster][settle][network]") {

@@ -193,6 +193,25 @@ int asking_held(const manta::runtime& rt, std::size_t bytes) {
              {{is.pid, 1}}, 0);
 }
 
+// The same of what goes of itself, when it is known what such an array takes to come.
+long last_of(const numbers& all) { return all.span().back(); }
+int paced(const manta::runtime& rt, long count, int ms, std::size_t bytes) {
+  const std::size_t many = bytes / sizeof(long);
+  for (const manta::node_info& one : rt.nodes()) {
+    if (one.pid == getpid()) continue;
+    for (int i = 0; i < 3; ++i) {
+      const auto there = manta::remote<last_of>.with({.where = manta::on_node(one.name)});
+      static_cast<void>(there(manta::put(numbers_from(many, i))).get(60s));
+    }
+  }
+  std::vector<manta::future<numbers>> all;
+  for (long i = 0; i < count; ++i) all.push_back(manta::put(numbers_from(many, i)));
+  return spread(
+      "paced", count,
+      [&](long i) { return manta::remote<glances>(all[static_cast<std::size_t>(i)], i, ms); },
+      [many](long i) { return i * i + i + static_cast<long>(many) - 1; });
+}
+
 // How many threads this process has; the most that a task has seen.
 int threads_now() {
   std::ifstream status("/proc/self/status");
@@ -346,6 +365,7 @@ int sharing::run_with_arrays(const manta::runtime& rt, const asked& of) {
   if (what == "asking-held") return asking_held(rt, bytes);
   if (what == "asking-own") return asking_own(count, ms, bytes);
   if (what == "glancing") return glancing(count, ms, bytes);
+  if (what == "paced") return paced(rt, count, ms, bytes);
   if (what == "many-short") return many_short(rt, count, ms, bytes);
   if (what == "let-go") return let_go(count, ms, bytes);
   if (what == "awaited-from-disk") return awaited_from_disk(count, ms, bytes);

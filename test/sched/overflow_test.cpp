@@ -149,12 +149,12 @@ TEST_CASE("the pace is that of tasks that end while others wait", "[sched]") {
 }
 
 TEST_CASE("a task takes along what is there while it would run", "[overflow]") {
-  const std::uint64_t few = worth_moving({});
-  CHECK(few == 64U << 10U);
+  const manta::duration few = worth_moving({});
+  CHECK(few == 65536ns);
   CHECK(worth_moving(-1ms) == few);
   CHECK(worth_moving(10us) == few);
-  CHECK(worth_moving(1ms) == 1'000'000);
-  CHECK(worth_moving(2s) == 2'000'000'000);
+  CHECK(worth_moving(1ms) == 1ms);
+  CHECK(worth_moving(2s) == 2s);
 }
 
 TEST_CASE("what would wait here for long is refused, but not a few long ones", "[sched]") {
@@ -165,6 +165,9 @@ TEST_CASE("what would wait here for long is refused, but not a few long ones", "
   CHECK(wait_of({UINT64_MAX, 1, 1h}) > 1h);
   CHECK_FALSE(refuses(with, {80, 4, 1ms}));
   CHECK(refuses(with, {81, 4, 1ms}));
+  // What a line says is more than its patience, which is what is said by who waits for arrays.
+  CHECK(manta::sched::is_of_line(with, wait_of({81, 4, 1ms})));
+  CHECK_FALSE(manta::sched::is_of_line(with, with.patience));
   CHECK_FALSE(refuses(with, {16, 4, 1h}));  // as many as two others give of such
   CHECK(refuses(with, {17, 4, 1h}));
   CHECK_FALSE(refuses(with, {1000, 4, 0ms}));  // nothing is known of them

@@ -17,11 +17,13 @@ using manta::sched::is_worth_sending;
 using manta::sched::moved_data;
 using manta::sched::part_of;
 using manta::sched::shared_data;
-using manta::sched::worth_moving;
+using manta::sched::time_to_move;
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 constexpr manta::duration kept_for = 400ms;
+constexpr manta::duration ever = manta::duration::max();
+constexpr manta::sched::byte_pace slow{100};  // 10 MB/s
 constexpr manta::base::time_point start{1h};
 
 // Of a queue that takes a second, of tasks of 10 ms.
@@ -29,28 +31,29 @@ constexpr manta::sched::overflow_queue second{200, 2, 10ms};
 
 TEST_CASE("what a task takes along is moved while one runs", "[sched]") {
   CHECK(is_worth_giving({}, second));
-  CHECK(is_worth_giving({.bytes = worth_moving(10ms)}, second));
-  CHECK_FALSE(is_worth_giving({.bytes = worth_moving(10ms) + 1}, second));
-  CHECK_FALSE(is_worth_giving({.bytes = worth_moving(10ms), .missing = 8, .part = 1}, second));
-  CHECK_FALSE(is_worth_giving({.missing = UINT64_MAX, .part = UINT64_MAX}, second));
+  CHECK(is_worth_giving({.along = 10ms}, second));
+  CHECK_FALSE(is_worth_giving({.along = 10ms + 1ns}, second));
+  CHECK_FALSE(is_worth_giving({.along = 10ms, .missing = 8ns, .part = 1ns}, second));
+  CHECK_FALSE(is_worth_giving({.missing = ever, .part = ever}, second));
+  CHECK_FALSE(is_worth_giving({.along = ever, .missing = ever, .part = ever}, second));
   // Of what is fetched its part; and it has to come before its turn here.
-  CHECK(is_worth_giving({.missing = 900'000'000, .part = 9'000'000}, second));
-  CHECK_FALSE(is_worth_giving({.missing = 1'000'000'000, .part = 9'000'000}, second));
+  CHECK(is_worth_giving({.missing = 900ms, .part = 9ms}, second));
+  CHECK_FALSE(is_worth_giving({.missing = 1s, .part = 9ms}, second));
   // Nothing is known, and nothing waits.
-  CHECK(is_worth_giving({.bytes = 1000}, {0, 2, 0ms}));
-  CHECK_FALSE(is_worth_giving({.missing = 1000, .part = 1000}, {0, 2, 0ms}));
+  CHECK(is_worth_giving({.along = 1us}, {0, 2, 0ms}));
+  CHECK_FALSE(is_worth_giving({.missing = 1us, .part = 1us}, {0, 2, 0ms}));
   // Who is given it now would wait there.
-  CHECK_FALSE(is_worth_giving({.bytes = 1000, .is_coming = true}, second));
+  CHECK_FALSE(is_worth_giving({.along = 1us, .is_coming = true}, second));
 }
 
 TEST_CASE("what asks for amounts takes along what is moved while it runs", "[sched]") {
-  CHECK(is_worth_sending({.missing = 1'000'000'000, .part = 10'000'000}, 10ms));
-  CHECK_FALSE(is_worth_sending({.missing = 10'000'001, .part = 10'000'001}, 10ms));
-  CHECK_FALSE(is_worth_sending({.bytes = 5'000'001, .missing = 8, .part = 5'000'000}, 10ms));
-  CHECK(is_worth_sending({.bytes = 1000, .is_coming = true}, 10ms));
-  CHECK(is_worth_sending({.missing = 1'000'000, .part = 1'000'000}, 0ms));  // nobody knows
-  CHECK_FALSE(is_worth_sending({.missing = 1'000'001, .part = 1'000'001}, 0ms));
-  CHECK_FALSE(is_worth_sending({.missing = 1'000'000, .part = 1'000'000}, 20us));
+  CHECK(is_worth_sending({.missing = 1s, .part = 10ms}, 10ms));
+  CHECK_FALSE(is_worth_sending({.missing = 10ms + 1ns, .part = 10ms + 1ns}, 10ms));
+  CHECK_FALSE(is_worth_sending({.along = 5ms + 1ns, .missing = 8ns, .part = 5ms}, 10ms));
+  CHECK(is_worth_sending({.along = 1us, .is_coming = true}, 10ms));
+  CHECK(is_worth_sending({.missing = 1ms, .part = 1ms}, 0ms));  // nobody knows
+  CHECK_FALSE(is_worth_sending({.missing = 1ms + 1ns, .part = 1ms + 1ns}, 0ms));
+  CHECK_FALSE(is_worth_sending({.missing = 1ms, .part = 1ms}, 20us));
 }
 
 TEST_CASE("what many read is borne by all of them, and once by each node", "[sched]") {
@@ -62,20 +65,25 @@ TEST_CASE("what many read is borne by all of them, and once by each node", "[sch
   CHECK(part_of(100 * mib, 100, UINT64_MAX) == 100 * mib);
   CHECK(part_of(UINT64_MAX, 1, UINT64_MAX) == UINT64_MAX);
   CHECK(part_of(UINT64_MAX, 1000, 0) <= UINT64_MAX / 999);
+  // What it takes, by what a byte does on each way.
   moved_data what;
-  what.add(100 * mib, {.is_there = true, .have = 1, .readers = 9});
-  CHECK(what.missing == 0);
-  what.add(100 * mib, {.have = 0, .readers = 100});
-  what.add(2 * mib, {});
-  CHECK(what.missing == 102 * mib);
-  CHECK(what.part == 3 * mib);
+  what.add(100 * mib, {}, {.is_there = true, .have = 1, .readers = 9});
+  CHECK(what.missing == 0ns);
+  what.add(100 * mib, {}, {.have = 0, .readers = 100});
+  what.add(2 * mib, {}, {});
+  CHECK(what.missing == time_to_move(102 * mib));
+  CHECK(what.part == time_to_move(3 * mib));
+  what.add(mib, slow, {});
+  CHECK(what.missing == time_to_move(202 * mib));
+  CHECK(what.part == time_to_move(103 * mib));
   CHECK_FALSE(what.is_coming);
-  what.add(100 * mib, {.is_coming = true, .have = 1, .readers = 9});
-  what.add(0, {.is_there = true});
-  CHECK((what.is_coming && what.missing == 102 * mib));
-  what.add(UINT64_MAX, {});
-  CHECK(what.missing == UINT64_MAX);
-  CHECK(what.part == UINT64_MAX);
+  what.add(100 * mib, {}, {.is_coming = true, .have = 1, .readers = 9});
+  what.add(0, {}, {.is_there = true});
+  CHECK((what.is_coming && what.missing == time_to_move(202 * mib)));
+  what.add(UINT64_MAX, slow, {});
+  what.add(UINT64_MAX, slow, {});
+  CHECK(what.missing == time_to_move(UINT64_MAX));
+  CHECK(what.part == time_to_move(UINT64_MAX));
 }
 
 TEST_CASE("readers are told apart until they have gone, or were not seen any more", "[sched]") {
@@ -152,6 +160,12 @@ TEST_CASE("a node has what it was given lately, from when it can have come", "[s
   all.gave(one, 2, 7, start);
   CHECK(at(2, 149ms).is_coming);
   CHECK(at(2, 150ms).is_there);
+  // By a slow way it comes later, and is kept from then on.
+  all.begin(UINT64_MAX);
+  all.gave(one, 2, 7, start, slow);
+  CHECK(at(2, 9999ms).is_coming);
+  CHECK(at(2, 10000ms).is_there);
+  CHECK(at(2, 10399ms).is_there);
 }
 
 TEST_CASE("what comes back, or is with a lost node, is not there", "[sched]") {
@@ -251,7 +265,8 @@ TEST_CASE("a long queue of readers of one array goes to as many nodes as pays", 
     std::uint64_t fetched = 0;
     std::size_t tasks = 0;
   };
-  const auto nodes_of = [](std::uint64_t bytes, std::uint64_t tasks, bool is_shared) {
+  const auto nodes_of = [](std::uint64_t bytes, std::uint64_t tasks, bool is_shared,
+                           manta::sched::byte_pace pace = {}) {
     shared_data all(kept_for);
     manta::base::time_point now = start;
     came_of_it out;
@@ -262,11 +277,11 @@ TEST_CASE("a long queue of readers of one array goes to as many nodes as pays", 
         const shared_data::data what{1, is_shared ? 1 : task + 1, bytes};
         const std::uint64_t to = 2 + task % 20;
         const auto found = all.look(what, to, {task}, now);
-        moved_data moved{.bytes = 500};
-        moved.add(bytes, found);
+        moved_data moved{.along = 500ns};
+        moved.add(bytes, pace, found);
         if (!is_worth_giving(moved, second)) continue;
         out.fetched += found.is_there ? 0 : 1;
-        all.gave(what, to, task, now);
+        all.gave(what, to, task, now, pace);
         gone.insert(task);
       }
       now += 50ms;
@@ -283,6 +298,10 @@ TEST_CASE("a long queue of readers of one array goes to as many nodes as pays", 
   CHECK(nodes_of(100'000'000, 8, true).tasks == 0);
   CHECK(nodes_of(100'000'000, 200, false).tasks == 0);  // each reads its own
   CHECK(nodes_of(9'000'000, 200, false).tasks == 200);  // and that is moved while one runs
+  // By a slow way not even the queue is worth it, by a fast one each may have its own.
+  CHECK(nodes_of(100'000'000, 200, true, slow).tasks == 0);
+  CHECK(nodes_of(9'000'000, 200, false, slow).tasks == 0);
+  CHECK(nodes_of(100'000'000, 200, false, {0.05}).tasks == 200);
 }
 
 }  // namespace shared_data_test

@@ -148,7 +148,7 @@ constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed:
                                                    "type's name is 0 bytes long",
                                                    "group's name is 1031 bytes long",
                                                    "reason of an end is number 255",
-                                                   "question is number 255, allowed: 0 to 22",
+                                                   "question is number 255, allowed: 0 to 23",
                                                    "index of a gpu is -",
                                                    "stream credits is 0, allowed: 1",
                                                    "reserved name is empty",
@@ -327,7 +327,7 @@ TEST_CASE("each refusal of a reader has its own words", "[wire]") {
   spawn.reserves = true;
   collect(spawn);
   for (const auto what : {wire::question::delegation, wire::question::references,
-                          wire::question::array_bytes, wire::question::array_copy}) {
+                          wire::question::array_bytes, wire::question::transfer_time}) {
     collect(wire::ask_view{what, {}});
   }
   collect(wire::item_view{});

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/link_times.hpp"
+
+#include <chrono>
+#include <limits>
+#include <new>
+
+#include <manta/codec/codec.hpp>
+#include <manta/spec/error.hpp>
+
+#include "node/trip.hpp"
+#include "node/workbench.hpp"
+
+namespace manta::inline v0::node {
+
+link_times& link_times::global() {
+  static auto* const made = new link_times;
+  return *made;
+}
+
+void link_times::clear() noexcept {
+  const std::lock_guard lock(mutex_);
+  arrivals_.clear();
+  paces_.clear();
+  has_any_.store(false);
+}
+
+sched::byte_pace link_times::of(std::uint64_t from, std::uint64_t to) const noexcept {
+  if (from == to || !has_any()) return {};
+  const std::lock_guard lock(mutex_);
+  return paces_.of({from, to}, base::now());
+}
+
+void link_times::lost(std::uint64_t node) noexcept {
+  const std::lock_guard lock(mutex_);
+  paces_.lost(node);
+  has_any_.store(!paces_.is_empty());
+}
+
+void link_times::begins(std::uint64_t node) {
+  const std::lock_guard lock(mutex_);
+  arrivals_.begins(node, base::now());
+}
+
+void link_times::begins_again(std::uint64_t node) noexcept {
+  const std::lock_guard lock(mutex_);
+  arrivals_.begins_again(node, base::now());
+}
+
+std::optional<sched::transfer> link_times::came(std::uint64_t node, std::uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  const base::time_point now = base::now();
+  const auto out = arrivals_.came(node, bytes, now);
+  if (out.has_value()) note({node, 0}, *out, now);
+  return out;
+}
+
+std::optional<sched::transfer> link_times::ends(std::uint64_t node) noexcept {
+  const std::lock_guard lock(mutex_);
+  const base::time_point now = base::now();
+  const auto out = arrivals_.ends(node, now);
+  if (out.has_value()) note({node, 0}, *out, now);
+  return out;
+}
+
+// Under the mutex.
+void link_times::note(const sched::link& on, const sched::transfer& what,
+                      base::time_point now) noexcept {
+  try {
+    paces_.saw(on, what, now);
+    has_any_.store(!paces_.is_empty());
+  } catch (const std::bad_alloc&) {
+    return;  // the next one counts
+  }
+}
+
+void link_times::say(peers& by, std::uint64_t node, const sched::transfer& what) noexcept {
+  try {
+    const borrowed_workbench on;
+    on->out.clear();
+    const transfer_note said{what.bytes, static_cast<std::uint64_t>(what.took.count())};
+    const base::id request{peers::pull, 1};
+    const result<void> written = on->writer.write(
+        {request, 1, 0},
+        wire::ask_view{wire::question::transfer_time, codec::encode(on->out, said)});
+    if (!written) return;
+    // False is of one that is gone.
+    static_cast<void>(by.send_anyway(node, request, on->writer.pieces(), on->writer.size_bytes()));
+  } catch (...) {
+    return;  // the next one is said
+  }
+}
+
+void link_times::hear(std::uint64_t node, const transfer_note& said) noexcept {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<duration::rep>::max());
+  if (said.took_ns > most) return;
+  const sched::transfer what{said.bytes, duration(static_cast<duration::rep>(said.took_ns))};
+  const std::lock_guard lock(mutex_);
+  note({0, node}, what, base::now());
+}
+
+}  // namespace manta::inline v0::node
