@@ -149,6 +149,7 @@ set(manta_sources
   src/node/parting.cpp
   src/node/passed_job.cpp
   src/node/peers.cpp
+  src/node/peers_parts.cpp
   src/node/placing.cpp
   src/node/record_keeper.cpp
   src/node/recorder.cpp

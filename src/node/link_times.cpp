@@ -21,6 +21,9 @@ link_times& link_times::global() {
 void link_times::clear() noexcept {
   const std::lock_guard lock(mutex_);
   arrivals_.clear();
+  leaving_.clear();
+  sent_.clear();
+  sent_count_.store(0);
   paces_.clear();
   has_any_.store(false);
 }
@@ -34,6 +37,9 @@ sched::byte_pace link_times::of(std::uint64_t from, std::uint64_t to) const noex
 void link_times::lost(std::uint64_t node) noexcept {
   const std::lock_guard lock(mutex_);
   paces_.lost(node);
+  std::erase_if(sent_, [node](const auto& one) { return one.first.first == node; });
+  sent_count_.store(sent_.size());
+  leaving_.forget(node);
   has_any_.store(!paces_.is_empty());
 }
 
@@ -72,6 +78,49 @@ void link_times::note(const sched::link& on, const sched::transfer& what,
   } catch (const std::bad_alloc&) {
     return;  // the next one counts
   }
+}
+
+namespace {
+
+// What is shorter takes as long as its answer, which waits for company.
+constexpr std::uint64_t least_message = std::uint64_t{1} << 20U;
+
+}  // namespace
+
+void link_times::sends(std::uint64_t node, std::uint64_t number, std::uint64_t bytes) noexcept {
+  if (bytes < least_message) return;
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!sent_.try_emplace({node, number}, bytes).second) return;
+    sent_count_.store(sent_.size());
+    leaving_.begins(node, base::now());
+  } catch (const std::bad_alloc&) {
+    return;  // it is not measured
+  }
+}
+
+void link_times::unsent(std::uint64_t node, std::uint64_t number) noexcept {
+  if (sent_count_.load() == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (sent_.erase({node, number}) == 0) return;
+  sent_count_.store(sent_.size());
+  const base::time_point now = base::now();
+  if (const auto is = leaving_.ends(node, now)) note({0, node}, *is, now);
+}
+
+// Sequentially consistent, as in sends: who has an answer of what was sent finds the count.
+void link_times::has_come(std::uint64_t node, std::uint64_t number) noexcept {
+  if (sent_count_.load() == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = sent_.find({node, number});
+  if (found == sent_.end()) return;
+  const std::uint64_t bytes = found->second;
+  sent_.erase(found);
+  sent_count_.store(sent_.size());
+  const base::time_point now = base::now();
+  const auto part = leaving_.came(node, bytes, now);
+  if (part.has_value()) note({0, node}, *part, now);
+  if (const auto rest = leaving_.ends(node, now)) note({0, node}, *rest, now);
 }
 
 void link_times::say(peers& by, std::uint64_t node, const sched::transfer& what) noexcept {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <span>
+#include <utility>
 
 #include <manta/base/clock.hpp>
 
@@ -15,7 +17,8 @@
 // What bytes take between nodes, as far as this one knows: sched/link_paces.hpp.
 //
 // Who fetches an array (far_pulls.hpp) measures what comes, and tells the node whose array it is
-// (question::transfer_time), since that one decides what goes there.
+// (question::transfer_time), since that one decides what goes there. Who sends messages of a MiB
+// and more measures, too, when they have come there.
 //
 // Threads: any. Cost of a question while nothing was measured: no lock. The mutex is the last.
 
@@ -47,6 +50,13 @@ class link_times {
   std::optional<sched::transfer> came(std::uint64_t node, std::uint64_t bytes) noexcept;
   std::optional<sched::transfer> ends(std::uint64_t node) noexcept;
 
+  // What goes to a node: a message, by its number.
+  void sends(std::uint64_t node, std::uint64_t number, std::uint64_t bytes) noexcept;
+  /// It could not go.
+  void unsent(std::uint64_t node, std::uint64_t number) noexcept;
+  /// It has, whichever it is: of most nothing was noted. While none is under way: no lock.
+  void has_come(std::uint64_t node, std::uint64_t number) noexcept;
+
   /// Tells it. By who may send, and has no lock that peers' senders take.
   static void say(peers& by, std::uint64_t node, const sched::transfer& what) noexcept;
   /// The loop's thread: that node tells of what it has fetched here. Nonsense changes nothing.
@@ -59,6 +69,9 @@ class link_times {
   std::atomic<bool> has_any_{false};
   mutable std::mutex mutex_;
   sched::arrivals arrivals_;
+  sched::arrivals leaving_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> sent_;  // bytes; of leaving_
+  std::atomic<std::size_t> sent_count_{0};
   sched::link_paces paces_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <manta/exec/executor.hpp>
 
+#include "node/link_times.hpp"
 #include "node/rendezvous.hpp"
 #include "wire/bundle.hpp"
 #include "wire/endpoint.hpp"
@@ -66,7 +67,9 @@ struct peers::one final : wire::courier::visitor {
     // They are here: what comes of them are requests of their own.
     mail->answer(came, {});
   }
-  void on_answer(const base::id& /*request*/, std::span<const std::byte> /*answer*/) override {}
+  void on_answer(const base::id& request, std::span<const std::byte> /*answer*/) override {
+    link_times::global().has_come(is.epoch, request.low);
+  }
 
  private:
   void hand_out(std::span<const std::byte> messages, wire::frame_buffer& memory);
@@ -150,8 +153,12 @@ result<void> peers::one::send_long(const base::id& about, wire::bundle::pieces_v
   const auto head = wire::bundle::head_of(about, size);
   std::vector<std::span<const std::byte>> all{head};
   all.insert(all.end(), pieces.begin(), pieces.end());
+  // Its answer may be here before this has returned.
+  link_times& times = link_times::global();
+  times.sends(this->is.epoch, bundles + 1, size);
   result<void> is = mail->request({1, bundles + 1}, all, head.size() + size, ignores_limits);
   if (is) ++bundles;
+  if (!is) times.unsent(this->is.epoch, bundles + 1);
   return is;
 }
 
@@ -367,46 +374,10 @@ void peers::give_up(one& on) {
   tell_.on_gone(*this, on.is.epoch, "it can't be reached from here");
 }
 
-result<void> peers::send_when_room(std::uint64_t to, const base::id& request,
-                                   std::span<const std::span<const std::byte>> pieces,
-                                   std::size_t size) {
-  if (size > most_at_once) return send_parts(to, request, pieces, size, true);
-  const user here(*this);
-  const bool may_wait = is_over_.load() || !at_.is_here();
-  for (;;) {
-    result<void> is = send(to, request, pieces, size, !may_wait);
-    if (is || is.error().code() != errc::store_full) return is;
-    if (!can_reach(to)) return error(errc::node_lost, "the node can't be reached from here");
-    std::this_thread::sleep_for(1ms);
-  }
-}
-
 bool peers::has_room_for_part(std::uint64_t to) const {
   const one_ptr other = find(to);
   return other == nullptr || other->is_given_up.load() ||
          other->mail->unanswered_bytes() <= most_parts_bytes;
-}
-
-// Not all at once: what others have to say meanwhile goes between.
-result<void> peers::send_parts(std::uint64_t to, const base::id& request,
-                               std::span<const std::span<const std::byte>> pieces, std::size_t size,
-                               bool waits) {
-  if (size > wire::largest_frame) return error(errc::store_full, "it is too long for a message");
-  const base::id about{part, ++long_messages_};
-  const user here(*this);
-  const bool may_wait = waits && (is_over_.load() || !at_.is_here());
-  std::vector<std::span<const std::byte>> some;
-  for (std::size_t at = 0; at < size;) {
-    while (may_wait && !has_room_for_part(to)) std::this_thread::sleep_for(1ms);
-    const auto head = wire::parts::head_of(request, size, at);
-    some.assign(1, head);
-    const std::size_t now = wire::parts::cut(pieces, at, some);
-    result<void> is = may_wait ? send_when_room(to, about, some, head.size() + now)
-                               : send(to, about, some, head.size() + now, true);
-    if (!is) return is;
-    at += now;
-  }
-  return {};
 }
 
 void peers::tell_news() {
@@ -462,13 +433,6 @@ result<void> peers::send(std::uint64_t to, const base::id& request,
 result<void> peers::send(std::uint64_t to, const base::id& request,
                          std::span<const std::span<const std::byte>> pieces, std::size_t size) {
   return send(to, request, pieces, size, false);
-}
-
-result<void> peers::send_anyway(std::uint64_t to, const base::id& request,
-                                std::span<const std::span<const std::byte>> pieces,
-                                std::size_t size) {
-  if (size > most_at_once) return send_parts(to, request, pieces, size, false);
-  return send(to, request, pieces, size, true);
 }
 
 // With the lock.

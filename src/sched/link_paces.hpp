@@ -66,7 +66,7 @@ inline constexpr std::uint64_t least_telling = std::uint64_t{256} << 10U;
 /// Whether it says something of a link; false, also, of what can't be.
 bool is_telling(const transfer& what) noexcept;
 
-/// Measures what comes, by the node that it comes from.
+/// Measures what comes, by the node that it comes from; or what goes, by the one that it goes to.
 class arrivals {
  public:
   /// Something is fetched from there from now on. Throws std::bad_alloc.
@@ -78,6 +78,8 @@ class arrivals {
                                base::time_point now) noexcept;
   /// It is fetched no more: it is here, or is not to be had.
   std::optional<transfer> ends(std::uint64_t node, base::time_point now) noexcept;
+  /// Nothing is fetched from there any more.
+  void forget(std::uint64_t node) noexcept { all_.erase(node); }
   void clear() noexcept { all_.clear(); }
 
  private:

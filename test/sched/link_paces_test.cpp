@@ -101,6 +101,10 @@ TEST_CASE("what was not begun, or brings nothing, is not measured", "[sched]") {
   CHECK_FALSE(all.came(2, UINT64_MAX, start + 2s).has_value());
   all.begins(3, start);
   all.came(3, mib, start + 1ms);
+  all.begins(4, start);
+  all.came(4, mib, start + 1ms);
+  all.forget(4);
+  CHECK_FALSE(all.ends(4, start + 2ms).has_value());
   all.clear();
   CHECK_FALSE(all.ends(3, start + 2ms).has_value());
 }
