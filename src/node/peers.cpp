@@ -44,7 +44,8 @@ bool does_work(const spec::node_member& one) noexcept {
 
 struct peers::one final : wire::courier::visitor {
   peers* of = nullptr;
-  spec::node_member is;  // under the mutex of `of`
+  spec::node_member is;     // under the mutex of `of`
+  std::uint64_t epoch = 0;  // its; never changes
   std::atomic<bool> has_link{false};
   std::atomic<bool> had_link{false};
   base::time_point away_since{};  // the loop's thread only
@@ -68,7 +69,7 @@ struct peers::one final : wire::courier::visitor {
     mail->answer(came, {});
   }
   void on_answer(const base::id& request, std::span<const std::byte> /*answer*/) override {
-    link_times::global().has_come(is.epoch, request.low);
+    link_times::global().has_come(epoch, request.low);
   }
 
  private:
@@ -155,10 +156,10 @@ result<void> peers::one::send_long(const base::id& about, wire::bundle::pieces_v
   all.insert(all.end(), pieces.begin(), pieces.end());
   // Its answer may be here before this has returned.
   link_times& times = link_times::global();
-  times.sends(this->is.epoch, bundles + 1, size);
+  times.sends(epoch, bundles + 1, size);
   result<void> is = mail->request({1, bundles + 1}, all, head.size() + size, ignores_limits);
   if (is) ++bundles;
-  if (!is) times.unsent(this->is.epoch, bundles + 1);
+  if (!is) times.unsent(epoch, bundles + 1);
   return is;
 }
 
@@ -240,6 +241,7 @@ void peers::add(const spec::node_member& of) {
   auto made = std::make_shared<one>();
   made->of = this;
   made->is = of;
+  made->epoch = of.epoch;
   made->away_since = base::now();
   wire::courier::settings how{.self = with_.self,
                               .epoch = epoch_,
