@@ -2,6 +2,7 @@
 // How arrays come by bulk/: all that far_pulls.cpp has to do with a station.
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -72,7 +73,14 @@ bool far_pulls::begin_bulk(std::uint64_t number, pull& of) {
 // way.
 bulk::order far_pulls::order_of(std::uint64_t number, pull& of, bulk::holder from) {
   of.order = ++last_order_;
+  // Of a lost maker nothing is learned.
   const std::uint64_t maker = of.block->from().owner;
+  std::function<void()> begins;
+  std::function<void(std::uint64_t)> came;
+  if (!of.is_sought) {
+    begins = [this, number] { begin_timing_of(number); };
+    came = [this, maker](std::uint64_t bytes) { note_came(maker, bytes); };
+  }
   return {.number = of.order,
           .object = of.block->from().id,
           .to = of.room->bytes(),
@@ -81,8 +89,8 @@ bulk::order far_pulls::order_of(std::uint64_t number, pull& of, bulk::holder fro
           .reader = is_way_reached_ ? far_handles::global().self() : 0,
           .find = [this](std::uint64_t node) { return reader_at(node); },
           .unreached = [this](std::uint64_t node) { note_unreached(node); },
-          .begins = [this, number] { begin_timing_of(number); },
-          .came = [this, maker](std::uint64_t bytes) { note_came(maker, bytes); },
+          .begins = std::move(begins),
+          .came = std::move(came),
           .keeps = of.room,
           .left = [this, number](bulk::chunks_here here) { note_left(number, std::move(here)); },
           .done = [this, number](const error* why) { end_bulk(number, why); }};

@@ -13,6 +13,7 @@
 
 #include "node/errand.hpp"
 #include "node/far_pulls.hpp"
+#include "node/link_times.hpp"
 #include "node/resting_array.hpp"
 #include "node/trade.hpp"
 #include "sched/places.hpp"
@@ -58,6 +59,15 @@ std::uint64_t missing_in(const awaited_arrays& of, std::uint64_t node) {
   return bytes;
 }
 
+// With what those bytes take to there, which a lock is taken for.
+sched::data_place place_in(const awaited_arrays& of, std::uint64_t node, duration wait) {
+  sched::moved_bytes missing;
+  for (const awaited_arrays::one& each : of.all) {
+    if (each.in != node) missing.add(each.bytes, link_times::global().of(each.in, node));
+  }
+  return {missing.bytes(), wait, missing.pace()};
+}
+
 }  // namespace
 
 // Than to run, here or elsewhere, and again when that is lost.
@@ -88,7 +98,7 @@ std::uint64_t trade::node_of_data(exec::job* j) {
     data.goes_as_handle = one.as_handles;
     look_at_arrays(one, awaited_arrays::add, &data);
   }
-  const sched::data_place here{missing_in(data, 0), wait_here()};
+  const sched::data_place here = place_in(data, 0, wait_here());
   std::uint64_t all_of_it = 0;  // what a node without any is missing
   for (const awaited_arrays::one& each : data.all) all_of_it += each.bytes;
   if (here.missing < sched::least_followed) return 0;
@@ -97,7 +107,7 @@ std::uint64_t trade::node_of_data(exec::job* j) {
   for (const peers::member& one : open_peers(peers_).all()) {
     const std::uint64_t missing = missing_in(data, one.epoch);
     if (!one.takes_work || missing >= all_of_it) continue;
-    places.push_back({missing, wait_there(one)});
+    places.push_back(place_in(data, one.epoch, wait_there(one)));
     nodes.push_back(one.epoch);
   }
   const std::size_t best = sched::nearest_to_data(here, places);

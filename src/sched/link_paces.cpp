@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 // A byte takes no less and no more, whoever says so: 100 GB/s, and 10 kB/s.
 constexpr double least_ns = 0.01;
 constexpr double most_ns = 100'000;
+constexpr double most_steep = 32;  // a sample, by what was known
 // While something is under way without an end, what has come by then is a sample.
 constexpr duration longest_sample = 50ms;
 // What is nobody's: a PiB at once, or an hour for a sample.
@@ -94,11 +95,12 @@ std::optional<transfer> arrivals::ends(std::uint64_t node, base::time_point now)
 
 void link_paces::saw(const link& on, const transfer& what, base::time_point now) {
   if (!is_telling(what)) return;
-  const double ns = std::clamp(
-      static_cast<double>(what.took.count()) / static_cast<double>(what.bytes), least_ns, most_ns);
   const double weight = weight_of(what.bytes);
   seen& of = all_.try_emplace(on, seen{.at = now}).first->second;
-  of.ns = faded(of.ns, now - of.at) * (1 - weight) + ns * weight;
+  const double before = faded(of.ns, now - of.at);
+  const double took = static_cast<double>(what.took.count()) / static_cast<double>(what.bytes);
+  const double ns = std::clamp(took, least_ns, std::min(most_ns, before * most_steep));
+  of.ns = before * (1 - weight) + ns * weight;
   of.at = now;
 }
 

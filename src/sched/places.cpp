@@ -41,6 +41,8 @@ duration wait_in(const line_there& line, duration task_time_here) noexcept {
       {there > workers ? there - workers : 0, workers, is_told ? line.task_time : task_time_here});
 }
 
+namespace {
+
 duration begins_after(const data_place& at) noexcept {
   return std::min(at.wait, time_to_move(UINT64_MAX)) + time_to_move(at.missing, at.pace);
 }
@@ -49,6 +51,8 @@ bool is_nearer(const data_place& one, const data_place& here, duration first) no
   if (here.missing < least_followed || one.missing > here.missing - least_followed) return false;
   return begins_after(one) < first;
 }
+
+}  // namespace
 
 std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept {
   std::size_t best = others.size();
@@ -59,11 +63,6 @@ std::size_t nearest_to_data(const data_place& here, std::span<const data_place> 
     best = i;
   }
   return best;
-}
-
-const data_place& data_map::of(std::uint32_t node) const noexcept {
-  const auto found = std::ranges::find(known, node, &entry::node);
-  return found == known.end() ? elsewhere : found->is;
 }
 
 }  // namespace manta::inline v0::sched

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include <manta/base/clock.hpp>
 
@@ -16,8 +15,7 @@
 // Problem of the second. A task runs where it was made, but arrays in its arguments may have stayed
 // in another node; it is small, and they are not.
 // Idea. It goes where it would begin first: behind the line there, and when what it reads and is
-// not there has come. Where the difference is not worth the trip it stays. Of one that asks for
-// amounts the same is asked of the nodes that have these free, where nothing is in front of it.
+// not there has come. Where the difference is not worth the trip it stays.
 //
 // Pure: numbers in, an index out. Threads: any.
 
@@ -59,39 +57,5 @@ inline constexpr std::uint64_t least_followed = std::uint64_t{1} << 20U;
 /// `least_followed` bytes less are missing than here, and where it begins earlier. Of several such
 /// the one where it begins first; of equals the first.
 std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept;
-
-/// When it begins there.
-duration begins_after(const data_place& at) noexcept;
-/// The rule of it: whether it is to run there and not `here`, where another one is known already
-/// in which it begins after `first`.
-bool is_nearer(const data_place& one, const data_place& here, duration first) noexcept;
-
-/// What a task that asks for amounts reads, by the node where it may get these.
-struct data_map {
-  static constexpr std::uint32_t no_node = UINT32_MAX;
-  struct entry {
-    std::uint64_t name = 0;        ///< what its owner calls the node; 0: this one
-    std::uint32_t node = no_node;  ///< what the ledger does, as long as it has it
-    data_place is;
-  };
-  std::vector<entry> known;
-  data_place elsewhere = {};  ///< of all others
-
-  const data_place& of(std::uint32_t node) const noexcept;
-  /// Where it is to run: one of those that gives(node), or `usual`, which is one, too.
-  template <class Gives>
-  std::uint32_t nearest(std::uint32_t usual, Gives&& gives) const {
-    const data_place& here = of(usual);
-    std::uint32_t best = usual;
-    duration first = begins_after(here);
-    for (const entry& one : known) {
-      const bool may_be = one.node != no_node && is_nearer(one.is, here, first);
-      if (!may_be || !gives(one.node)) continue;
-      first = begins_after(one.is);
-      best = one.node;
-    }
-    return best;
-  }
-};
 
 }  // namespace manta::inline v0::sched

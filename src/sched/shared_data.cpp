@@ -111,7 +111,11 @@ void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
   if (!is_new && now < has.until) return;
   // Where others have read it since it most likely is: it is paid for once more, in case it is not.
   has.takes = is_used ? duration::zero() : time_to_move(what.bytes, pace);
-  if (!is_used) in.comes_at = std::max(in.comes_at, now) + has.takes;
+  // What is further off nobody knows: what bytes take is another thing by then.
+  constexpr duration known_ahead = std::chrono::seconds(10);
+  if (!is_used) {
+    in.comes_at = std::min(std::max(in.comes_at, now) + has.takes, now + known_ahead);
+  }
   has.from = is_used ? now : in.comes_at;
   has.until = has.from + kept_for_;
   has.task = task;

@@ -95,31 +95,6 @@ TEST_CASE("what its bytes take on their way is counted", "[sched]") {
   CHECK(nearest_to_data({9 * mib, 0ms, fast}, std::array{data_place{8 * mib, 0ms, slow}}) == 1);
 }
 
-TEST_CASE("of nodes with free amounts it is the one in which the least is missing", "[sched]") {
-  using manta::sched::data_map;
-  const data_map map{.known = {{0, 0, {80 * mib, 0ms}},
-                               {12, 1, {8 * mib, 0ms}},
-                               {13, 2, {0, 0ms}},
-                               {14, data_map::no_node, {0, 0ms}}},
-                     .elsewhere = {80 * mib, 0ms}};
-  const auto of = [&map](std::uint32_t usual, std::vector<std::uint32_t> free) {
-    return map.nearest(usual, [&free](std::uint32_t node) {
-      return std::find(free.begin(), free.end(), node) != free.end();
-    });
-  };
-  CHECK(of(0, {0, 1, 2, 3}) == 2);
-  CHECK(of(0, {0, 1, 3}) == 1);
-  CHECK(of(0, {0, 3}) == 0);
-  CHECK(of(3, {3, 0}) == 3);  // no less is missing here
-  CHECK(of(3, {3, 1}) == 1);
-  CHECK(of(2, {0, 1, 2}) == 2);
-  CHECK(of(1, {0, 1, 2}) == 2);
-  const data_map small{.known = {{0, 0, {least_followed - 1, 0ms}}, {13, 2, {0, 0ms}}},
-                       .elsewhere = {least_followed - 1, 0ms}};
-  CHECK(small.nearest(0, [](std::uint32_t) { return true; }) == 0);
-  CHECK(data_map{}.nearest(7, [](std::uint32_t) { return true; }) == 7);
-}
-
 TEST_CASE("a line elsewhere is what was told or sent, less those at work", "[sched]") {
   using manta::sched::wait_in;
   CHECK(wait_in({12, 0, 2, 3ms}, 9ms) == 15ms);  // ten wait for two
