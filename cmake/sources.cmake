@@ -101,6 +101,7 @@ set(manta_sources
   src/node/desk_groups.cpp
   src/node/desk_guests.cpp
   src/node/desk_others.cpp
+  src/node/distant_block.cpp
   src/node/early_main.cpp
   src/node/end_signals.cpp
   src/node/errand.cpp

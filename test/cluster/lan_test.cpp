@@ -152,19 +152,28 @@ TEST_CASE("futures, tasks that follow arrays, and groups go between machines, en
   }
 }
 
-// Each task reads 2 MiB of its own, and takes 50 ms: less than those take at 2 MB/s, and far more
-// than where nothing holds them up.
+// Each task reads 2 MiB of its own, and takes 50 ms (sanitizers: 400): less than those take at
+// 2 MB/s, and far more than where nothing holds them up. The first ones go before that is known.
 TEST_CASE("tasks stay with arrays that come slowly, and go where they come fast",
           "[cluster][share][network]") {
   machines all(2);
-  const words program{sharer, "paced", "60", "50", "2097152"};
-  const auto processes = [&] {
+  const int tasks = manta_test::is_sanitized ? 20 : 60;
+  const words program{sharer, "paced", std::to_string(tasks),
+                      manta_test::is_sanitized ? "400" : "50", "2097152"};
+  const auto run_at_home = [&] {
     all.start(program, {"MANTA_WORKERS=2"});
-    return all.outcome_of_driver("paced");
+    const std::string out = all.outcome_of_driver("paced");
+    const std::string mark = "at home: ";
+    const std::size_t at = out.find(mark);
+    return at == std::string::npos ? -1 : std::atoi(out.c_str() + at + mark.size());
   };
-  CHECK_THAT(processes(), Catch::Matchers::Contains("paced: right, 2 processes"));
-  all.lan().slow_down(1, "16mbit");
-  CHECK_THAT(processes(), Catch::Matchers::Contains("paced: right, 1 processes"));
+  const int with_fast_path = run_at_home();
+  CHECK((with_fast_path >= 0 && with_fast_path < tasks));
+  if (!all.lan().slow_down(1, "16mbit")) {
+    WARN("this machine can't make a path slow (tc, sch_tbf): that half was not run");
+    return;
+  }
+  CHECK(run_at_home() * 10 >= tasks * 9);
 }
 
 TEST_CASE("channels go between machines, encrypted", "[cluster][settle][network]") {
