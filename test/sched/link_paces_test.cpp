@@ -140,8 +140,17 @@ TEST_CASE("some transfers make a slow link slow, and a fast one fast", "[sched]"
   small.saw({2, 0}, {least_telling, manta::duration(200 * least_telling)}, start);
   link_paces large;
   large.saw({2, 0}, {64 * mib, manta::duration(200 * 64 * mib)}, start);
-  CHECK(small.of({2, 0}, start).ns > 20);
+  CHECK(small.of({2, 0}, start).ns > 4);
   CHECK(large.of({2, 0}, start).ns > 2 * small.of({2, 0}, start).ns);
+}
+
+TEST_CASE("one pause makes no link slow for minutes, and three slow transfers do", "[sched]") {
+  link_paces all;
+  for (int i = 0; i < 10; ++i) all.saw({2, 0}, {8 * mib, manta::duration(8 * mib)}, start);
+  all.saw({2, 0}, {4 * mib, 30s}, start);
+  CHECK(all.of({2, 0}, start).ns < 15);
+  for (int i = 0; i < 3; ++i) all.saw({2, 0}, {4 * mib, manta::duration(500 * 4 * mib)}, start);
+  CHECK(all.of({2, 0}, start).ns > 200);
 }
 
 TEST_CASE("each way of a link is its own, and others' is the slower of ours", "[sched]") {
