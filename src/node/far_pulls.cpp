@@ -348,7 +348,7 @@ void far_pulls::close() noexcept {
       if (found == pulls_.end()) break;
       number = found->first;
     }
-    const error ended = exec::ended_error();
+    const error& ended = exec::ended_error();
     end(number, &ended);
   }
   far_copies::global().close();
