@@ -105,7 +105,6 @@ namespace cycle_words {
 // ---- a cancel while a large array is fetched
 
 constexpr std::size_t large_count = std::size_t{1} << 22U;  // 32 MiB
-constexpr std::uint64_t large_bytes = large_count * sizeof(std::uint64_t);
 
 bool reads_large(const counted_words& all) { return are_counted(all, large_count, 5, 4'096); }
 // Fetches it as it looks at it.

@@ -29,9 +29,9 @@ TEST_CASE("what a node tells of its fetches counts, unless it is nonsense", "[no
   CHECK(all.of(0, 7) == byte_pace{});
   all.hear(7, {64 * mib, 64 * second_ns});
   CHECK(all.has_any());
-  CHECK(all.of(0, 7).ns > 100);
-  CHECK(all.of(7, 0).ns > 100);
-  CHECK(all.of(8, 7).ns > 100);
+  CHECK(all.of(0, 7).ns > 10);
+  CHECK(all.of(7, 0).ns > 10);
+  CHECK(all.of(8, 7).ns > 10);
   CHECK(all.of(0, 0) == byte_pace{});
   CHECK(all.of(0, 8) == byte_pace{});
   all.lost(7);
