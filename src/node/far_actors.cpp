@@ -18,6 +18,7 @@
 #include "node/desk.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_ids.hpp"
+#include "node/note_run.hpp"
 #include "node/outgoing.hpp"
 #include "node/placing.hpp"
 #include "node/trade.hpp"
@@ -333,6 +334,7 @@ void far_actors::on_spawned(const wire::result_view& came) noexcept {
     }
   }
   if (construction != nullptr) {
+    note_run(*construction, came);
     const std::uint64_t bits = fill_slot(construction, came);
     construction->ops->drop_arguments(construction);
     construction->finish(bits | exec::job_bits::claimed, 1);

@@ -14,6 +14,7 @@
 
 #include "node/far_actors.hpp"
 #include "node/far_ids.hpp"
+#include "node/note_run.hpp"
 #include "node/outgoing.hpp"
 #include "node/passed_job.hpp"
 #include "node/stop_note.hpp"
@@ -192,6 +193,7 @@ void far_actors::finish(const call& of, const wire::result_view& came) noexcept 
   if (is_overtaken || loss != nullptr) {
     bits = fill_slot(j, is_overtaken ? exec::ended_error() : *loss);
   } else {
+    note_run(*j, came);
     bits = fill_slot(j, came);
   }
   j->ops->drop_arguments(j);

@@ -51,7 +51,7 @@
 // Who fetches waits for the loop's thread alone. Where the maker is lost it goes on from another
 // node that has all of it (far_copies.hpp, decisions/0055), with what has come so far. If none has,
 // or the maker has let go, the wait ends with an error, and so it does by this runtime's end; the
-// next reader asks again, and hears the same.
+// next reader asks again, and may find one by then.
 //
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
 // until they have (node/parting.hpp). What comes then is an array as any that was fetched.

@@ -15,7 +15,6 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
-#include <manta/exec/observer.hpp>
 #include <manta/spec/options.hpp>
 
 #include "node/actor_names.hpp"
@@ -316,7 +315,6 @@ std::string passed_name(const passed_job& j) {
 std::uint64_t fill_passed(passed_job* j, std::span<const std::byte> frame,
                           const wire::result_view& arrived) noexcept {
   const auto* const value = std::get_if<spec::parcel_view>(&arrived.outcome);
-  exec::tell_run_elsewhere(*j, arrived.ran);
   try {
     auto kept = std::make_unique<kept_message>(
         frame, value == nullptr ? std::span<const spec::reference>{} : value->references);

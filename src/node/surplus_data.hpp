@@ -17,7 +17,7 @@
 // Problem. Tasks that await one array are many, and their node's queue is long; others should have
 // some of them. To nodes that map this one's memory the array is a handle. Any other has to fetch
 // it, once for all that it gets in a while (decisions/0050); and it may lie on the disk, or in a
-// third node, for which the looker can't wait.
+// third node, for which the giver can't wait.
 // Idea. What is not in memory stays, and is brought back by who runs it. Else the task is written
 // as a placed one is, with names for what is large; what the other node would fetch by these names
 // sched/shared_data.hpp weighs, which is told of each task that is written, given and sent back.

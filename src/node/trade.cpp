@@ -21,6 +21,7 @@
 #include "node/far_handles.hpp"
 #include "node/far_pulls.hpp"
 #include "node/node_things.hpp"
+#include "node/note_run.hpp"
 #include "node/outgoing.hpp"
 #include "node/resident_actors.hpp"
 #include "node/surplus_data.hpp"
@@ -400,6 +401,7 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
   const bool is_refused = came->may_repeat && came->ran > duration::zero() && !has_yielded(*j);
   if (is_refused && of->may_come_back) return on_refusal(from, j, came->ran);
   if (came->may_repeat) return go_on_here(j, why_not_there(*j, *came), false);
+  note_run(*j, *came);
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
   j->finish(bits | exec::job_bits::claimed, 1);

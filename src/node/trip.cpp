@@ -17,7 +17,6 @@
 #include <manta/codec/identity.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/call_extra.hpp>
-#include <manta/exec/observer.hpp>
 #include <manta/exec/stream_core.hpp>
 #include <manta/node/carrier.hpp>
 
@@ -564,11 +563,8 @@ std::uint64_t fill_slot(exec::job* j, const wire::result_view& arrived) noexcept
   using bits = exec::job_bits;
   try {
     if (const auto* const failure = std::get_if<wire::error_view>(&arrived.outcome)) {
-      error why = wire::to_error(*failure);
-      if (why.code() != errc::cancelled) exec::tell_run_elsewhere(*j, arrived.ran);
-      return fill_slot(j, std::move(why));
+      return fill_slot(j, wire::to_error(*failure));
     }
-    exec::tell_run_elsewhere(*j, arrived.ran);
     const auto* const value = std::get_if<spec::parcel_view>(&arrived.outcome);
     const carrier& by = *carrier_of(j);
     if (value == nullptr) {

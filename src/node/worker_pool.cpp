@@ -16,6 +16,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/guest_actor.hpp"
+#include "node/note_run.hpp"
 #include "node/trip.hpp"
 #include "node/worker_hand.hpp"
 
@@ -541,6 +542,7 @@ void worker_pool::finish(exec::job* j, const wire::result_view& arrived,
   if (arrived.may_repeat) static_cast<void>(exec::forget_delegation(j));
   if (arrived.may_repeat && repeats(j)) return;
   std::uint64_t bits = 0;
+  note_run(*j, arrived);
   if (is_passed(j)) {
     bits = fill_passed(passed_job::self(j), frame, arrived);
   } else {

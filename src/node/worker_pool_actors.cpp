@@ -16,6 +16,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/node/carrier.hpp>
 
+#include "node/note_run.hpp"
 #include "node/trip.hpp"
 #include "node/worker_hand.hpp"
 #include "node/worker_order.hpp"
@@ -379,6 +380,7 @@ bool worker_pool::on_actor_result(const std::shared_ptr<hand>& from, std::uint64
     const bool is_overtaken = has_failed && is_closing_.load(std::memory_order_relaxed) &&
                               failed->chain.front().code == errc::cancelled;
     if (is_overtaken) end_with_runtime(core);
+    note_run(*construction, arrived);
     const std::uint64_t bits = is_passed(construction) && !has_failed
                                    ? fill_passed(passed_job::self(construction), frame, arrived)
                                    : fill_slot(construction, arrived);
@@ -400,6 +402,7 @@ void worker_pool::finish_call(exec::job* call, const wire::result_view& arrived,
   const bool is_overtaken = is_closing_.load(std::memory_order_relaxed) && failed != nullptr &&
                             failed->chain.front().code == errc::actor_lost;
   std::uint64_t bits = 0;
+  if (!is_overtaken) note_run(*call, arrived);
   if (is_overtaken) {
     bits = fill_slot(call, ended_error());
   } else if (is_passed(call)) {

@@ -44,6 +44,11 @@ struct counter {
 };
 manta::coroutine<int> awaits(manta::future<int> of) { co_return co_await std::move(of) + 1; }
 
+struct with_future {
+  manta::future<int> inside;
+};
+with_future gives_future() { return {manta::remote<twice>(3)}; }
+
 manta::config with(manta::event_mode events, std::string control = "memory") {
   manta::config out;
   out.workers = 2;
@@ -134,6 +139,17 @@ TEST_CASE("history: each run has one start and one end, a retry or an end", "[hi
   }
   CHECK_THAT(told,
              Catch::Matchers::StartsWith("start 0, retry 0, start 1, retry 1, start 2, end 2, "));
+}
+
+// [nodes]: as above. What a task elsewhere calls there is in that node's history.
+TEST_CASE("history: a future that came inside of a value is no run more", "[history][nodes]") {
+  const manta::runtime rt(with(manta::event_mode::all));
+  const with_future got = manta::remote<gives_future>().get();
+  CHECK(got.inside.get() == 6);
+  const auto events = history::events(history::this_job()).get();
+  const std::size_t runs = test::in_nodes() ? 1 : 2;
+  CHECK(count(events, event_kind::start, "") == runs);
+  CHECK(count(events, event_kind::end, "") == runs);
 }
 
 TEST_CASE("history: events can be left out", "[history][anywhere]") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that await arrays: see sharer.cpp.
+// Tasks that await arrays: see sharer.cpp. Sleeps of so many `ms` are the tasks' work, shorter ones
+// look again for what others do.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
