@@ -63,10 +63,17 @@ void leave_in_order(int code) noexcept {
   _exit(code);
 }
 
+namespace {
+constinit std::atomic<bool> is_end_over{false};
+}  // namespace
+
+void note_end_over() noexcept { is_end_over.store(true); }
+
 void limit_end(int code) noexcept {
   try {
     std::thread([code] {
       std::this_thread::sleep_for(time_to_end);
+      if (is_end_over.load()) return;  // what the program does at its exit is its own
       say("manta: what runs did not stop within 5 s, so this node ends without it\n");
       leave_at_once(code);
     }).detach();

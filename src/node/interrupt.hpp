@@ -49,6 +49,8 @@ namespace manta::inline v0::node {
 /// never look whether it is to stop. From now on it has 5 s, then the process ends at once with
 /// that code, and says so.
 void limit_end(int code) noexcept;
+/// It has ended by then: the limit is over.
+void note_end_over() noexcept;
 
 class interrupt {
  public:

@@ -9,6 +9,7 @@
 #include <manta/base/check.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/context.hpp>
+#include <manta/node/carrier.hpp>
 
 #include "node/far_pulls.hpp"
 #include "node/resting_array.hpp"
@@ -144,8 +145,8 @@ class beginning {
   beginning& operator=(const beginning&) = delete;
 
   /// False: it would take time, or longer than until then.
-  bool wake(bool waits, const base::deadline& until = {}, bool heeds_stop = false) {
-    if (!needed_.away.empty() && (!waits || !fetch(until, heeds_stop))) return false;
+  bool wake(bool waits, const base::deadline& until = {}) {
+    if (!needed_.away.empty() && (!waits || !fetch(until))) return false;
     std::vector<array_block*> blocks;
     if (!needed_.resting.empty()) {
       auto got = wake_arrays(needed_.resting, waits);
@@ -161,11 +162,22 @@ class beginning {
   }
 
  private:
-  bool fetch(const base::deadline& until, bool heeds_stop) {
+  bool fetch(const base::deadline& until) {
     exec::context* const by = exec::this_thread.current;
-    const std::stop_token stop =
-        heeds_stop && by != nullptr ? exec::stop_token_of(*by) : std::stop_token();
+    const bool begins = by != nullptr && by->running != nullptr && are_arguments_of(*by->running);
+    const std::stop_token stop = begins ? exec::stop_token_of(*by) : std::stop_token();
     return far_pulls::global().fetch(needed_.away, until, stop);
+  }
+  // A task that is cancelled before it has its arguments has not begun, and needs none. Who waits
+  // for a value by itself, or writes another one's call, is asked to stop, and no more.
+  bool are_arguments_of(const exec::job& j) const {
+    auto* const its = const_cast<exec::job*>(&j);  // nothing is changed
+    const carrier* const by = carrier_of(its);
+    if (by == nullptr || by->rested_arguments == nullptr) return false;
+    const std::vector<rested> arguments = by->rested_arguments(its);
+    return std::ranges::any_of(arguments, [this](const rested& one) {
+      return std::ranges::find(all_, one.note, &rested::note) != all_.end();
+    });
   }
   void undo() noexcept {
     for (const rested& one : all_.first(begun_)) rest_steps::leave(one);
@@ -182,10 +194,8 @@ class beginning {
 
 void put_to_rest(const rested& what) noexcept { rest_steps::rest(what); }
 
-// For arguments: a task that is cancelled before it has them has not begun, and needs none. Who
-// waits for a value by itself is asked to stop, and no more.
 bool begin_reading(std::span<const rested> all, std::uint64_t reader, const base::deadline& until) {
-  return beginning(all, reader).wake(true, until, true);
+  return beginning(all, reader).wake(true, until);
 }
 
 bool try_begin_reading(std::span<const rested> all, std::uint64_t reader) {

@@ -223,6 +223,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void place_now(exec::job* j) noexcept;
   void place_claimed(exec::job* j) noexcept;
   bool place_by_errand(exec::job* j, error& why) noexcept;
+  static error leaves_error() noexcept;
   static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
   void goes_nowhere(exec::job* j, const error& why) noexcept;

@@ -250,7 +250,14 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
   const auto* const said = std::get_if<wire::error_view>(&came.outcome);
   if (said == nullptr) return lost_with_node(j);
   error out = wire::to_error(*said);
-  return out.code() == errc::cancelled ? lost_with_node(j) : out;
+  if (out.code() == errc::cancelled) return lost_with_node(j);
+  // Else the maker of an array is lost that it reads, which says nothing of the node that says so:
+  // who may go elsewhere for the loss of that has not lost it.
+  const bool is_wish = is_placed(j) && j.extra()->claim->elsewhere.is_soft;
+  const bool is_of_array =
+      out.code() == errc::node_lost && out.message() != leaves_error().message();
+  if (!is_wish || !is_of_array) return out;
+  return spec::made_error(errc::object_lost, [&out] { return out.message(); });
 }
 
 // Of a job that was away, and may run once more. `why`: it can't there. `has_run`: it may have.

@@ -37,13 +37,6 @@ void cancel_visit(const base::id& stream, exec::job* j, bool with_children) noex
   if (!far_streams::global().stop(stream, with_children)) exec::cancel_job(j, with_children);
 }
 
-error leaves_error() noexcept {
-  return spec::made_error(errc::node_lost, [] {
-    return "the node that ran it has left the cluster, and is lost for what it had not ended; call "
-           "it again with another place";
-  });
-}
-
 // Takes a hold over.
 void cancel_soon(const base::id& stream, exec::job* j, bool with_children) noexcept {
   try {
@@ -58,6 +51,13 @@ void cancel_soon(const base::id& stream, exec::job* j, bool with_children) noexc
 }
 
 }  // namespace
+
+error trade::leaves_error() noexcept {
+  return spec::made_error(errc::node_lost, [] {
+    return "the node that ran it has left the cluster, and is lost for what it had not ended; call "
+           "it again with another place";
+  });
+}
 
 void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
                     std::shared_ptr<far_arrivals> came, std::optional<duration> wait) {
@@ -153,17 +153,6 @@ bool may_do_at_home(const error& why) noexcept {
          is == errc::store_full || is == errc::out_of_memory;
 }
 
-// The maker of an array that it reads is lost, which says nothing of this node: who may go
-// elsewhere for the loss of its own has not lost it.
-error of_array(const error& why, bool may_go_elsewhere) noexcept {
-  if (!may_go_elsewhere || why.code() != errc::node_lost) return why;
-  return spec::made_error(errc::object_lost, [&why] { return why.message(); });
-}
-
-bool must_be_there(const wire::placement_view& where) noexcept {
-  return where.by == placement::rule::node && !where.is_soft;
-}
-
 /// Counts while it lives.
 class counted {
  public:
@@ -187,7 +176,6 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
   if (!comes_in(of)) return;
   bool is_stopped = false;
   bool asks = false;
-  bool has_to_be_here = false;
   try {
     const borrowed_workbench on;
     const neutral_caller its_node(neutral_caller::of_node{who.first});
@@ -199,7 +187,6 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     of.attempt = task->attempt;
     const std::optional<options> asked = asked_of_here(*task, who.first);
     asks = asked.has_value();
-    has_to_be_here = task->options != nullptr && must_be_there(task->options->where);
     {
       const counted reads(reading_);
       of.job = make_task(*task, asks ? &*asked : nullptr);
@@ -214,7 +201,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     if (takes_leave(who).is_answered) return ends(of);
     if (!is_door_open_.load() || ends_here()) return refuse(by, of, leaves_error(), true);
     // One that was sent of itself has not run, and home has all that it reads.
-    return refuse(by, of, of_array(why, !has_to_be_here), may_go_back || may_do_at_home(why));
+    return refuse(by, of, why, may_go_back || may_do_at_home(why));
   }
   if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
   if (asks) {

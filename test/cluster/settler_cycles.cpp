@@ -107,22 +107,47 @@ namespace cycle_words {
 constexpr std::size_t large_count = std::size_t{1} << 22U;  // 32 MiB
 
 bool reads_large(const counted_words& all) { return are_counted(all, large_count, 5, 4'096); }
-// Fetches it as it looks at it.
-bool reads_handle(const manta::future<counted_words>& of) {
-  return reads_large(of.get(long_enough));
+// Fetches it as it looks at it, or takes it.
+bool reads_handle(const manta::future<counted_words>& of, const std::string& began) {
+  manta::kv::put(began, 1).get();
+  manta::future<counted_words> own = of;
+  return reads_large(of.get(long_enough)) && reads_large(std::move(own).get());
 }
-std::uint64_t bytes_fetched() { return manta::node::fetched_array_bytes(); }
+bool takes_handle(const manta::future<counted_words>& of, const std::string& began) {
+  manta::kv::put(began, 1).get();
+  manta::future<counted_words> own = of;
+  return reads_large(std::move(own).get());
+}
+enum class reading { argument, looks, takes };
+manta::future<bool> read_in(const std::string& node, const manta::future<counted_words>& of,
+                            reading how, const std::string& began) {
+  switch (how) {
+    case reading::argument:
+      return manta::remote<reads_large>.with(at(node))(of);
+    case reading::looks:
+      return manta::remote<reads_handle>.with(at(node))(of, began);
+    case reading::takes:
+      break;
+  }
+  return manta::remote<takes_handle>.with(at(node))(of, began);
+}
 
 // Stops the one that has it in the midst of a fetch, and cancels who waits for it: one that has it
 // as an argument has not begun, and ends at once; one that looks at it by itself is asked to stop,
 // and goes on to its end.
-void check_cancel(const std::string& reader, const manta::node_info& maker, bool has_begun) {
+void check_cancel(const std::string& reader, const manta::node_info& maker, reading how) {
+  const bool has_begun = how != reading::argument;
   const std::string who = reader + (has_begun ? ", begun: " : ": ");
+  const std::string began = "began/" + reader + std::to_string(static_cast<int>(how));
   const auto made = manta::remote<counted_from>.with(at(maker.name))(large_count, std::uint64_t{5});
   static_cast<void>(manta::wait(std::vector{made}, {.count = 1, .timeout = long_enough}));
   cluster_test::stop(static_cast<pid_t>(maker.pid));
-  auto reads = has_begun ? manta::remote<reads_handle>.with(at(reader))(made)
-                         : manta::remote<reads_large>.with(at(reader))(made);
+  auto reads = read_in(reader, made, how, began);
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (has_begun && !manta::kv::get<int>(began).get() &&
+         std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);  // it begins soon
+  }
   std::this_thread::sleep_for(200ms);  // the fault's schedule: it has been asked for
   manta::cancel(reads);
   std::string why;
@@ -133,7 +158,7 @@ void check_cancel(const std::string& reader, const manta::node_info& maker, bool
   }
   kill(static_cast<pid_t>(maker.pid), SIGCONT);
   if (has_begun) why = thrown_by<manta::cancelled>(reads);
-  expect(has(why, "cancel") || (has_begun && why == "nothing"), who + why);
+  expect(has_begun ? why == "nothing" : has(why, "cancel"), who + why);
   const auto again = manta::remote<reads_large>.with(at(reader))(made);
   const std::string end = thrown_by<manta::exception>(again);
   expect(end == "nothing" && again.get(), who + "who asks again has it: " + end);
@@ -141,9 +166,9 @@ void check_cancel(const std::string& reader, const manta::node_info& maker, bool
 
 int cancels_fetch(const manta::runtime& rt) {
   const auto all = others(rt);
-  for (const bool has_begun : {false, true}) {
+  for (const reading how : {reading::argument, reading::looks, reading::takes}) {
     for (const std::string& reader : {all[0].name, manta::this_task::node()}) {
-      check_cancel(reader, all[1], has_begun);
+      check_cancel(reader, all[1], how);
     }
   }
   for (const manta::node_info& one : rt.nodes()) {
