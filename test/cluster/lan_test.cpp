@@ -173,7 +173,7 @@ TEST_CASE("tasks stay with arrays that come slowly, and go where they come fast"
     WARN("this machine can't make a path slow (tc, sch_tbf): that half was not run");
     return;
   }
-  CHECK(run_at_home() * 10 >= tasks * 9);
+  CHECK(run_at_home() * 3 >= tasks * 2);
 }
 
 TEST_CASE("channels go between machines, encrypted", "[cluster][settle][network]") {

@@ -79,6 +79,7 @@ TEST_CASE("a copy that others were told of stays until they have asked for none 
 TEST_CASE("a copy for which there is no room is refused and none goes for it", "[node][copies]") {
   copy one;
   copy other;
+  copy later;
   kept_copies all;
   REQUIRE(all.keep(first, *one.block, start, 19));
   CHECK_FALSE(all.keep(second, *other.block, start + 1s, 19));
@@ -90,7 +91,6 @@ TEST_CASE("a copy for which there is no room is refused and none goes for it", "
   CHECK(all.sweep(start + 3s) == start + 2s + limits::kept_for_others);
   all.clear();
   CHECK(one.has_ended);
-  copy later;
   CHECK(all.keep(second, *later.block, start, 10));
   CHECK_FALSE(all.keep(first, *later.block, start, 9));
 }
