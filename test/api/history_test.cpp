@@ -141,15 +141,16 @@ TEST_CASE("history: each run has one start and one end, a retry or an end", "[hi
              Catch::Matchers::StartsWith("start 0, retry 0, start 1, retry 1, start 2, end 2, "));
 }
 
-// [nodes]: as above. What a task elsewhere calls there is in that node's history.
+// [nodes]: as above. Where what a task elsewhere calls runs here it is told of here, too.
 TEST_CASE("history: a future that came inside of a value is no run more", "[history][nodes]") {
   const manta::runtime rt(with(manta::event_mode::all));
   const with_future got = manta::remote<gives_future>().get();
   CHECK(got.inside.get() == 6);
   const auto events = history::events(history::this_job()).get();
-  const std::size_t runs = test::in_nodes() ? 1 : 2;
-  CHECK(count(events, event_kind::start, "") == runs);
-  CHECK(count(events, event_kind::end, "") == runs);
+  for (const event_kind kind : {event_kind::start, event_kind::end}) {
+    CHECK(count(events, kind, "gives_future") == 1);
+    CHECK(count(events, kind, "") == 1 + count(events, kind, "twice"));
+  }
 }
 
 TEST_CASE("history: events can be left out", "[history][anywhere]") {
