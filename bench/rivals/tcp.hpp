@@ -17,18 +17,26 @@
 
 namespace bench {
 
-// Two connected ends of TCP on this machine.
-inline void tcp_pair(int (&ends)[2]) {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
+// A socket of its own port of this machine's loopback, which listens if it is to; whoever calls
+// closes it.
+inline int loopback_socket(sockaddr_in& at, bool listens) {
+  const int out = socket(AF_INET, SOCK_STREAM, 0);
+  at = {};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof at;
   auto* const address = reinterpret_cast<sockaddr*>(&at);
-  check(bind(listener, address, size) == 0 && listen(listener, 1) == 0, "a listener");
-  check(getsockname(listener, address, &size) == 0, "its port");
+  check(bind(out, address, size) == 0 && (!listens || listen(out, 1) == 0), "a socket");
+  check(getsockname(out, address, &size) == 0, "its port");
+  return out;
+}
+
+// Two connected ends of TCP on this machine.
+inline void tcp_pair(int (&ends)[2]) {
+  sockaddr_in at{};
+  const int listener = loopback_socket(at, true);
   ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-  check(connect(ends[0], address, size) == 0, "a connection");
+  check(connect(ends[0], reinterpret_cast<sockaddr*>(&at), sizeof at) == 0, "a connection");
   ends[1] = accept(listener, nullptr, nullptr);
   check(ends[1] >= 0, "its other end");
   close(listener);
@@ -40,15 +48,8 @@ inline void tcp_pair(int (&ends)[2]) {
 
 // A port on which nobody listens, unless somebody takes it before the caller does.
 inline int free_tcp_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  check(bind(listener, address, size) == 0, "a port");
-  check(getsockname(listener, address, &size) == 0, "its number");
-  close(listener);
+  close(loopback_socket(at, false));
   return ntohs(at.sin_port);
 }
 
