@@ -6,12 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <ctime>
 
 #include <manta/base/pause.hpp>
+#include <manta/base/sanitizers.hpp>
 
 namespace manta::inline v0::exec {
 
@@ -20,6 +22,31 @@ namespace {
 long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
            const timespec* until) noexcept {
   return syscall(SYS_futex, word, operation, value, until, nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+// ThreadSanitizer keeps a signal until its thread comes to a call that it knows, which a raw system
+// call is none of: who sleeps here for ever would never run the handler, of SIGINT say.
+[[maybe_unused]] bool sleep_for_a_signal(std::atomic<std::uint32_t>* word, std::uint32_t value,
+                                         const base::deadline& deadline) noexcept {
+  constexpr std::chrono::milliseconds often{20};
+  const base::time_point soon = base::now() + often;
+  const timespec until = base::to_timespec(deadline ? std::min(soon, *deadline) : soon);
+  const long status = futex(word, FUTEX_WAIT_BITSET_PRIVATE, value, &until);
+  const bool is_late = status == -1 && errno == ETIMEDOUT;
+  const timespec none{};
+  nanosleep(&none, nullptr);  // one that it knows
+  return !is_late || !deadline || *deadline > soon;
+}
+
+// Whether the deadline has not passed yet. steady_clock is CLOCK_MONOTONIC, which
+// FUTEX_WAIT_BITSET takes as an absolute time.
+bool sleep(std::atomic<std::uint32_t>* word, std::uint32_t value,
+           const base::deadline& deadline) noexcept {
+  if constexpr (MANTA_HAS_TSAN != 0) return sleep_for_a_signal(word, value, deadline);
+  timespec until{};
+  if (deadline) until = base::to_timespec(*deadline);
+  const long status = futex(word, FUTEX_WAIT_BITSET_PRIVATE, value, deadline ? &until : nullptr);
+  return status != -1 || errno != ETIMEDOUT;
 }
 
 bool register_membarrier() noexcept {
@@ -47,16 +74,10 @@ void parker::park() noexcept { park_until(std::nullopt); }
 bool parker::park_until(const base::deadline& deadline) noexcept {
   std::uint32_t expected = idle;
   if (!state_.compare_exchange_strong(expected, sleeping, std::memory_order_acquire)) return true;
-  timespec until{};
-  if (deadline) until = base::to_timespec(*deadline);
-  // steady_clock is CLOCK_MONOTONIC, which FUTEX_WAIT_BITSET takes as an absolute time.
   while (state_.load(std::memory_order_acquire) != signalled) {
-    const long status =
-        futex(&state_, FUTEX_WAIT_BITSET_PRIVATE, sleeping, deadline ? &until : nullptr);
-    if (status == -1 && errno == ETIMEDOUT) {
-      expected = sleeping;
-      return !state_.compare_exchange_strong(expected, idle, std::memory_order_acquire);
-    }
+    if (sleep(&state_, sleeping, deadline)) continue;
+    expected = sleeping;
+    return !state_.compare_exchange_strong(expected, idle, std::memory_order_acquire);
   }
   return true;
 }
