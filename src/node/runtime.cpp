@@ -111,21 +111,19 @@ struct runtime::part {
 
   static result<part> find(const config& given, const std::vector<spec::setting>& arguments) {
     const std::vector<spec::setting> environment = spec::settings_from_environment();
-    spec::grants machine(base::usable_cores(), base::usable_gpus(), base::usable_memory());
+    const spec::grants machine(base::usable_cores(), base::usable_gpus(), base::usable_memory());
     const result<config> settled = spec::complete(given, arguments, environment, machine);
     if (!settled) return settled.error();
     const result<spec::launch_plan> plan = spec::plan_launch(*settled, variable, getpid());
     if (!plan) return plan.error();
     if (!plan->is_one_machine || plan->size == 1) return part{*settled, *plan, 0};
     // Several nodes share what the machine has, where nobody says otherwise.
-    machine.cores = std::max(1, machine.cores / plan->size);
-    machine.memory_bytes /= plan->size;
-    const spec::machine_share gpus = spec::share_of(machine.gpus, plan->rank, plan->size);
-    machine.gpus = gpus.count;
-    const result<config> shared = spec::complete(given, arguments, environment, machine);
+    const spec::grants own = spec::share_of(machine, plan->rank, plan->size);
+    const result<config> shared = spec::complete(given, arguments, environment, own);
     if (!shared) return shared.error();
     // Who says how many there are has them all, from 0 on.
     const bool is_said = shared->gpus == settled->gpus;
+    const spec::machine_share gpus = spec::share_of(machine.gpus, plan->rank, plan->size);
     return part{*shared, *plan, is_said ? 0 : gpus.first};
   }
 };

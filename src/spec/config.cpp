@@ -15,7 +15,10 @@ namespace manta::inline v0::spec {
 
 namespace {
 
-constexpr std::int64_t store_percent = 30;
+// 30 % of what is granted.
+constexpr std::int64_t store_share(std::int64_t memory_bytes) noexcept {
+  return std::max(least_store, memory_bytes / 100 * 30);
+}
 constexpr std::int64_t usual_spill = std::int64_t{1} << 40;
 
 template <class Keys>
@@ -164,9 +167,10 @@ result<config> complete(config base, const std::vector<setting>& arguments,
     base.*(key.field) = key.fallback == nullptr ? key.otherwise : machine.*(key.fallback);
   }
   if (base.memory_bytes == -1) base.memory_bytes = machine.memory_bytes;
-  const std::int64_t share = std::max(least_store, machine.memory_bytes / 100 * store_percent);
-  if (base.store_bytes == -1) base.store_bytes = share;
-  if (base.quota_bytes == -1) base.quota_bytes = std::max(share, base.store_bytes);
+  if (base.store_bytes == -1) base.store_bytes = store_share(machine.memory_bytes);
+  if (base.quota_bytes == -1) {
+    base.quota_bytes = std::max(store_share(machine.quota_base_bytes), base.store_bytes);
+  }
   if (base.spill_bytes == -1) base.spill_bytes = usual_spill;
   if (!base.spill_folder) base.spill_folder = "none";
   if (!base.resources) base.resources.emplace();

@@ -358,4 +358,12 @@ machine_share share_of(int all, int rank, int size) noexcept {
   return {rank * each + std::min(rank, more), each + (rank < more ? 1 : 0)};
 }
 
+grants share_of(const grants& machine, int rank, int size) noexcept {
+  grants own = machine;
+  own.cores = std::max(1, machine.cores / size);
+  own.memory_bytes = machine.memory_bytes / size;
+  own.gpus = share_of(machine.gpus, rank, size).count;
+  return own;
+}
+
 }  // namespace manta::inline v0::spec

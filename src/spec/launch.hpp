@@ -89,6 +89,10 @@ struct machine_share {
 };
 machine_share share_of(int all, int rank, int size) noexcept;
 
+/// What one of the job's ranks on a machine is granted of it. The quota's base stays whole, since
+/// all of them count against it together.
+grants share_of(const grants& machine, int rank, int size) noexcept;
+
 /// The variable of the mark.
 inline constexpr const char* launch_mark_variable = "MANTA_TAKEN";
 

@@ -217,12 +217,12 @@ void object_table::spilled_to(object_id id, const std::optional<spilled>& at) {
   step();
 }
 
-void object_table::reserved(segment_id number, bool is_there) {
+void object_table::reserved(segment_id number, reserved_as how) {
   MANTA_CHECK_VALUE(number == reserving_ && number != 0, number);
   const std::uint64_t bytes = std::exchange(reserving_bytes_, 0);
   reserving_ = 0;
-  has_reserve_failed_ = !is_there;
-  if (is_there) {
+  reserve_end_ = how;
+  if (how == reserved_as::made) {
     ours_.add(number, bytes, reserving_for_);
     // Whom it is for takes it before another may drop it to make room.
     is_makers_turn_ = is_reserving_for_maker_;

@@ -50,8 +50,8 @@ result<segment_id> object_store::admit_segment(std::uint64_t bytes, holder worke
     perform();
     return error(errc::store_full,
                  fmt::format("store: asked {} bytes for an isolated worker, and the stores of this "
-                             "user on this machine have what store_bytes allows all of them; raise "
-                             "store_bytes or drop references there",
+                             "user on this machine have what quota_bytes allows all of them; raise "
+                             "quota_bytes or drop references there",
                              bytes));
   }
   guests_[number].bytes = bytes;

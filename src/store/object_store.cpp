@@ -282,25 +282,27 @@ void object_store::perform(const act::refused& is) {
   found->second->rung.notify_one();
 }
 
-result<segment> object_store::reserve(std::uint64_t bytes) const {
-  if (shared_ && !shared_->take(bytes)) {
-    return error(errc::store_full, "store: the other stores of this machine have the rest");
+object_table::reserved_as object_store::reserve(std::uint64_t bytes,
+                                                std::optional<segment>& made) const {
+  if (shared_ && !shared_->take(bytes)) return object_table::reserved_as::no_quota;
+  if (result<segment> is = segment::make(bytes)) {
+    made.emplace(*std::move(is));
+    return object_table::reserved_as::made;
   }
-  auto made = segment::make(bytes);
-  if (!made && shared_) shared_->give(bytes);
-  return made;
+  if (shared_) shared_->give(bytes);
+  return object_table::reserved_as::no_memory;
 }
 
 void object_store::perform(const act::reserve& is) {
   memory_.push([this, is] {
-    auto made = reserve(is.bytes);
-    const bool is_there = made.has_value();
+    std::optional<segment> made;
+    const object_table::reserved_as how = reserve(is.bytes, made);
     const locked lock(mutex_);
-    if (is_there) {
+    if (made) {
       poison(made->bytes());
       segments_[is.segment] = std::make_shared<const segment>(*std::move(made));
     }
-    table_.reserved(is.segment, is_there);
+    table_.reserved(is.segment, how);
     perform();
   });
 }

@@ -196,7 +196,7 @@ class object_store {
   using locked = std::unique_lock<std::mutex>;
 
   object_store(settings with, std::unique_ptr<spill_files> disk, std::optional<quota> shared);
-  result<segment> reserve(std::uint64_t bytes) const;
+  object_table::reserved_as reserve(std::uint64_t bytes, std::optional<segment>& made) const;
 
   request_id begin(waiter& who);
   std::optional<error> wait_for(locked& lock, request_id asked, waiter& who,

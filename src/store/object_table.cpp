@@ -444,6 +444,18 @@ void object_table::end(object_id id) {
   objects_.erase(found);
 }
 
+std::string_view object_table::text_of(reserved_as how) noexcept {
+  switch (how) {
+    case reserved_as::no_memory:
+      return "; this machine has no more memory for it";
+    case reserved_as::no_quota:
+      return "; all programs of this user on this machine have what quota_bytes allows them";
+    case reserved_as::made:
+      break;
+  }
+  return "";
+}
+
 error object_table::full(const asking& of) const {
   std::map<holder, std::uint64_t> pinned;
   std::uint64_t pinned_bytes = 0;
@@ -467,12 +479,13 @@ error object_table::full(const asking& of) const {
   for (const object_id id : of.all) {
     if (const auto one = objects_.find(id); one != objects_.end()) asked += one->second.bytes;
   }
-  return {errc::store_full,
-          fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
-                      "being made{}{}; raise store_bytes or drop references",
-                      asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by,
-                      making_bytes, has_spill_failed_ ? "; spilling failed" : "",
-                      has_reserve_failed_ ? "; this machine has no more memory for it" : "")};
+  return {
+      errc::store_full,
+      fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
+                  "being made{}{}; raise {} or drop references",
+                  asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by, making_bytes,
+                  has_spill_failed_ ? "; spilling failed" : "", text_of(reserve_end_),
+                  reserve_end_ == reserved_as::no_quota ? "quota_bytes" : "store_bytes")};
 }
 
 bool object_table::is_sound() const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -165,7 +166,8 @@ class object_table {
   /// All that workers could give back at once is.
   void asked_back();
 
-  void reserved(segment_id number, bool is_there);
+  enum class reserved_as : std::uint8_t { made, no_memory, no_quota };
+  void reserved(segment_id number, reserved_as how);
   void moved(object_id id);
   /// Nothing: it could not be written.
   void spilled_to(object_id id, const std::optional<spilled>& at);
@@ -280,6 +282,7 @@ class object_table {
   void drop_from_memory(entry& of);
   void end(object_id id);
   void leave(const asking& of);
+  static std::string_view text_of(reserved_as how) noexcept;
   error full(const asking& of) const;
 
   const std::uint64_t budget_;
@@ -311,7 +314,7 @@ class object_table {
   bool is_disk_full_ = false;                     // nothing more is spilled until retry()
   // The last try; for messages.
   bool has_spill_failed_ = false;
-  bool has_reserve_failed_ = false;
+  reserved_as reserve_end_ = reserved_as::made;
   bool has_asked_back_ = false;
   bool is_asking_back_ = false;
   std::vector<act::any> actions_;

@@ -125,4 +125,19 @@ TEST_CASE("what a machine has is shared by ranks: all of it, nothing twice", "[l
   }
 }
 
+TEST_CASE("ranks of one machine share what it grants, and count against one quota", "[launch]") {
+  constexpr std::int64_t gib = std::int64_t{1} << 30U;
+  const grants machine(6, 3, 20 * gib);
+  const grants own = share_of(machine, 3, 4);
+  CHECK(own.cores == 1);
+  CHECK(own.gpus == 0);
+  const auto settled = complete({}, {}, {}, own);
+  REQUIRE(settled);
+  CHECK(settled->memory_bytes == 5 * gib);
+  CHECK(settled->store_bytes == 5 * gib / 100 * 30);
+  // The arrays of all four, as each of them sees it.
+  CHECK(settled->quota_bytes == 20 * gib / 100 * 30);
+  CHECK(complete({}, {}, {}, machine)->quota_bytes == settled->quota_bytes);
+}
+
 }  // namespace launch_test

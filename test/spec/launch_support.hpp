@@ -17,6 +17,7 @@ using manta::config;
 using manta::errc;
 using manta::role_mode;
 using manta::spec::complete;
+using manta::spec::grants;
 using manta::spec::launch_mark;
 using manta::spec::launch_plan;
 using manta::spec::machine_share;

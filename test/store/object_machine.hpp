@@ -119,7 +119,8 @@ class machine {
 
   void finish(const act::reserve& is) {
     if (!is_memory_short) segments[is.segment] = is.bytes;
-    table.reserved(is.segment, !is_memory_short);
+    using end = object_table::reserved_as;
+    table.reserved(is.segment, is_memory_short ? end::no_memory : end::made);
   }
   void finish(const act::move& is) {
     REQUIRE(read(is.from) == is.object);

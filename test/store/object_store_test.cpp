@@ -272,7 +272,9 @@ TEST_CASE("two stores share what a user has on a machine", "[store]") {
   CHECK(is_made);
   const auto full = a->make(40 * mib);
   REQUIRE_FALSE(full);
-  CHECK_THAT(full.error().message(), Contains("this machine has no more memory for it"));
+  CHECK_THAT(full.error().message(),
+             Contains("all programs of this user on this machine have what quota_bytes allows"));
+  CHECK_THAT(full.error().message(), Contains("raise quota_bytes or drop references"));
 }
 
 TEST_CASE("makers and readers of several threads share a small store", "[store]") {

@@ -216,10 +216,14 @@ MANTA_API std::vector<setting> settings_from_environment();
 /// What the machine grants: the defaults of a config.
 struct grants {
   grants(int usable_cores, int visible_gpus = 0, std::int64_t usable_memory = 0) noexcept
-      : cores(usable_cores), gpus(visible_gpus), memory_bytes(usable_memory) {}
+      : cores(usable_cores),
+        gpus(visible_gpus),
+        memory_bytes(usable_memory),
+        quota_base_bytes(usable_memory) {}
   int cores;
   int gpus;
   std::int64_t memory_bytes;
+  std::int64_t quota_base_bytes;  ///< what all programs on the machine share, so never a part of it
 };
 
 /// `base` with the settings filled in where it has none and then with the defaults, `machine` being
