@@ -76,7 +76,7 @@ inline constexpr locality localities[] = {
     {"cluster_locality_100k", "100 KB, 10 in each", 100'000, 10},
     {"cluster_locality_1m", "1 MB, 10 in each", 1'000'000, 10},
     {"cluster_locality_10m", "10 MB, 10 in each", 10'000'000, 10},
-    {"cluster_locality_100m", "100 MB, 3 in each", 100'000'000, 3},
+    {"cluster_locality_100m", "100 MB, 10 in each", 100'000'000, 10},
 };
 inline constexpr std::size_t broadcast_nodes = 8;
 inline std::size_t bulk_bytes(const plan& p) { return p.quick ? 100'000'000 / 16 : 100'000'000; }
