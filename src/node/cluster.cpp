@@ -193,10 +193,12 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     if (!is_host) with.places.push_back(place_of_node(with.head));
     // A rank may be there before the one with the head, which makes the folder else.
     if (!is_host && !plan_.address && with.places.back().is_unix()) {
-      result<std::string> made = make_job_folder(plan_.job);
-      if (!made) return made.error();
-      beside_ = *std::move(made);
+      if (auto made = make_job_folder(plan_.job); !made) return made.error();
     }
+  }
+  if (!is_host) {
+    const std::lock_guard lock(mutex_);
+    beside_ = job_folder_of(place_of_node(with.head).path);
   }
   if (is_host) {
     with.cluster = draw_id();
@@ -230,7 +232,7 @@ bool cluster::does_work() const noexcept {
 wire::endpoint cluster::place_of_node(const std::vector<wire::socket_address>& head) const {
   if (!head.empty() && head.front().is_unix()) {
     const std::string at = head.front().text().substr(std::string_view("unix:").size());
-    return {.path = fmt::format("{}/node-{}", at.substr(0, at.rfind('/')), getpid())};
+    return {.path = node_socket(at.substr(0, at.rfind('/')))};
   }
   return {};
 }
@@ -444,10 +446,11 @@ result<void> cluster::join() {
 // A process whose place was given to another must not go on as if nothing had happened.
 void cluster::watch_the_fence() {
   const bool serves = is_serving();
-  process_->tell_over([serves](const std::optional<error>& why) {
+  process_->tell_over([this, serves](const std::optional<error>& why) {
     if (serves) return end_signals::ring();
     if (!why.has_value()) return;
     warn(why->message());
+    leave_folder();
     leave_in_order(1);
   });
 }

@@ -50,6 +50,9 @@ class cluster {
   /// Ends it: a head ends the work of all, a member leaves. With spmd, rank 0 waits until the
   /// others have left, unless it is to end `at_once`.
   void close(bool at_once) noexcept;
+  /// What close does last, for a process that ends without it: what it has in the job's folder
+  /// goes, and that folder with the last node of a lost driver. Any thread.
+  void leave_folder() noexcept;
 
   /// Tasks that wait here go to other nodes, while the runtime runs, and actors that are to;
   /// `workers`: how many this one has. Throws std::system_error.
@@ -101,7 +104,7 @@ class cluster {
   bool is_spmd_ = false;
   unsigned opened_ = 0;  // how often, in this process
   std::string folder_;   // of the job, when it is made here
-  std::string beside_;   // the same, where this process is beside the head
+  std::string beside_;   // the same, where this process is beside the head; guarded by the mutex
   std::optional<rendezvous> meeting_;
   child_nodes children_;
 };

@@ -14,6 +14,7 @@
 #include "node/parting.hpp"
 #include "node/trade.hpp"
 #include "node/user_folder.hpp"
+#include "wire/socket_place.hpp"
 
 namespace manta::inline v0::node {
 
@@ -154,7 +155,19 @@ void cluster::close(bool at_once) noexcept {
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
   if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
-  if (!beside_.empty()) remove_job_folder(std::exchange(beside_, {}));  // the last one does it
+  leave_folder();
+}
+
+// Who has the head removes the job's folder; when that one was killed, the last of the others does.
+void cluster::leave_folder() noexcept {
+  std::string left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(beside_);
+  }
+  if (left.empty()) return;
+  remove_own_sockets(left);
+  if (!wire::has_listener(head_socket(left))) remove_job_folder(left);
 }
 
 }  // namespace manta::inline v0::node

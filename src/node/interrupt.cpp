@@ -69,12 +69,13 @@ constinit std::atomic<bool> is_end_over{false};
 
 void note_end_over() noexcept { is_end_over.store(true); }
 
-void limit_end(int code) noexcept {
+void limit_end(int code, void (*before)() noexcept) noexcept {
   try {
-    std::thread([code] {
+    std::thread([code, before] {
       std::this_thread::sleep_for(time_to_end);
       if (is_end_over.load()) return;  // what the program does at its exit is its own
       say("manta: what runs did not stop within 5 s, so this node ends without it\n");
+      before();
       leave_at_once(code);
     }).detach();
   } catch (const std::exception&) {

@@ -174,7 +174,9 @@ void runtime::start(const part& with) {
   if (serves) {
     const int code = node::cluster::global().serve();
     // Where the driver has ended in order, what it had here ends as at home, however long it takes.
-    if (code != 0 && plan.role == role_mode::node) node::limit_end(code);
+    if (code != 0 && plan.role == role_mode::node) {
+      node::limit_end(code, []() noexcept { node::cluster::global().leave_folder(); });
+    }
     end_engine(true);
     node::note_end_over();
     std::exit(code);

@@ -132,6 +132,7 @@ TEST_CASE("SIGINT twice ends a driver at once, and its nodes soon, whatever they
   CHECK_THAT(o.err, Contains("so this node ends without it"));
   CHECK_FALSE(has(o.err, "so the program ends without it"));  // which comes after 5 s
   check_gone(pids);
+  CHECK(here.jobs().empty());
 }
 
 }  // namespace cluster_phases_test
