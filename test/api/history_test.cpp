@@ -210,7 +210,7 @@ TEST_CASE("history: a later run lists what earlier ones did", "[history][anywher
   CHECK_FALSE(jobs[3].ended);
 }
 
-// Of one node, as the next one: about what a journal takes at a time; others' answers are slower.
+// Of one node: about what a journal takes at a time; others' answers are slower.
 TEST_CASE("history: what is kept of a job is bounded, and what went is counted",
           "[history][one_node]") {
   const manta_test::folder where;
@@ -234,6 +234,7 @@ TEST_CASE("history: what is kept of a job is bounded, and what went is counted",
   CHECK(kept + jobs[0].events_dropped == 2 * tasks);
 }
 
+// Of one node: a list that is full is of one process, and so much would have to run in it.
 TEST_CASE("history: events that a busy journal did not take are counted", "[history][one_node]") {
   // A thread's list drops its older half when it is full, of starts with their ends, too.
   const manta_test::folder where;

@@ -206,7 +206,7 @@ TEST_CASE("actor handles outlive the runtime, their calls are refused", "[lifecy
   CHECK_FALSE(r);
 }
 
-// Of one node, as the next one: another one would run what is queued here behind a busy worker.
+// Of one node: another one would run what is queued here behind a busy worker.
 TEST_CASE("at the end running tasks finish and queued ones are cancelled",
           "[lifecycle][anywhere][one_node]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));
@@ -234,6 +234,7 @@ TEST_CASE("at the end running tasks finish and queued ones are cancelled",
   CHECK_THROWS_AS(dependent.get(), manta::cancelled);
 }
 
+// Of one node: another one would run what is never to begin.
 TEST_CASE("the end wakes tasks and threads that wait for work that never began",
           "[lifecycle][anywhere][one_node]") {
   std::optional<manta::runtime> rt(std::in_place, test::workers(1));

@@ -162,7 +162,7 @@ TEST_CASE("a task that is cancelled is not run again", "[retry][anywhere][stays:
   CHECK(*runs == 1);
 }
 
-// These three are about the queues of one worker; another node's have nothing before what comes.
+// Of one node: about the queues of one worker; another node's have nothing before what comes.
 TEST_CASE("high priority goes before what is queued, low behind it", "[priority][one_node]") {
   const manta::runtime rt(test::workers(1));
   const test::opens_at_end leaves(*release_worker);
@@ -188,6 +188,7 @@ TEST_CASE("high priority goes before what is queued, low behind it", "[priority]
                   manta::invalid_argument);
 }
 
+// Of one node: another one has a worker of its own for it, which is busy with nothing.
 TEST_CASE("high priority goes before what a running task makes", "[priority][one_node]") {
   const manta::runtime rt(test::workers(1));
   static std::atomic<int> left;
@@ -210,6 +211,7 @@ TEST_CASE("high priority goes before what a running task makes", "[priority][one
   CHECK(left_then > 0);
 }
 
+// Of one node: the same.
 TEST_CASE("work of low priority is not starved for ever", "[priority][one_node]") {
   const manta::runtime rt(test::workers(1));
   static std::atomic<bool> has_run;

@@ -171,6 +171,13 @@ show_modes
 : >"$copy/tree/test/README.md"
 planted modes "what is tagged [stays:local], found none"
 show_modes
+sed -i 's/\[anywhere\]/[one_node]/; s/^TEST_CASE("a long/\n&/' "$copy/tree/test/api/good_test.cpp"
+planted modes 'asked for a line above it that says why it is of one node, found none'
+show_modes
+sed -i 's/\[anywhere\]/[one_node]/; s/^TEST_CASE("a long/\/\/ Of one node.\n&/' "$copy/tree/test/api/good_test.cpp"
+sh "$here/modes.sh" "$copy/tree" >"$copy/out" || { failed=$((failed + 1)) &&
+  echo "FAILED: modes refuses a reason that is told:" && cat "$copy/out"; }
+show_modes
 : >"$copy/tree/test/api/good_test.cpp"
 planted modes "has no cases"
 
