@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -65,6 +66,17 @@ inline belongings at_rest(const std::string& node) {
     if (has_nothing(is) || std::chrono::steady_clock::now() > limit) return is;
     std::this_thread::sleep_for(1ms);  // it is told soon
   }
+}
+
+inline void expect_nothing(const belongings& is) {
+  expect(has_nothing(is), is.node + " has left: stored " + std::to_string(is.stored) + ", actors " +
+                              std::to_string(is.actors) + ", lent " + std::to_string(is.lent) +
+                              ", borrowed " + std::to_string(is.borrowed) + ", records " +
+                              std::to_string(is.records));
+}
+/// Nothing is left in any of these nodes.
+inline void expect_nothing_left(const std::vector<std::string>& nodes) {
+  for (const std::string& each : nodes) expect_nothing(at_rest(each));
 }
 
 }  // namespace settling

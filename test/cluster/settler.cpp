@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include <unistd.h>
@@ -381,10 +382,8 @@ int unended(const manta::runtime& rt) {
   return say("unended");
 }
 
-using program = int (*)(const manta::runtime&);
-
 // Those that need to know of nothing but the runtime.
-const std::map<std::string, program> programs{
+const program_list programs{
     {"places", places},
     {"failures", failures},
     {"ends", ends},
@@ -428,7 +427,7 @@ const std::map<std::string, program> programs{
 };
 
 // The same of those to which the test does something.
-const std::map<std::string, program> harmed_programs{
+const program_list harmed_programs{
     {"outlives", outlives},
     {"heirs", heirs},
     {"legacies", legacies},
@@ -462,36 +461,51 @@ const std::map<std::string, program> harmed_programs{
     {"weak-lost", weak_lost},
 };
 
+// Those that are told more.
+const program_list told_programs{
+    {"spread", [](const manta::runtime&, const asked& of) { return spread(of.count, 200); }},
+    {"makers", [](const manta::runtime&, const asked& of) { return makers(of.count); }},
+    {"million", [](const manta::runtime& rt, const asked& of) { return million(rt, of.count); }},
+    {"storms", [](const manta::runtime&, const asked& of) { return storms(of.count); }},
+    {"ring", [](const manta::runtime& rt, const asked& of) { return ring(rt, of.count); }},
+    {"futures", [](const manta::runtime& rt, const asked& of) { return futures(rt, of.count); }},
+    {"neighbours",
+     [](const manta::runtime& rt, const asked& of) { return neighbours(rt, of.how.empty()); }},
+    {"crowded",
+     [](const manta::runtime& rt, const asked& of) { return crowded(rt, !of.how.empty()); }},
+    {"freight", [](const manta::runtime& rt, const asked& of) { return freight(rt, of.how); }},
+    {"heralds", [](const manta::runtime&) { return heralds(); }},
+    {"rivals", [](const manta::runtime& rt, const asked& of) { return rivals(rt, of.count); }},
+    {"unplaced", [](const manta::runtime&) { return unplaced(); }},
+    {"nomads", [](const manta::runtime& rt, const asked& of) { return nomads(rt, of.count); }},
+    {"streams", [](const manta::runtime& rt, const asked& of) { return streams(rt, of.count); }},
+    {"titles", [](const manta::runtime& rt, const asked& of) { return titles(rt, of.count); }},
+};
+
+program program_of(const std::string& name) {
+  program_list all;
+  for (program_list some :
+       {programs, harmed_programs, told_programs, crash_programs(), cycle_programs(),
+        free_programs(), phase_programs(), record_programs()}) {
+    all.merge(some);
+  }
+  const auto found = all.find(name);
+  return found == all.end() ? all.at("spread") : found->second;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "spread";
-  const int count = argc > 2 ? std::atoi(argv[2]) : 12;
+  asked of;
+  if (argc > 2) of = {argv[2], std::atoi(argv[2])};
+  // Those that begin a runtime themselves, or none.
   if (what == "heirlooms") return heirlooms(argc, argv);
   if (what == "haunts") return haunts(argv[2]);
   if (what == "lasts") return lasts(argc, argv);
-  if (what == "cycles") return cycles(argc, argv, count);
+  if (what == "cycles") return cycles(argc, argv, of.count);
   manta::runtime rt(argc, argv);
-  for (const auto* const some : {&programs, &harmed_programs}) {
-    if (const auto found = some->find(what); found != some->end()) return found->second(rt);
-  }
-  if (what == "makers") return makers(count);
-  if (what == "million") return million(rt, count);
-  if (what == "storms") return storms(count);
-  if (what == "ring") return ring(rt, count);
-  if (what == "futures") return futures(rt, count);
-  if (what == "neighbours") return neighbours(rt, argc < 3);
-  if (what == "crowded") return crowded(rt, argc > 2);
-  if (what == "freight") return freight(rt, argc > 2 ? argv[2] : "");
-  if (what == "heralds") return heralds();
-  if (what == "rivals") return rivals(rt, count);
-  if (what == "unplaced") return unplaced();
-  if (what == "nomads") return nomads(rt, count);
-  if (what == "streams") return streams(rt, count);
-  if (const auto is = tell_records(what, rt, count)) return *is;
-  for (const auto tell : {tell_phases, tell_frees, tell_crashes, tell_cycles}) {
-    if (const auto is = tell(what, rt, argc > 2 ? argv[2] : "")) return *is;
-  }
-  if (what == "titles") return titles(rt, count);
-  return spread(count, 200);
+  const program is = program_of(what);
+  if (const auto* const plain = std::get_if<0>(&is)) return (*plain)(rt);
+  return std::get<1>(is)(rt, of);
 }

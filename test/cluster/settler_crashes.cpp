@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <sys/resource.h>
 
 #include "cluster/belongings.hpp"
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 
 namespace settling {
@@ -148,27 +148,19 @@ void check_in_thread(const manta::runtime& rt, const std::string& lost, const st
   const std::string where = wish.get(long_enough);
   expect(where != lost, "a task that may run elsewhere: " + where);
   expect(manta::remote<&counter::add>(living, 1L).get(long_enough) == 1, "another node's actor");
-  bool is_member = false;
-  for (const manta::node_info& node : rt.nodes()) is_member = is_member || node.name == lost;
-  expect(!is_member, "it is no member any more");
+  expect(!is_member(rt, lost), "it is no member any more");
 }
 
 int crashes(const manta::runtime& rt) {
   const auto all = others(rt);
   check_isolated(all[0].name);
   check_in_thread(rt, all[1].name, all[0].name);
-  for (const std::string& each : {manta::this_task::node(), all[0].name}) {
-    expect(has_nothing(at_rest(each)), each + " has something left");
-  }
+  expect_nothing_left({manta::this_task::node(), all[0].name});
   return say("crashes");
 }
 
 }  // namespace crash_words
 
-std::optional<int> tell_crashes(const std::string& what, const manta::runtime& rt,
-                                const std::string& /*how*/) {
-  if (what == "crashes") return crash_words::crashes(rt);
-  return std::nullopt;
-}
+program_list crash_programs() { return {{"crashes", crash_words::crashes}}; }
 
 }  // namespace settling

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +18,7 @@
 #include <manta/base/sanitizers.hpp>
 
 #include "cluster/belongings.hpp"
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 #include "cluster/stopping.hpp"
 #include "node/array_home.hpp"
@@ -171,12 +171,7 @@ int cancels_fetch(const manta::runtime& rt) {
       check_cancel(reader, all[1], how);
     }
   }
-  for (const manta::node_info& one : rt.nodes()) {
-    const belongings is = at_rest(one.name);
-    expect(has_nothing(is), one.name + " has " + std::to_string(is.stored) + " bytes left, " +
-                                std::to_string(is.lent) + " lent, " + std::to_string(is.borrowed) +
-                                " borrowed, records " + std::to_string(is.records));
-  }
+  expect_nothing_left(all_but(rt, ""));
   return say("cancels-fetch");
 }
 
@@ -215,12 +210,11 @@ int interrupted(const manta::runtime& rt, bool is_stubborn) {
 
 }  // namespace cycle_words
 
-std::optional<int> tell_cycles(const std::string& what, const manta::runtime& rt,
-                               const std::string& /*how*/) {
-  if (what == "cancels-fetch") return cycle_words::cancels_fetch(rt);
-  if (what == "interrupted") return cycle_words::interrupted(rt, false);
-  if (what == "stubborn") return cycle_words::interrupted(rt, true);
-  return std::nullopt;
+program_list cycle_programs() {
+  using namespace cycle_words;  // NOLINT: the words of these programs
+  return {{"cancels-fetch", cancels_fetch},
+          {"interrupted", [](const manta::runtime& rt) { return interrupted(rt, false); }},
+          {"stubborn", [](const manta::runtime& rt) { return interrupted(rt, true); }}};
 }
 
 }  // namespace settling

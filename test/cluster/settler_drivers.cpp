@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 
 namespace settling {

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +15,7 @@
 #include <manta/base/sanitizers.hpp>
 
 #include "cluster/belongings.hpp"
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 #include "cluster/stopping.hpp"
 
@@ -77,40 +77,16 @@ struct hold {
 };
 using hold_ref = manta::actor<hold>;
 
-// Nothing is left in any node that lives.
-void check_empty(const std::vector<std::string>& living) {
-  for (const std::string& each : living) {
-    const belongings is = at_rest(each);
-    expect(has_nothing(is), each + " has left: stored " + std::to_string(is.stored) + ", actors " +
-                                std::to_string(is.actors) + ", lent " + std::to_string(is.lent) +
-                                ", borrowed " + std::to_string(is.borrowed) + ", records " +
-                                std::to_string(is.records));
-  }
-}
-
-std::vector<std::string> who_stay(const manta::runtime& rt, const std::string& lost) {
-  std::vector<std::string> out;
-  for (const manta::node_info& one : rt.nodes()) {
-    if (one.name != lost) out.push_back(one.name);
-  }
-  return out;
-}
-
 // Until it is no member any more; then what is left of it is ended.
 void await_end(const manta::runtime& rt, const manta::node_info& lost) {
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  while (who_stay(rt, lost.name).size() != rt.nodes().size() &&
-         std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(1ms);  // it is known soon
-  }
-  expect(std::chrono::steady_clock::now() < limit, "it is known to be lost");
+  expect(is_out_soon(rt, lost.name), "it is known to be lost");
   kill(static_cast<pid_t>(lost.pid), SIGKILL);
 }
 
 // Each node has things of all nodes, and all let go at once.
 int lets_go(const manta::runtime& rt, const std::string& how) {
   const manta::node_info lost = others(rt)[1];
-  const std::vector<std::string> living = who_stay(rt, lost.name);
+  const std::vector<std::string> living = all_but(rt, lost.name);
   std::vector<cargo> mine;
   std::vector<hold_ref> holds;
   for (const manta::node_info& one : rt.nodes()) {
@@ -149,7 +125,7 @@ int lets_go(const manta::runtime& rt, const std::string& how) {
   expect(ended_with_it <= 1, std::to_string(ended_with_it) + " could not let go");
   gone.clear();
   await_end(rt, lost);
-  check_empty(living);
+  expect_nothing_left(living);
   std::printf("%zu ended with its node\n", ended_with_it);
   return say("lets-go");
 }
@@ -214,7 +190,7 @@ int lost_on_its_way(const manta::runtime& rt) {
   const auto all = others(rt);
   const manta::node_info& third = all[0];
   const manta::node_info& lost = all[1];
-  const std::vector<std::string> living = who_stay(rt, lost.name);
+  const std::vector<std::string> living = all_but(rt, lost.name);
   const std::string began = "on-its-way";
   std::size_t came = 0;
   {
@@ -247,18 +223,18 @@ int lost_on_its_way(const manta::runtime& rt) {
     came = ends.size();
     for (const std::string& one : ends) expect(has(one, "lost"), "lent by itself: " + one);
   }
-  check_empty(living);
+  expect_nothing_left(living);
   std::printf("%zu came of what the lost one has sent\n", came);
   return say("lost-on-its-way");
 }
 
 }  // namespace free_words
 
-std::optional<int> tell_frees(const std::string& what, const manta::runtime& rt,
-                              const std::string& how) {
-  if (what == "lets-go") return free_words::lets_go(rt, how);
-  if (what == "lost-on-its-way") return free_words::lost_on_its_way(rt);
-  return std::nullopt;
+program_list free_programs() {
+  using namespace free_words;  // NOLINT: the words of these programs
+  return {
+      {"lets-go", [](const manta::runtime& rt, const asked& of) { return lets_go(rt, of.how); }},
+      {"lost-on-its-way", lost_on_its_way}};
 }
 
 }  // namespace settling

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 #include "control/kept_claims.hpp"
 

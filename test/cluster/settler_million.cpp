@@ -96,7 +96,7 @@ int million(const manta::runtime& rt, int tasks) {
         "lent %lu, borrowed %lu; records %lu\n",
         each.c_str(), is.resident >> 10, was.resident >> 10, is.descriptors, was.descriptors,
         is.stored, is.actors, is.lent, is.borrowed, is.records);
-    expect(has_nothing(is), each + " has something left");
+    expect_nothing(is);
     expect(is.descriptors <= was.descriptors + 4, each + " has more descriptors");
     expect(manta::base::is_sanitized || is.resident <= was.resident + growth_allowed,
            each + " has grown");

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +21,7 @@
 #include <manta/base/sanitizers.hpp>
 
 #include "cluster/belongings.hpp"
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 #include "cluster/stopping.hpp"
 
@@ -131,25 +131,6 @@ struct ledger_of_tasks {
   std::vector<int> by_whom;
   std::size_t unended = 0;
 };
-
-std::vector<std::string> all_but(const manta::runtime& rt, const std::string& lost) {
-  std::vector<std::string> out;
-  for (const manta::node_info& one : rt.nodes()) {
-    if (one.name != lost) out.push_back(one.name);
-  }
-  return out;
-}
-
-bool is_out_soon(const manta::runtime& rt, const std::string& name) {
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  while (std::chrono::steady_clock::now() < limit) {
-    bool is_in = false;
-    for (const manta::node_info& one : rt.nodes()) is_in = is_in || one.name == name;
-    if (!is_in) return true;
-    std::this_thread::sleep_for(1ms);  // it is seen soon
-  }
-  return false;
-}
 
 int signal_of(const std::string& how) { return how == "stop" ? SIGSTOP : SIGKILL; }
 
@@ -330,14 +311,15 @@ int thaws_too_late(const manta::runtime& rt) {
 
 }  // namespace phase_words
 
-std::optional<int> tell_phases(const std::string& what, const manta::runtime& rt,
-                               const std::string& how) {
-  if (what == "submits") return phase_words::submits(rt, how);
-  if (what == "encodes") return phase_words::encodes(rt, how);
-  if (what == "writes-back") return phase_words::writes_back(rt, how);
-  if (what == "thaws-in-time") return phase_words::thaws_in_time(rt);
-  if (what == "thaws-too-late") return phase_words::thaws_too_late(rt);
-  return std::nullopt;
+program_list phase_programs() {
+  using namespace phase_words;  // NOLINT: the words of these programs
+  return {
+      {"submits", [](const manta::runtime& rt, const asked& of) { return submits(rt, of.how); }},
+      {"encodes", [](const manta::runtime& rt, const asked& of) { return encodes(rt, of.how); }},
+      {"writes-back",
+       [](const manta::runtime& rt, const asked& of) { return writes_back(rt, of.how); }},
+      {"thaws-in-time", thaws_in_time},
+      {"thaws-too-late", thaws_too_late}};
 }
 
 }  // namespace settling

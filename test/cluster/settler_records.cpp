@@ -19,6 +19,7 @@
 
 #include <manta/codec/digest.hpp>
 
+#include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 #include "control/ask.hpp"
 #include "control/rows.hpp"
@@ -477,13 +478,15 @@ int relayed(const manta::runtime& rt) {
 
 }  // namespace record_words
 
-std::optional<int> tell_records(const std::string& what, const manta::runtime& rt, int tasks) {
-  if (what == "recorded") return record_words::recorded(rt);
-  if (what == "streamed") return record_words::streamed(rt, tasks);
-  if (what == "unrecorded") return record_words::unrecorded(rt, tasks);
-  if (what == "relayed") return record_words::relayed(rt);
-  if (what == "survived") return record_words::survived(rt);
-  return std::nullopt;
+program_list record_programs() {
+  using namespace record_words;  // NOLINT: the words of these programs
+  return {{"recorded", recorded},
+          {"streamed",
+           [](const manta::runtime& rt, const asked& of) { return streamed(rt, of.count); }},
+          {"unrecorded",
+           [](const manta::runtime& rt, const asked& of) { return unrecorded(rt, of.count); }},
+          {"relayed", relayed},
+          {"survived", survived}};
 }
 
 }  // namespace settling

@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <unistd.h>
@@ -271,18 +271,6 @@ inline std::vector<manta::node_info> others(const manta::runtime& rt) {
   return out;
 }
 
-/// Whether it is a member, be it soon: a name that nobody has is waited for shortly.
-inline bool has_joined(const manta::runtime& rt, const std::string& name) {
-  const auto limit = std::chrono::steady_clock::now() + long_enough;
-  for (;;) {
-    for (const manta::node_info& one : rt.nodes()) {
-      if (one.name == name) return true;
-    }
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(1ms);  // it is about to join
-  }
-}
-
 // settler_handles.cpp
 int handles(const manta::runtime& rt);
 int holders(const manta::runtime& rt);
@@ -296,14 +284,22 @@ inline void say_pids(const manta::runtime& rt) {
   std::fflush(stdout);
 }
 
-// settler_records.cpp
-std::optional<int> tell_records(const std::string& what, const manta::runtime& rt, int tasks);
+/// What a program is told behind its name.
+struct asked {
+  std::string how;  ///< as it stands there; empty: nothing
+  int count = 12;   ///< the same, as a number
+};
+using program =
+    std::variant<int (*)(const manta::runtime&), int (*)(const manta::runtime&, const asked&)>;
+using program_list = std::map<std::string, program>;
+// settler_crashes.cpp, and so on
+program_list crash_programs();
+program_list cycle_programs();
+program_list free_programs();
+program_list phase_programs();
+program_list record_programs();
 // settler_cycles.cpp
 int cycles(int argc, char** argv, int times);
-// settler_crashes.cpp, and so on: nothing is what they do not have
-using teller = std::optional<int>(const std::string& what, const manta::runtime& rt,
-                                  const std::string& how);
-teller tell_crashes, tell_cycles, tell_frees, tell_phases;
 // settler_things.cpp
 int channels(const manta::runtime& rt);
 int semaphores(const manta::runtime& rt);
