@@ -149,6 +149,7 @@ set(manta_sources
   src/node/own_program.cpp
   src/node/parting.cpp
   src/node/passed_job.cpp
+  src/node/peer_question.cpp
   src/node/peers.cpp
   src/node/peers_parts.cpp
   src/node/placing.cpp

@@ -10,6 +10,7 @@
 #include <manta/sched/ledger.hpp>
 
 #include "node/desk.hpp"
+#include "node/peer_question.hpp"
 #include "node/workbench.hpp"
 
 namespace manta::inline v0::node::bookings {
@@ -39,15 +40,7 @@ bool is_sound(const booked_bundle& one) noexcept {
 void say(peers& by, const booking_letter& one) noexcept {
   static std::atomic<std::uint64_t> last{0};
   try {
-    const borrowed_workbench on;
-    const base::id request{peers::booking, ++last};
-    on->out.clear();
-    const result<void> written = on->writer.write(
-        {request, 1, 0},
-        wire::ask_view{wire::question::bookings, codec::encode(on->out, one.what)});
-    if (!written) return;
-    static_cast<void>(
-        by.send_anyway(one.node, request, on->writer.pieces(), on->writer.size_bytes()));
+    ask_peer(by, one.node, {peers::booking, ++last}, wire::question::bookings, one.what);
   } catch (...) {
     return;
   }

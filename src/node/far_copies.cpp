@@ -14,6 +14,7 @@
 #include "node/far_arrays.hpp"
 #include "node/far_ids.hpp"
 #include "node/far_pulls.hpp"
+#include "node/peer_question.hpp"
 #include "node/resting_array.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
@@ -117,24 +118,14 @@ void far_copies::ask_others(peers& by, std::uint64_t number, const copy_question
     if (asked.empty()) return find_at_last(number);
     by.turn_soon();
     for (const std::uint64_t one : asked) {
-      if (!ask(by, one, number, of)) heard(number, one, false);
+      const bool is_asked =
+          ask_peer(by, one, {peers::pull, number}, wire::question::array_copy, of);
+      if (!is_asked) heard(number, one, false);  // it is no member any more
     }
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     over(number);
     far_pulls::global().no_copy(number);
   }
-}
-
-// False: it is no member any more.
-bool far_copies::ask(peers& by, std::uint64_t node, std::uint64_t number,
-                     const copy_question& what) {
-  const borrowed_workbench on;
-  on->out.clear();
-  const base::id request{peers::pull, number};
-  const result<void> written = on->writer.write(
-      {request, 1, 0}, wire::ask_view{wire::question::array_copy, codec::encode(on->out, what)});
-  if (!written) throw std::bad_alloc();
-  return by.send_anyway(node, request, on->writer.pieces(), on->writer.size_bytes()).has_value();
 }
 
 // What is no answer is none that has it.

@@ -97,7 +97,6 @@ class far_copies {
   };
 
   far_copies() = default;
-  static bool ask(peers& by, std::uint64_t node, std::uint64_t number, const copy_question& what);
   static void say(peers& by, std::uint64_t to, std::uint64_t number, bool has_it);
   /// Who wants an array that is woken.
   struct asker {

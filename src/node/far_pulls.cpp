@@ -19,6 +19,7 @@
 #include "node/far_arrays.hpp"
 #include "node/far_copies.hpp"
 #include "node/link_times.hpp"
+#include "node/peer_question.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
@@ -234,15 +235,8 @@ bool far_pulls::ask_part(std::uint64_t number, pull& of) {
   if (of.asked == 0) begin_timing(of);
   const pull_question what{from.id.high, from.id.low, of.asked,
                            std::min(part_bytes, from.bytes - of.asked)};
-  const borrowed_workbench on;
-  on->out.clear();
   const base::id request{peers::pull, number};
-  const result<void> written = on->writer.write(
-      {request, 1, 0}, wire::ask_view{wire::question::array_bytes, codec::encode(on->out, what)});
-  if (!written) written.error().raise();
-  if (!by_->send_anyway(from.owner, request, on->writer.pieces(), on->writer.size_bytes())) {
-    return false;
-  }
+  if (!ask_peer(*by_, from.owner, request, wire::question::array_bytes, what)) return false;
   of.asked += what.bytes;
   return true;
 }
@@ -386,14 +380,7 @@ void far_pulls::let_all_go() noexcept {
 // ---- those of one that leaves
 
 void far_pulls::ask_to_take(peers& by, std::uint64_t node) {
-  const borrowed_workbench on;
-  on->out.clear();
-  const base::id request{peers::pull, 1};
-  const result<void> written =
-      on->writer.write({request, 1, 0}, wire::ask_view{wire::question::take_arrays, {}});
-  if (!written) written.error().raise();
-  // False is of one that is gone.
-  static_cast<void>(by.send_anyway(node, request, on->writer.pieces(), on->writer.size_bytes()));
+  ask_peer(by, node, {peers::pull, 1}, wire::question::take_arrays);
 }
 
 // The loop's thread, which can't wait for room. However often it asks, once at a time.

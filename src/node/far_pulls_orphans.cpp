@@ -12,6 +12,7 @@
 #include "node/far_copies.hpp"
 #include "node/far_pulls.hpp"
 #include "node/link_times.hpp"
+#include "node/peer_question.hpp"
 #include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
@@ -199,7 +200,13 @@ void far_pulls::note_time(std::uint64_t maker,
                           const std::optional<sched::transfer>& what) noexcept {
   if (!what.has_value()) return;
   const std::lock_guard lock(mutex_);
-  if (by_ != nullptr) link_times::say(*by_, maker, *what);
+  if (by_ == nullptr) return;
+  try {
+    const transfer_note said{what->bytes, static_cast<std::uint64_t>(what->took.count())};
+    ask_peer(*by_, maker, {peers::pull, 1}, wire::question::transfer_time, said);
+  } catch (...) {
+    return;  // the next one is said
+  }
 }
 
 // The bulk thread.

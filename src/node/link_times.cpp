@@ -5,12 +5,6 @@
 #include <limits>
 #include <new>
 
-#include <manta/codec/codec.hpp>
-#include <manta/spec/error.hpp>
-
-#include "node/trip.hpp"
-#include "node/workbench.hpp"
-
 namespace manta::inline v0::node {
 
 link_times& link_times::global() {
@@ -121,23 +115,6 @@ void link_times::has_come(std::uint64_t node, std::uint64_t number) noexcept {
   const auto part = leaving_.came(node, bytes, now);
   if (part.has_value()) note({0, node}, *part, now);
   if (const auto rest = leaving_.ends(node, now)) note({0, node}, *rest, now);
-}
-
-void link_times::say(peers& by, std::uint64_t node, const sched::transfer& what) noexcept {
-  try {
-    const borrowed_workbench on;
-    on->out.clear();
-    const transfer_note said{what.bytes, static_cast<std::uint64_t>(what.took.count())};
-    const base::id request{peers::pull, 1};
-    const result<void> written = on->writer.write(
-        {request, 1, 0},
-        wire::ask_view{wire::question::transfer_time, codec::encode(on->out, said)});
-    if (!written) return;
-    // False is of one that is gone.
-    static_cast<void>(by.send_anyway(node, request, on->writer.pieces(), on->writer.size_bytes()));
-  } catch (...) {
-    return;  // the next one is said
-  }
 }
 
 void link_times::hear(std::uint64_t node, const transfer_note& said) noexcept {

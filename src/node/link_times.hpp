@@ -11,7 +11,6 @@
 
 #include <manta/base/clock.hpp>
 
-#include "node/peers.hpp"
 #include "sched/link_paces.hpp"
 
 // What bytes take between nodes, as far as this one knows: sched/link_paces.hpp.
@@ -57,8 +56,6 @@ class link_times {
   /// It has, whichever it is: of most nothing was noted. While none is under way: no lock.
   void has_come(std::uint64_t node, std::uint64_t number) noexcept;
 
-  /// Tells it. By who may send, and has no lock that peers' senders take.
-  static void say(peers& by, std::uint64_t node, const sched::transfer& what) noexcept;
   /// The loop's thread: that node tells of what it has fetched here. Nonsense changes nothing.
   void hear(std::uint64_t node, const transfer_note& said) noexcept;
 

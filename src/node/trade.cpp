@@ -23,6 +23,7 @@
 #include "node/node_things.hpp"
 #include "node/note_run.hpp"
 #include "node/outgoing.hpp"
+#include "node/peer_question.hpp"
 #include "node/resident_actors.hpp"
 #include "node/surplus_data.hpp"
 #include "node/task_records.hpp"
@@ -435,18 +436,11 @@ void trade::stop_children() noexcept {
 // It goes on to its end when that can't be sent.
 void trade::ask_to_stop(const flight& of, bool with_children) noexcept {
   try {
-    const borrowed_workbench on;
-    const base::id request{peers::stop, ++last_request_};
-    const stop_note said{of.number, of.task.high, of.task.low, of.attempt, with_children};
-    on->out.clear();
-    const result<void> written = on->writer.write(
-        {request, 1, 0},
-        wire::ask_view{wire::question::cancel_future, codec::encode(on->out, said)});
     peers* const to = peers_.load();
-    if (written && to != nullptr) {
-      static_cast<void>(
-          to->send_anyway(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
-    }
+    if (to == nullptr) return;
+    const stop_note said{of.number, of.task.high, of.task.low, of.attempt, with_children};
+    const base::id request{peers::stop, ++last_request_};
+    ask_peer(*to, of.node, request, wire::question::cancel_future, said);
   } catch (...) {
     return;
   }
