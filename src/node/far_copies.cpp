@@ -265,11 +265,10 @@ void far_copies::wake(const asker& who, resting_array* one) {
 
 // False: too many are woken, or wait for this one.
 bool far_copies::waits_for_others(const asker& who, bool& is_first) {
-  constexpr std::size_t most_woken = 16;
   const std::lock_guard lock(mutex_);
   const auto known = waking_.find(who.what.id());
   is_first = known == waking_.end();
-  if (!is_open_ || (is_first && waking_.size() >= most_woken)) return false;
+  if (!is_open_ || (is_first && waking_.size() >= own::copy_limits::most_woken)) return false;
   if (is_first) return waking_.emplace(who.what.id(), std::vector{who}).second;
   if (known->second.size() >= own::search_limits{}.most_asked) return false;
   known->second.push_back(who);

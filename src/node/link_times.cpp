@@ -74,15 +74,8 @@ void link_times::note(const sched::link& on, const sched::transfer& what,
   }
 }
 
-namespace {
-
-// What is shorter takes as long as its answer, which waits for company.
-constexpr std::uint64_t least_message = std::uint64_t{1} << 20U;
-
-}  // namespace
-
 void link_times::sends(std::uint64_t node, std::uint64_t number, std::uint64_t bytes) noexcept {
-  if (bytes < least_message) return;
+  if (!sched::is_telling_message(bytes)) return;
   const std::lock_guard lock(mutex_);
   try {
     if (!sent_.try_emplace({node, number}, bytes).second) return;

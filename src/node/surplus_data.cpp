@@ -46,11 +46,9 @@ std::vector<sched::shared_data::data> fetched_by(const workbench& on) {
   return out;
 }
 
-// Most are short, and nobody looks what they take.
 duration time_of_message(const workbench& on) noexcept {
-  constexpr std::size_t few = std::size_t{4} << 10U;
   const std::size_t bytes = on.writer.size_bytes();
-  if (bytes <= few) return sched::time_to_move(bytes);
+  if (sched::is_short_message(bytes)) return sched::time_to_move(bytes);
   return sched::time_to_move(bytes, link_times::global().of(0, on.goes_to));
 }
 

@@ -56,8 +56,7 @@ class surplus_data {
   sched::moved_data weigh(const workbench& on, const exec::job& j, std::uint64_t waiting);
 
   std::mutex mutex_;
-  // Used last when it came at the earliest, and by half of that it is read.
-  sched::shared_data shared_{own::copy_limits::kept_for / 2};
+  sched::shared_data shared_{own::copy_limits::taken_to_be_kept_for};
 };
 
 }  // namespace manta::inline v0::node

@@ -246,7 +246,6 @@ class trade final : public exec::far_thief, public peers::visitor {
             const peers::kept_message& message) noexcept;
   void take_in(peers& by, const visitor_key& who, const peers::kept_message& message,
                std::shared_ptr<far_arrivals> came, std::optional<duration> wait = {});
-  bool waits_for_many() const noexcept;
   void run_visit(peers& by, const visitor_key& who, peers::kept_message message,
                  const std::shared_ptr<far_arrivals>& came, bool may_go_back) noexcept;
   void send_home(peers& by, const visitor_key& who, bytes_view message,

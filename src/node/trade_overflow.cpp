@@ -103,14 +103,12 @@ bool trade::is_granted(const exec::job& j) noexcept {
 
 namespace {
 
-// Whether this node may be asked for its amounts instead. Cores come back, since who waits lends
-// them; who has anything else may wait for this very task. A group's tasks are where it is.
+// Whether this node has its amounts, too, be it soon.
 bool can_be_had_here(const exec::job& j) {
   const exec::resource_claim& claim = *j.extra()->claim;
   const placement& where = desk::place_of(claim);
   const spec::demand& what = desk::asked_by(claim);
-  const bool is_of_cores = what.gpus == 0 && what.memory_bytes == 0 && what.custom.empty();
-  if (where.by == placement::rule::group || !is_of_cores) return false;
+  if (!sched::may_wait_for_them(what, where.by)) return false;
   const std::vector<std::uint64_t> all =
       desk::global().who_gives(what, where, sched::horizon::soon);
   return std::ranges::find(all, 0U) != all.end();

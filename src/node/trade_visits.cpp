@@ -73,7 +73,7 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
     run_errand([this, &by, who, kept = message, handles = std::move(came),
                 may_go_back = wait.has_value()](bool runs) mutable {
       if (!runs) return send_home(by, who, kept.bytes);
-      if (may_go_back && handles != nullptr && waits_for_many()) {
+      if (may_go_back && handles != nullptr && sched::are_enough(reading_.load(), workers_)) {
         return send_home(by, who, kept.bytes, sched::overflow_settings{}.patience);
       }
       run_visit(by, who, std::move(kept), handles, may_go_back);
@@ -82,13 +82,6 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
     if (leaves_line(who)) --guests_;
     throw;
   }
-}
-
-// Each that is read has a thread, and sleeps there until its arrays have come. Some for each worker
-// while others run are enough; more would be threads for nothing.
-bool trade::waits_for_many() const noexcept {
-  constexpr std::uint32_t for_each_worker = 4;
-  return reading_.load() >= for_each_worker * workers_;
 }
 
 // False: it was stopped meanwhile, and that is answered.

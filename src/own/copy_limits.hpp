@@ -20,6 +20,9 @@ namespace manta::inline v0::own {
 struct copy_limits {
   /// After its last use. Who lets go of an array expects its memory back within a second.
   static constexpr duration kept_for = std::chrono::milliseconds(800);
+  /// What another node has fetched and is not told of is taken to be there for so long: used last
+  /// when it came at the earliest, and by half of that it is read.
+  static constexpr duration taken_to_be_kept_for = kept_for / 2;
   /// All of them together, of a store of so many bytes: the larger part is for arrays that the
   /// program holds.
   static constexpr std::uint64_t most_bytes(std::uint64_t store_bytes) noexcept {
@@ -29,6 +32,8 @@ struct copy_limits {
   /// most_bytes beside those.
   static constexpr duration kept_for_others = std::chrono::seconds(10);
   static constexpr std::size_t most_for_others = 1024;
+  /// Arrays that are brought back from the disk for others at the same time.
+  static constexpr std::size_t most_woken = 16;
 };
 
 }  // namespace manta::inline v0::own

@@ -55,6 +55,16 @@ byte_pace moved_bytes::pace() const noexcept {
   return bytes_ == 0 ? byte_pace{} : byte_pace{ns_ / static_cast<double>(bytes_)};
 }
 
+bool is_telling_message(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t least = std::uint64_t{1} << 20U;
+  return bytes >= least;
+}
+
+bool is_short_message(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t most = std::uint64_t{4} << 10U;
+  return bytes <= most;
+}
+
 bool is_telling(const transfer& what) noexcept {
   const bool is_enough = what.bytes >= least_telling && what.bytes <= most_bytes;
   return is_enough && what.took > duration::zero() && what.took <= longest;

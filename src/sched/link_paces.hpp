@@ -66,6 +66,12 @@ inline constexpr std::uint64_t least_telling = std::uint64_t{256} << 10U;
 /// Whether it says something of a link; false, also, of what can't be.
 bool is_telling(const transfer& what) noexcept;
 
+/// Whether a message of so many bytes tells, by when its answer comes: what is shorter takes as
+/// long as that, which waits for company.
+bool is_telling_message(std::uint64_t bytes) noexcept;
+/// Whether it is so short that nobody looks which link it goes by: most are.
+bool is_short_message(std::uint64_t bytes) noexcept;
+
 /// Measures what comes, by the node that it comes from; or what goes, by the one that it goes to.
 class arrivals {
  public:

@@ -134,6 +134,11 @@ bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept
   return wait_of(here) > with.patience;
 }
 
+bool are_enough(std::uint32_t reading, std::uint32_t workers) noexcept {
+  constexpr std::uint64_t for_each_worker = 4;
+  return reading >= for_each_worker * workers;
+}
+
 bool is_of_line(const overflow_settings& with, duration wait) noexcept {
   return wait > with.patience;
 }

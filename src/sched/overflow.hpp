@@ -110,6 +110,11 @@ duration wait_of(const overflow_queue& here) noexcept;
 /// back.
 bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept;
 
+/// Whether so many tasks of other nodes are being read here that one that may go back had better.
+/// Each has a thread, and sleeps there until its arrays have come: some for each worker while
+/// others run are enough; more would be threads for nothing.
+bool are_enough(std::uint32_t reading, std::uint32_t workers) noexcept;
+
 /// Whether who has sent one back with that wait has a long line. Who has enough tasks that wait
 /// there for their arrays says its patience, and no more: that is no matter of other tasks.
 bool is_of_line(const overflow_settings& with, duration wait) noexcept;

@@ -52,6 +52,11 @@ bool is_worth_sending(const moved_data& what, duration task_time) noexcept {
   return fits(what, worth_moving(task_time > duration::zero() ? task_time : when_unknown));
 }
 
+bool may_wait_for_them(const spec::demand& what, placement::rule where) noexcept {
+  const bool is_of_cores = what.gpus == 0 && what.memory_bytes == 0 && what.custom.empty();
+  return is_of_cores && where != placement::rule::group;
+}
+
 void shared_data::begin(std::uint64_t most_kept) noexcept {
   most_kept_ = most_kept;
   all_.clear();

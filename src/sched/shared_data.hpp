@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include <manta/base/clock.hpp>
+#include <manta/spec/resources.hpp>
 
 #include "sched/link_paces.hpp"
 #include "sched/overflow.hpp"
@@ -54,6 +55,11 @@ bool is_worth_giving(const moved_data& what, const overflow_queue& here) noexcep
 /// The same of one that has asked for amounts, and would wait here until some are free: nobody
 /// knows how long. `task_time` zero: neither is that known.
 bool is_worth_sending(const moved_data& what, duration task_time) noexcept;
+
+/// Whether this node may be asked for its amounts instead, when it has them soon. Cores come back,
+/// since who waits lends them; who has anything else may wait for this very task. A group's tasks
+/// are where it is.
+bool may_wait_for_them(const spec::demand& what, placement::rule where) noexcept;
 
 /// What the tasks of a queue read, who reads it, and which nodes were given it so lately that they
 /// have it still.

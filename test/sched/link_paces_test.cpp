@@ -30,6 +30,17 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 constexpr manta::base::time_point start{1h};
 
+TEST_CASE("a message of a MiB tells of its link, and one of 4 KiB asks nobody", "[sched]") {
+  using manta::sched::is_short_message;
+  using manta::sched::is_telling_message;
+  CHECK_FALSE(is_telling_message(0));
+  CHECK_FALSE(is_telling_message(mib - 1));
+  CHECK(is_telling_message(mib));
+  CHECK(is_short_message(0));
+  CHECK(is_short_message(4096));
+  CHECK_FALSE(is_short_message(4097));
+}
+
 TEST_CASE("what bytes take is their number times what one does", "[sched]") {
   CHECK(time_to_move(0) == 0ns);
   CHECK(time_to_move(1000) == 1us);

@@ -176,6 +176,16 @@ TEST_CASE("what would wait here for long is refused, but not a few long ones", "
   CHECK(rest_after(1h) == 250ms);
 }
 
+TEST_CASE("four tasks for each worker are enough that wait for their arrays", "[sched]") {
+  using manta::sched::are_enough;
+  CHECK_FALSE(are_enough(0, 1));
+  CHECK_FALSE(are_enough(3, 1));
+  CHECK(are_enough(4, 1));
+  CHECK_FALSE(are_enough(63, 16));
+  CHECK(are_enough(64, 16));
+  CHECK_FALSE(are_enough(UINT32_MAX, UINT32_MAX));  // no product that ends below
+}
+
 // What bounds both: others' tasks never hold up this node's own for longer, and wait no longer.
 TEST_CASE("what others give is in front of nobody for longer than is borne with", "[sched]") {
   const overflow_settings with;

@@ -304,4 +304,16 @@ TEST_CASE("a long queue of readers of one array goes to as many nodes as pays", 
   CHECK(nodes_of(100'000'000, 200, false, {0.05}).tasks == 200);
 }
 
+TEST_CASE("only cores that no group has are waited for here", "[sched]") {
+  using manta::sched::may_wait_for_them;
+  using rule = manta::placement::rule;
+  const manta::spec::demand cores{2000, 0, 0, {}};
+  CHECK(may_wait_for_them(cores, rule::anywhere));
+  CHECK(may_wait_for_them(cores, rule::spread));
+  CHECK_FALSE(may_wait_for_them(cores, rule::group));
+  CHECK_FALSE(may_wait_for_them({1000, 1, 0, {}}, rule::anywhere));
+  CHECK_FALSE(may_wait_for_them({0, 0, 1, {}}, rule::anywhere));
+  CHECK_FALSE(may_wait_for_them({0, 0, 0, {{"license", 1}}}, rule::anywhere));
+}
+
 }  // namespace shared_data_test
