@@ -76,7 +76,7 @@ far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const cha
       wait.wait_on(*seat);
     }
     // These may wait for this very thread.
-    if (waits_for_arguments && trade::is_looker()) {
+    if (waits_for_arguments && trade::is_own_thread()) {
       raise(errc::unsupported,
             fmt::format("{}: the actor whose handle is to go to another node waits for its "
                         "constructor's arguments; pass the handle when it has been made",

@@ -44,9 +44,9 @@ const spec::parcel_view& parcel_in(const wire::result_view& came) {
 name_answer answer_in(const wire::result_view& came) {
   return codec::decode<name_answer>(parcel_in(came));
 }
-// The looker hears the answers.
+// These hear the answers, or hold up what others have given.
 void check_may_wait() {
-  if (!trade::is_looker() && !facts_line::of_answers().is_here()) return;
+  if (!trade::is_own_thread() && !facts_line::of_answers().is_here()) return;
   raise(errc::unsupported,
         "find_actor: asked for a name while a value from another node is read; ask for it before, "
         "or in the task");

@@ -57,7 +57,7 @@ worker_questions::writer far_thing::question(thing_op op, std::uint64_t value,
 // Those threads bring what would be waited for. A user's function is called there for an item that
 // is read or written, and for one that goes.
 void far_thing::check_may_wait() const {
-  if (in_.node_ == 0 || (!trade::is_looker() && !facts_line::is_of_things_here())) return;
+  if (in_.node_ == 0 || (!trade::is_own_thread() && !facts_line::is_of_things_here())) return;
   raise(errc::unsupported,
         "a channel, semaphore or barrier of another node can't be used while a value is read, "
         "written or destroyed by the engine; use it in a task");

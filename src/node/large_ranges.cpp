@@ -89,8 +89,8 @@ void pack_large(workbench& on, spec::parcel_view& value) {
 }
 
 void pack_for_node(workbench& on, spec::parcel_view& value) {
-  // The looker has others' results, and copies nothing.
-  if (!on.packs || trade::is_looker()) return;
+  // These have others' tasks and results to carry, and copy nothing.
+  if (!on.packs || trade::is_own_thread()) return;
   const bool has_to = size_of(value) > most_bytes_afar;
   const auto store = [&](std::span<const std::byte> bytes) -> array_block* {
     if (!far_arrays::global().has_room(bytes.size(), on.goes_to)) return nullptr;

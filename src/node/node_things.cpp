@@ -83,14 +83,15 @@ struct node_things::asker {
   static void send(void* self, workbench& on) noexcept;
 };
 
-// Who asks waits for room; the looker does not, since it hands out what makes some.
+// Who asks waits for room; the looker does not, since it hands out what makes some, nor the giver,
+// which has others' tasks.
 void node_things::asker::send(void* self, workbench& on) noexcept {
   auto* const of = static_cast<asker*>(self);
   node_things& all = global();
   peers* const by = all.peers_.load();
   if (by == nullptr) return;  // and what was asked has ended
   try {
-    const auto then = trade::is_looker() ? peers::when_full::send : peers::when_full::wait;
+    const auto then = trade::is_own_thread() ? peers::when_full::send : peers::when_full::wait;
     const result<void> is = far_handles::global().send(*by, {peers::thing, ++all.last_}, on, then);
     if (!is) all.give_up(*of, lost_home_error(of->name, is.error().message()));
   } catch (...) {

@@ -117,9 +117,9 @@ class trade final : public exec::far_thief, public peers::visitor {
   void turn_soon() noexcept;
   /// See goes_to_its_data.
   bool follows_data(exec::job* j) noexcept;
-  /// Whether the calling thread is the one that handles what comes back, which must not wait for
-  /// others, or the giver, which should not.
-  static bool is_looker() noexcept;
+  /// Whether the calling thread is the looker or the giver. What others have given, or are to get,
+  /// goes through these two: neither may wait for what another node or thread has to do.
+  static bool is_own_thread() noexcept;
 
   // For far_rings.cpp.
   /// The node that has a task of this one, and the number it was given by; zeros: none.

@@ -142,7 +142,7 @@ bool trade::follows_data(exec::job* j) noexcept {
       const peers* const by = peers_.load();
       // Users' values are written: not by who brings others' results.
       // Nor by who submits, as long as something is to come before.
-      const bool may_write = !is_looker() && by != nullptr && !by->is_loop() &&
+      const bool may_write = !is_own_thread() && by != nullptr && !by->is_loop() &&
                              carrier_of(j)->wake_arguments(j, false, to);
       if (may_write) {
         follow_data(to, j);

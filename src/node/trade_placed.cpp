@@ -129,7 +129,7 @@ void trade::take_placed(exec::job* j) noexcept {
   const bool waited = is_granted(*j);
   if (waited && leave_to_giver(j)) return;
   const peers* const by = peers_.load();
-  if (!waited && !is_looker() && (by == nullptr || !by->is_loop())) return place_now(j);
+  if (!waited && !is_own_thread() && (by == nullptr || !by->is_loop())) return place_now(j);
   try {
     run_errand([this, j](bool /*runs*/) { place_now(j); });
   } catch (const std::bad_alloc&) {

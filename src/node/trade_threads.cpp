@@ -22,11 +22,11 @@ namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(1);
 
-constinit thread_local bool looks_here = false;
+constinit thread_local bool is_own_here = false;  // of the looker, and of the giver
 
 }  // namespace
 
-bool trade::is_looker() noexcept { return looks_here; }
+bool trade::is_own_thread() noexcept { return is_own_here; }
 
 // Until they are two of the runtime's threads: on a busy machine that may end before, and then what
 // comes back would be nobody's.
@@ -68,7 +68,7 @@ void trade::woken() noexcept {
 
 void trade::run(const char* name, void (trade::*work)() noexcept) noexcept {
   pthread_setname_np(pthread_self(), name);
-  looks_here = true;
+  is_own_here = true;
   bool is_one_of_all = true;
   try {
     exec::executor::require();

@@ -42,11 +42,11 @@ namespace {
 constexpr auto between_naps = std::chrono::milliseconds(1);
 constexpr int most_naps = 1000;
 
-// The loop and the looker hear the answers; the other two answer others, whose own may wait for
-// this node's.
+// The loop and the looker hear the answers, and the giver has others' tasks; the other two answer
+// others, whose own may wait for this node's.
 void check_may_ask(const peers* by) {
   const bool is_loop = by != nullptr && by->is_loop();
-  const bool may_wait = !is_loop && !trade::is_looker() && !facts_line::global().is_here() &&
+  const bool may_wait = !is_loop && !trade::is_own_thread() && !facts_line::global().is_here() &&
                         !facts_line::of_answers().is_here();
   if (may_wait) return;
   raise(errc::unsupported,
