@@ -139,6 +139,7 @@ set(manta_sources
   src/node/large_ranges.cpp
   src/node/lent_arrays.cpp
   src/node/link_times.cpp
+  src/node/looking.cpp
   src/node/memory_use.cpp
   src/node/named_handles.cpp
   src/node/neighbour.cpp

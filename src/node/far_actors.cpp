@@ -18,6 +18,7 @@
 #include "node/desk.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_ids.hpp"
+#include "node/looking.hpp"
 #include "node/note_run.hpp"
 #include "node/outgoing.hpp"
 #include "node/placing.hpp"
@@ -143,12 +144,13 @@ std::uint64_t far_actors::place(const actor_options* asked) {
 
 // Waits until the group has its place.
 std::uint64_t far_actors::node_in_group(const spec::demand& what, const placement& where) const {
-  for (;;) {
+  std::optional<std::uint64_t> found;
+  look_until({}, [&] {
     if (!is_open_.load()) exec::ended_error().raise();
-    if (const auto found = desk::global().node_in_group(what, where)) return *found;
-    exec::parker nap;
-    exec::executor::sleep(nap, base::after(std::chrono::milliseconds(1)));
-  }
+    found = desk::global().node_in_group(what, where);
+    return found.has_value();
+  });
+  return found.value_or(0);
 }
 
 // This one, when it has it now, unless they are to lie spread; else one that has it, by what is

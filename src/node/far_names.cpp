@@ -18,6 +18,7 @@
 #include "life/membership.hpp"
 #include "node/far_actors.hpp"
 #include "node/head_facts.hpp"
+#include "node/looking.hpp"
 #include "node/trade.hpp"
 #include "node/worker_facts.hpp"
 #include "node/worker_questions.hpp"
@@ -457,23 +458,26 @@ void far_names::let_go(const exec::actor_core* core) noexcept {
 // one that has just joined before this node has.
 template <class T, class Ask>
 T far_names::value_or_none(std::uint64_t of, const Ask& asks) const {
-  // Not by the clock alone: while this process is stopped it hears of nobody.
-  for (int looks = 0;; ++looks) {
+  std::optional<T> out;
+  int before = 0;
+  look_until({.between = between_looks}, [&] {
     const peers* const by = by_.load();
     if (by == nullptr) exec::ended_error().raise();
     // Of those that ended before this one joined it never hears. Looked at first: it may join
     // while it is asked.
-    const bool is_known = of <= std::max(by->newest(), by->epoch()) || looks >= most_looks;
+    const bool is_known = of <= std::max(by->newest(), by->epoch()) || before++ >= most_looks;
     const bool was_there = by->has(of);
     result<T> got = asks();
-    if (got) return *std::move(got);
+    if (got) {
+      out = *std::move(got);
+      return true;
+    }
     if (got.error().code() != errc::node_lost || !is_open()) got.error().raise();
     const bool is_there = by->has(of);
     if (was_there && is_there) got.error().raise();
-    if (is_known && !is_there) return T{};
-    exec::parker nap;
-    exec::executor::sleep(nap, base::after(between_looks));
-  }
+    return is_known && !is_there;
+  });
+  return std::move(out).value_or(T{});
 }
 
 exec::actor_core* far_names::living(const holder& at, const key& name, const wanted& as) {

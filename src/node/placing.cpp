@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/placing.hpp"
 
-#include <chrono>
 #include <string>
 
 #include <fmt/format.h>
@@ -9,29 +8,18 @@
 #include <manta/base/clock.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
-#include <manta/exec/parker.hpp>
 #include <manta/spec/error.hpp>
 
 #include "life/membership.hpp"
 #include "node/desk.hpp"
+#include "node/looking.hpp"
 
 namespace manta::inline v0::node {
-
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr duration between_looks = 1ms;
-
-}  // namespace
 
 // Who gave the name may have heard of that node before this one does.
 void wait_for_node(const std::function<bool()>& there) {
   const base::time_point limit = base::after(life::until_heard_of);
-  while (!there() && base::now() < limit) {
-    exec::parker nap;
-    exec::executor::sleep(nap, base::after(between_looks));
-  }
+  look_until({}, [&] { return there() || base::now() >= limit; });
 }
 
 std::uint64_t node_named(const peers& among, const std::atomic<bool>& is_open,

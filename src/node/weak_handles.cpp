@@ -17,30 +17,26 @@
 // one node's messages come in their order, and as they come it is noted in the core that an end is
 // asked for, or that the others' handle goes.
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <mutex>
 
 #include <manta/codec/errors.hpp>
 #include <manta/exec/actor_core.hpp>
-#include <manta/exec/executor.hpp>
-#include <manta/exec/parker.hpp>
 #include <manta/node/carrier.hpp>
 
 #include "node/far_actors.hpp"
 #include "node/far_handles.hpp"
 #include "node/far_ids.hpp"
 #include "node/far_names.hpp"
+#include "node/looking.hpp"
 #include "node/resident_actors.hpp"
 #include "node/trade.hpp"
 #include "node/worker_facts.hpp"
+#include "own/handle_limits.hpp"
 
 namespace manta::inline v0::node {
 
 namespace {
-
-constexpr auto between_naps = std::chrono::milliseconds(1);
-constexpr int most_naps = 1000;
 
 // The loop and the looker hear the answers, and the giver has others' tasks; the other two answer
 // others, whose own may wait for this node's.
@@ -149,28 +145,25 @@ far_actors::sight far_actors::look(const base::id& actor,
 exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor_ops* kind) {
   const exec::known_actor* const known = of->known_as();
   if (known == nullptr || known->run != far_handles::global().run()) return nullptr;
-  for (int naps = 0; is_open_.load(); ++naps) {
-    exec::actor_core* out = nullptr;
-    const sight is = look(known->id, out);
-    if (is == sight::lives || is == sight::ends) return out;
+  exec::actor_core* out = nullptr;
+  sight is = sight::ends;  // with the runtime
+  // Another thread may send its last calls, or word of its end: the home, which is asked behind
+  // them, counts this node until then.
+  look_until({.most = own::handle_limits::most_looks}, [&] {
+    is = is_open_.load() ? look(known->id, out) : sight::ends;
+    if (is == sight::lives || is == sight::ends) return true;
     check_may_ask(peers_.load());
-    // Another thread sends its last calls, or word of its end: the home, which is asked behind
-    // them, counts this node until then. Not for ever: they may wait for this thread.
-    if (is == sight::leaves && naps < most_naps) {
-      exec::parker nap;
-      exec::executor::sleep(nap, base::after(between_naps));
-      continue;
-    }
-    try {
-      return far_names::global().upgrade(*known, kind);
-    } catch (const exception& e) {
-      // What is lost from here has no handle here, either, be it a member for others yet.
-      const bool is_over = !is_open_.load() || !far_names::global().is_open();
-      if (is_over || e.code() == errc::node_lost) return nullptr;
-      throw;
-    }
+    return is != sight::leaves;
+  });
+  if (is == sight::lives || is == sight::ends) return out;
+  try {
+    return far_names::global().upgrade(*known, kind);
+  } catch (const exception& e) {
+    // What is lost from here has no handle here, either, be it a member for others yet.
+    const bool is_over = !is_open_.load() || !far_names::global().is_open();
+    if (is_over || e.code() == errc::node_lost) return nullptr;
+    throw;
   }
-  return nullptr;  // it ends with the runtime
 }
 
 exec::actor_core* lock_actor(const exec::actor_core* of, const exec::actor_ops* kind) {

@@ -10,10 +10,10 @@ namespace manta::inline v0::sched {
 
 namespace {
 
-constexpr duration longest{std::int64_t{1} << 60U};
+constexpr duration longest_move{std::int64_t{1} << 60U};
 
 duration sum_of(duration a, duration b) noexcept {
-  return std::min(std::min(a, longest) + std::min(b, longest), longest);
+  return std::min(std::min(a, longest_move) + std::min(b, longest_move), longest_move);
 }
 
 bool fits(const moved_data& what, duration most) noexcept {
