@@ -74,7 +74,7 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
                 may_go_back = wait.has_value()](bool runs) mutable {
       if (!runs) return send_home(by, who, kept.bytes);
       if (may_go_back && handles != nullptr && sched::are_enough(reading_.load(), workers_)) {
-        return send_home(by, who, kept.bytes, sched::overflow_settings{}.patience);
+        return send_home(by, who, kept.bytes, sched::said_of({}, sched::refusal::for_arrays));
       }
       run_visit(by, who, std::move(kept), handles, may_go_back);
     });

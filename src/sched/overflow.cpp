@@ -139,8 +139,12 @@ bool are_enough(std::uint32_t reading, std::uint32_t workers) noexcept {
   return reading >= for_each_worker * workers;
 }
 
-bool is_of_line(const overflow_settings& with, duration wait) noexcept {
-  return wait > with.patience;
+duration said_of(const overflow_settings& with, refusal why, duration wait) noexcept {
+  return why == refusal::for_line ? wait : with.patience;
+}
+
+refusal reason_of(const overflow_settings& with, duration said) noexcept {
+  return said > with.patience ? refusal::for_line : refusal::for_arrays;
 }
 
 duration rest_after(duration wait) noexcept { return std::clamp<duration>(wait / 2, 1ms, 250ms); }
