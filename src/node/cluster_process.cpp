@@ -122,7 +122,7 @@ cluster_process::~cluster_process() {
   }
   bulk_.reset();
   // What landed as this ended may have been kept after the end of all else that uses it.
-  copy_cache::global().forget(0);
+  copy_cache::global().clear();
   far_copies::global().close();
   came_.clear();
   head_.reset();

@@ -97,14 +97,14 @@ base::deadline copy_cache::sweep(base::time_point now) noexcept {
   return due;
 }
 
-void copy_cache::forget(std::uint64_t owner) noexcept {
+void copy_cache::clear() noexcept {
   entries over;
   {
     const std::lock_guard lock(mutex_);
-    for (auto at = all_.begin(); at != all_.end();) {
-      const auto which = at++;
-      if (owner == 0 || which->of.owner == owner) take_out(which, over);
-    }
+    known_.clear();
+    named_.clear();
+    bytes_ = 0;
+    over.swap(all_);
   }
   drop(over);
 }

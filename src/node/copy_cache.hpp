@@ -52,8 +52,7 @@ class copy_cache {
   void touch(std::uint64_t owner, base::time_point now) noexcept;
   /// Lets go of what was not used for long; when that is to be done again, if ever.
   base::deadline sweep(base::time_point now) noexcept;
-  /// Of a node, or 0: all of them.
-  void forget(std::uint64_t owner) noexcept;
+  void clear() noexcept;
 
  private:
   struct entry {

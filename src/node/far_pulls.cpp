@@ -69,7 +69,7 @@ far_pulls& far_pulls::global() {
 
 void far_pulls::begin(peers& by) {
   unanswered_.clear();
-  copy_cache::global().forget(0);  // of an earlier runtime, whose numbers come again
+  copy_cache::global().clear();  // of an earlier runtime, whose numbers come again
   far_copies::global().begin();
   const std::lock_guard lock(mutex_);
   views_.clear();
@@ -325,8 +325,6 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
   }
   end_unasked(unasked);
 }
-
-void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept { orphan(node, why); }
 
 void far_pulls::close() noexcept {
   {

@@ -243,7 +243,6 @@ class far_pulls {
   void note_came(std::uint64_t maker, std::uint64_t bytes) noexcept;
   void note_time(std::uint64_t maker, const std::optional<sched::transfer>& what) noexcept;
   bool ask_instead(std::uint64_t number);
-  void orphan(std::uint64_t node, const std::string& why) noexcept;
   void seek(std::uint64_t number, const std::string& why) noexcept;
   bulk::chunks_here come_so_far(const pull& of) const;
   void note_left(std::uint64_t number, bulk::chunks_here here) noexcept;

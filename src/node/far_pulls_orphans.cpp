@@ -32,7 +32,7 @@ error no_copy_error(const std::string& why) noexcept {
 
 // The loop's thread. Those that come by bulk may have a helper that gives all that is missing;
 // else the bulk thread says so at once. One without room is looked at by who is about to start it.
-void far_pulls::orphan(std::uint64_t node, const std::string& why) noexcept {
+void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept {
   far_copies::global().gone(node);
   {
     const std::lock_guard lock(mutex_);

@@ -145,7 +145,7 @@ void trade::close() noexcept {
   join_threads();
   far_pulls::global().close();
   far_pulls::global().let_all_go();
-  copy_cache::global().forget(0);
+  copy_cache::global().clear();
   surplus_data::global().begin();
   far_arrays::global().close();  // what came until here was read
   far_handles::global().close();
@@ -296,7 +296,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const borrowed_workbench on;
   const neutral_caller nobody;
   if (carrier_of(j)->failure(j) != nullptr) return outcome::stays;
-  if ((!is_placed || is_own_thread()) && !surplus_data::wakes(j)) return outcome::large;
+  if ((!is_placed || is_own_thread()) && !surplus_data::wakes(j)) return outcome::waits;
   const bool is_surplus = !is_placed && !gives_all_.load();  // the giver's
   const bool awaits_arrays = carrier_of(j)->wake_arguments != nullptr;
   const bool is_weighed = is_surplus || (awaits_arrays && is_granted(*j));
@@ -308,7 +308,7 @@ trade::outcome trade::send_away(std::uint64_t to, exec::job* j, std::uint64_t& n
   const std::size_t size = on->writer.size_bytes();
   const bool is_long = size > peers::most_at_once;
   if (is_long && !is_placed) return outcome::stays;
-  if (is_long && is_own_thread()) return outcome::large;  // it waits for room
+  if (is_long && is_own_thread()) return outcome::waits;
   if (is_weighed && !is_worth_moving(*on, *j, is_surplus)) {
     return is_surplus ? outcome::large : outcome::stays;
   }

@@ -196,8 +196,9 @@ class trade final : public exec::far_thief, public peers::visitor {
   void on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept;
   /// The loop's thread: how long a task waits here that may go back; zero: it is taken.
   duration too_long_a_wait() noexcept;
-  // large: too much to move, as far as is known now of how long tasks take.
-  enum class outcome : std::uint8_t { given, stays, large, full, gone };
+  // large: too much to move, as far as is known now of how long tasks take. waits: for arrays or
+  // for room, which this thread must not.
+  enum class outcome : std::uint8_t { given, stays, large, waits, full, gone };
   outcome give_one(std::uint64_t to, exec::job* j) noexcept;
   outcome give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept;
   outcome send_away(std::uint64_t to, exec::job* j, std::uint64_t& noted, bool is_placed);
@@ -230,7 +231,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   static void asks_again(exec::job* j, const error& why);
   void go_on_here(exec::job* j, const error& why, bool has_run) noexcept;
   void see_offers(peers& by) noexcept;
-  void lose_offers(const std::vector<lost_node>& nodes) const noexcept;
+  void forget_lost(const std::vector<lost_node>& nodes) const noexcept;
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.

@@ -83,7 +83,7 @@ void trade::give(std::uint64_t to, std::uint64_t tasks) noexcept {
         --tasks;
         ++offered_;
         vain_looks_.gave();
-      } else if (is == outcome::large) {
+      } else if (is == outcome::large || is == outcome::waits) {
         if (vain_looks_.stays_for_data()) tasks = 0;
       } else if (tasks > 0) {
         vain_looks_.stays();

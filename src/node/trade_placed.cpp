@@ -202,7 +202,7 @@ bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
   }
   const outcome is = give_claimed(to, j, &why);
   if (is == outcome::given || is == outcome::gone) return true;
-  if (is == outcome::large) return place_by_errand(j, why);
+  if (is == outcome::waits) return place_by_errand(j, why);
   if (is != outcome::full || j->extra()->retries_left > 0) return false;
   j->fail(why, 1);  // it may have left, and may run there
   return true;
@@ -235,7 +235,7 @@ void trade::asks_again(exec::job* j, const error& why) {
 }
 
 // Not on the loop's thread: what waited for them alone ends, and with it arguments of the user's.
-void trade::lose_offers(const std::vector<lost_node>& nodes) const noexcept {
+void trade::forget_lost(const std::vector<lost_node>& nodes) const noexcept {
   const peers* const by = peers_.load();
   for (const lost_node& one : nodes) {
     surplus_data::global().lost(one.node);

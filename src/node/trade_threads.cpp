@@ -128,7 +128,7 @@ void trade::land() noexcept {
     nodes.swap(lost_nodes_);
   }
   far_handles::global().say_again();
-  lose_offers(nodes);
+  forget_lost(nodes);
   for (const landed& one : came) hand_out(one);
   // Behind what they have still said: items of a stream, and its end.
   for (const lost_node& one : nodes) lose_flights(one.node, one.last_request);

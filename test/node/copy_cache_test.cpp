@@ -90,7 +90,7 @@ TEST_CASE("a copy is found by what nodes called it, and used by that", "[node][c
   cache.sweep(start + copy_limits::kept_for);
   CHECK_FALSE(one.has_ended);
   CHECK(other.has_ended);
-  cache.forget(1);
+  cache.clear();
   CHECK(one.has_ended);
   CHECK(cache.find_named(name, start) == nullptr);
 }
@@ -124,9 +124,8 @@ TEST_CASE("copies that were used least lately make room for others", "[node][cop
   CHECK(finds(cache, ten(1), start + 3ms));
   CHECK(finds(cache, ten(3), start + 3ms));
   CHECK(finds(cache, ten(4), start + 3ms));
-  cache.forget(2);
   CHECK_FALSE(all[0].has_ended);
-  cache.forget(1);
+  cache.clear();
   CHECK((all[0].has_ended && all[2].has_ended && all[3].has_ended));
 }
 
@@ -143,7 +142,7 @@ TEST_CASE("what has no number, is too large or known already is not kept", "[nod
   for (copy* const each : {&nameless, &large, &one, &same}) each->let_go();
   CHECK((nameless.has_ended && large.has_ended && same.has_ended));
   CHECK_FALSE(one.has_ended);
-  cache.forget(0);
+  cache.clear();
   CHECK(one.has_ended);
 }
 
@@ -190,5 +189,5 @@ TEST_CASE("copies are kept as a list of them would be", "[node][copies]") {
         std::count_if(all.begin(), all.end(), [](const auto& one) { return !one->has_ended; });
     CHECK(static_cast<std::size_t>(living) == model.size());
   }
-  cache.forget(0);
+  cache.clear();
 }
