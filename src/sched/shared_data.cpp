@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <new>
 #include <utility>
 
 namespace manta::inline v0::sched {
@@ -110,10 +111,24 @@ void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
   node_of& in = nodes_[node];
   const auto [at, is_new] = of.given.try_emplace(node);
   copy& has = at->second;
+  if (is_new) {
+    try {
+      in.brought.emplace(task, what);
+    } catch (const std::bad_alloc&) {
+      of.given.erase(at);
+      throw;
+    }
+    has.task = task;
+  }
   const bool is_used = !is_new && is_in_use(has, now);
   has.used = now;
   // As long as before: that it was there still nobody has said.
   if (!is_new && now < has.until) return;
+  if (has.task != task) {
+    in.brought.emplace(task, what);
+    in.unlist(what, has.task);
+    has.task = task;
+  }
   // Where others have read it since it most likely is: it is paid for once more, in case it is not.
   has.takes = is_used ? duration::zero() : time_to_move(what.bytes, pace);
   // What is further off nobody knows: what bytes take is another thing by then.
@@ -123,7 +138,6 @@ void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
   }
   has.from = is_used ? now : in.comes_at;
   has.until = has.from + kept_for_;
-  has.task = task;
   if (!is_new) return;
   in.bytes = capped_sum(in.bytes, what.bytes);
   if (in.bytes > most_kept_) make_room(node, what, now);
@@ -149,30 +163,46 @@ void shared_data::make_room(std::uint64_t node, const data& except, base::time_p
   }
 }
 
+void shared_data::node_of::unlist(const data& what, std::uint64_t task) noexcept {
+  const auto [first, last] = brought.equal_range(task);
+  const auto at = std::find_if(first, last, [&](const auto& one) { return one.second == what; });
+  if (at != last) brought.erase(at);
+}
+
 shared_data::copies::iterator shared_data::drop(const data& what, one& of,
                                                 copies::iterator which) noexcept {
-  nodes_.find(which->first)->second.bytes -= what.bytes;
+  node_of& in = nodes_.find(which->first)->second;
+  in.bytes -= what.bytes;
+  in.unlist(what, which->second.task);
   return of.given.erase(which);
 }
 
-// All of a node, or what that task has brought there.
-void shared_data::drop_of(std::uint64_t node, const std::uint64_t* task) noexcept {
-  for (auto& [what, of] : all_) {
-    const auto found = of.given.find(node);
-    if (found == of.given.end() || (task != nullptr && found->second.task != *task)) continue;
-    // It does not come, and what comes behind it comes sooner.
-    if (task != nullptr) nodes_.find(node)->second.comes_at -= found->second.takes;
-    drop(what, of, found);
-  }
+void shared_data::drop(std::uint64_t node, const data& what, bool comes_no_more) noexcept {
+  one& of = all_.find(what)->second;
+  const auto which = of.given.find(node);
+  // What comes behind it comes sooner.
+  if (comes_no_more) nodes_.find(node)->second.comes_at -= which->second.takes;
+  drop(what, of, which);
 }
 
 void shared_data::came_back(std::uint64_t node, std::uint64_t task) noexcept {
-  drop_of(node, &task);
+  const auto in = nodes_.find(node);
+  if (in == nodes_.end()) return;
+  const auto& brought = in->second.brought;
+  for (auto at = brought.find(task); at != brought.end(); at = brought.find(task)) {
+    const data what = at->second;
+    drop(node, what, true);
+  }
 }
 
 void shared_data::lost(std::uint64_t node) noexcept {
-  drop_of(node, nullptr);
-  nodes_.erase(node);
+  const auto in = nodes_.find(node);
+  if (in == nodes_.end()) return;
+  while (!in->second.brought.empty()) {
+    const data what = in->second.brought.begin()->second;
+    drop(node, what, false);
+  }
+  nodes_.erase(in);
 }
 
 void shared_data::sweep(base::time_point now) noexcept {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <manta/base/clock.hpp>
@@ -118,6 +119,9 @@ class shared_data {
   struct node_of {
     std::uint64_t bytes = 0;      // of all that it has
     base::time_point comes_at{};  // the last of it
+    // Of each copy::task, what it has brought; of all of them together, all that the node has.
+    std::unordered_multimap<std::uint64_t, data> brought;
+    void unlist(const data& what, std::uint64_t task) noexcept;
   };
   using items = std::map<data, one>;
 
@@ -126,7 +130,7 @@ class shared_data {
   one& use(const data& what, base::time_point now);
   void make_room(std::uint64_t node, const data& except, base::time_point now) noexcept;
   copies::iterator drop(const data& what, one& of, copies::iterator which) noexcept;
-  void drop_of(std::uint64_t node, const std::uint64_t* task) noexcept;
+  void drop(std::uint64_t node, const data& what, bool comes_no_more) noexcept;
 
   duration kept_for_;
   std::uint64_t most_kept_ = UINT64_MAX;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/shared_data.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <set>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include <manta/base/clock.hpp>
+
+#include "exec/support.hpp"
 
 namespace shared_data_test {
 
@@ -257,6 +261,58 @@ TEST_CASE("what is not looked at is forgotten", "[sched]") {
   all.gave({1, 3, 400}, 2, 1, then);
   CHECK(all.look({1, 2, 600}, 2, {1}, then + 1ms).is_there);
   CHECK(all.look({1, 3, 400}, 2, {1}, then + 1ms).is_there);
+}
+
+TEST_CASE("what came back is what that task has brought to that node, and nothing else",
+          "[sched]") {
+  // A few data, tasks and nodes, so that each is met in each state; beside a list of who has what.
+  struct held {
+    shared_data::data what;
+    std::uint64_t node = 0;
+    std::uint64_t task = 0;
+    manta::base::time_point until{};
+  };
+  const auto kept = kept_for + 500us;  // what it takes to come, some ns, is between two steps
+  shared_data all(kept);
+  std::vector<held> model;
+  manta_test::dice roll(manta_test::run_seed());
+  manta::base::time_point now = start;
+  const auto number = [&](std::uint64_t most) { return 1 + roll.below(most); };
+  for (int i = 0; i < 20'000; ++i) {
+    now += std::chrono::milliseconds(roll.below(20));
+    const std::uint64_t node = number(3);
+    const std::uint64_t task = number(6);
+    const shared_data::data what{1, number(5), number(2)};
+    const auto known = std::ranges::find_if(
+        model, [&](const held& one) { return one.node == node && one.what == what; });
+    switch (roll.below(8)) {
+      case 0:
+        all.came_back(node, task);
+        std::erase_if(model, [&](const held& one) { return one.node == node && one.task == task; });
+        break;
+      case 1:
+        all.lost(node);
+        std::erase_if(model, [&](const held& one) { return one.node == node; });
+        break;
+      case 2:
+        all.sweep(now);  // of what counts no more
+        break;
+      default:
+        all.gave(what, node, task, now, {0.001});
+        if (known == model.end()) {
+          model.push_back({what, node, task, now + kept});
+        } else if (now >= known->until) {
+          known->task = task;
+          known->until = now + kept;
+        }
+    }
+    const auto at = now + 1ms;
+    std::set<std::uint64_t> have;
+    for (const held& one : model) {
+      if (one.what == what && at < one.until) have.insert(one.node);
+    }
+    REQUIRE(all.look(what, node, {task}, at).have == have.size());
+  }
 }
 
 // As trade_overflow.cpp looks at them: one that stays for now is looked at again later.
