@@ -2,19 +2,17 @@
 #pragma once
 
 #include <compare>
-#include <cstddef>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 #include <manta/base/clock.hpp>
 #include <manta/base/id.hpp>
 #include <manta/node/array_block.hpp>
 
 #include "base/id_hash.hpp"
+#include "node/copy_list.hpp"
 
 // Copies of other nodes' arrays that calls have been given lately.
 //
@@ -55,23 +53,18 @@ class copy_cache {
   void clear() noexcept;
 
  private:
-  struct entry {
+  struct name {
     key of;
-    array_block* block = nullptr;  // with a hold
-    base::time_point used{};
     base::id named = {};  // none: it is not found by it
   };
-  using entries = std::list<entry>;  // those used last at the end
+  using copies = copy_list<name>;
 
-  array_block* use(entries::iterator at, base::time_point now) noexcept;
-  void take_out(entries::iterator which, entries& into) noexcept;
-  static void drop(const entries& all) noexcept;
+  void take_out(copies::iterator which, copies::entries& into) noexcept;
 
   std::mutex mutex_;
-  entries all_;
-  std::map<key, entries::iterator> known_;
-  std::unordered_map<base::id, entries::iterator, base::id_hash> named_;
-  std::uint64_t bytes_ = 0;
+  copies all_;
+  std::map<key, copies::iterator> known_;
+  std::unordered_map<base::id, copies::iterator, base::id_hash> named_;
 };
 
 }  // namespace manta::inline v0::node

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <mutex>
 #include <unordered_map>
 
@@ -11,6 +10,7 @@
 #include <manta/node/array_block.hpp>
 
 #include "base/id_hash.hpp"
+#include "node/copy_list.hpp"
 
 // Copies that this node has said to have, until who was told so has fetched them.
 //
@@ -44,22 +44,13 @@ class kept_copies {
   void clear() noexcept;
 
  private:
-  struct entry {
-    base::id id = {};
-    array_block* block = nullptr;  // with a hold
-    std::uint64_t bytes = 0;
-    base::time_point used{};
-  };
-  using entries = std::list<entry>;  // those used last at the end
+  using copies = copy_list<base::id>;
 
   bool has_room_now(std::uint64_t bytes, std::uint64_t most) const noexcept;
-  void use(entries::iterator at, base::time_point now) noexcept;
-  static void drop(const entries& all) noexcept;
 
   std::mutex mutex_;
-  entries all_;
-  std::unordered_map<base::id, entries::iterator, base::id_hash> known_;
-  std::uint64_t bytes_ = 0;
+  copies all_;
+  std::unordered_map<base::id, copies::iterator, base::id_hash> known_;
 };
 
 }  // namespace manta::inline v0::node
