@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <variant>
+
+#include <sys/types.h>
+
+#include <fmt/format.h>
 
 #include <manta/exec/observer.hpp>
 #include <manta/spec/error.hpp>
 
+#include "spec/made_error.hpp"
+#include "wire/error_record.hpp"
 #include "wire/views.hpp"
 
 namespace manta::inline v0::node {
@@ -17,6 +24,26 @@ inline void note_run(const exec::job& of, const wire::result_view& arrived) noex
   const bool was_cancelled = failure != nullptr && !failure->chain.empty() &&
                              failure->chain.front().code == errc::cancelled;
   if (!was_cancelled) exec::tell_run_elsewhere(of, arrived.ran);
+}
+
+/// The same of a run that has failed there with what it is repeated for, and before it is.
+inline void note_retry(const exec::job& of, const wire::result_view& arrived) noexcept {
+  const auto* const failure = std::get_if<wire::error_view>(&arrived.outcome);
+  if (failure == nullptr || exec::observing() == nullptr) return;
+  try {
+    exec::tell_retry_elsewhere(of, arrived.ran, wire::to_error(*failure));
+  } catch (...) {
+    return;  // no memory: it is not recorded
+  }
+}
+
+/// The same of one that was lost with its isolated worker; when it began there nobody knows here.
+inline void note_lost_run(const exec::job& of, pid_t pid, const std::string& how) noexcept {
+  if (exec::observing() == nullptr) return;
+  const error why = spec::made_error(errc::worker_lost, [&] {
+    return fmt::format("the isolated worker that ran it (pid {}) ended with {}", pid, how);
+  });
+  exec::tell_retry_elsewhere(of, duration::zero(), why);
 }
 
 }  // namespace manta::inline v0::node

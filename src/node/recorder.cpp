@@ -82,8 +82,10 @@ const exec::run_observer& recorder::callbacks() noexcept {
   static constexpr exec::run_observer all = {
       .began = [](const exec::job& j) noexcept { tell(event_kind::start, j, nullptr); },
       .ended = [](const exec::job& j) noexcept { tell(event_kind::end, j, nullptr); },
-      .ran_elsewhere = [](const exec::job& j,
-                          duration ran) noexcept { tell(event_kind::start, j, nullptr, ran); },
+      .ran_elsewhere =
+          [](const exec::job& j, duration ran, bool runs_again) noexcept {
+            tell(event_kind::start, j, nullptr, ran, !runs_again);
+          },
       .retries = [](const exec::job& j,
                     const error& why) noexcept { tell(event_kind::retry, j, &why); },
       .failed =
@@ -114,12 +116,12 @@ void recorder::end() noexcept {
   exec::watches_runs.store(false);
 }
 
-// A start that `ran` goes with is that long ago, and its end goes with it.
+// A start that `ran` goes with is that long ago, and its end goes with it if it has one.
 void recorder::tell(event_kind kind, const exec::job& of, const error* why,
-                    std::optional<duration> ran) noexcept {
+                    std::optional<duration> ran, bool has_ended) noexcept {
   recorder& r = global();
   try {
-    r.add(kind, of, why, ran);
+    r.add(kind, of, why, ran, has_ended);
   } catch (const std::exception&) {
     return;  // no memory: it is not recorded
   }
@@ -139,7 +141,7 @@ bool recorder::ends_last(lane& in, const event& end) {
 }
 
 void recorder::add(event_kind kind, const exec::job& of, const error* why,
-                   std::optional<duration> ran) {
+                   std::optional<duration> ran, bool has_ended) {
   lane& mine = this_lane();
   event e;
   e.at = wall_now();
@@ -151,9 +153,10 @@ void recorder::add(event_kind kind, const exec::job& of, const error* why,
   if (ran) {
     constexpr std::int64_t longest = std::numeric_limits<std::uint32_t>::max();
     const auto us = std::chrono::duration_cast<std::chrono::microseconds>(*ran).count();
-    e.has_ended = true;
-    e.lasted = static_cast<std::uint32_t>(std::clamp<std::int64_t>(us, 0, longest));
-    e.at -= std::chrono::microseconds(e.lasted);
+    const auto lasted = static_cast<std::uint32_t>(std::clamp<std::int64_t>(us, 0, longest));
+    e.at -= std::chrono::microseconds(lasted);
+    e.has_ended = has_ended;
+    if (has_ended) e.lasted = lasted;
   }
   if (why != nullptr) {
     e.text = std::make_unique<std::string>(why->message().substr(0, longest_text));

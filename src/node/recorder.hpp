@@ -71,11 +71,12 @@ class recorder {
   static const exec::run_observer& callbacks() noexcept;
   static lane& this_lane();
   static void tell(event_kind kind, const exec::job& of, const error* why,
-                   std::optional<duration> ran = {}) noexcept;
+                   std::optional<duration> ran = {}, bool has_ended = true) noexcept;
   static void tell_name(const std::string& name, const std::string& name_space, const char* type,
                         bool is_there) noexcept;
   static bool ends_last(lane& in, const event& end);
-  void add(event_kind kind, const exec::job& of, const error* why, std::optional<duration> ran);
+  void add(event_kind kind, const exec::job& of, const error* why, std::optional<duration> ran,
+           bool has_ended);
   std::uint32_t name_of(lane& in, const exec::job& of);
   std::uint32_t number(std::string name);
   void ring() noexcept;

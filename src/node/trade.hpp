@@ -227,7 +227,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   static error leaves_error() noexcept;
   static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
-  void goes_nowhere(exec::job* j, const error& why) noexcept;
+  void goes_nowhere(exec::job* j, const error& why, bool has_run = false) noexcept;
   static void asks_again(exec::job* j, const error& why);
   void go_on_here(exec::job* j, const error& why, bool has_run) noexcept;
   void see_offers(peers& by) noexcept;

@@ -10,6 +10,7 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
+#include <manta/exec/observer.hpp>
 #include <manta/node/carrier.hpp>
 
 #include "node/desk.hpp"
@@ -39,6 +40,12 @@ error stays_error(const exec::job& j) noexcept {
         "leave its place out, or pass plain values",
         readable_name(j.ops->function));
   });
+}
+
+// Of one that runs again. Whether it had begun there, and when, nobody knows here.
+void tell_lost_run(const exec::job& j, const error& why) noexcept {
+  constexpr std::uint64_t unwanted = exec::job_bits::late | exec::job_bits::cancel;
+  if ((j.word() & unwanted) == 0) exec::tell_retry_elsewhere(j, duration::zero(), why);
 }
 
 }  // namespace
@@ -209,7 +216,7 @@ bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
 }
 
 // Of a claimed job that can't be where it was to go. A wish is one: others may run it then.
-void trade::goes_nowhere(exec::job* j, const error& why) noexcept {
+void trade::goes_nowhere(exec::job* j, const error& why, bool has_run) noexcept {
   exec::resource_claim& claim = *j->extra()->claim;
   // It may have been sent all the same, and have given items.
   const bool is_bundle = desk::place_of(claim).by == placement::rule::group;
@@ -222,6 +229,11 @@ void trade::goes_nowhere(exec::job* j, const error& why) noexcept {
     return j->fail(why, 1);  // only there it could be had
   } catch (...) {
     return j->fail(describe_current_exception(j->ops->function), 1);
+  }
+  if (has_run) {
+    tell_lost_run(*j, why);
+    --j->extra()->retries_left;
+    ++j->extra()->attempt;
   }
   if (comes_back(j, why.code() != errc::node_lost)) exec::ready_task(j);
 }
@@ -264,16 +276,12 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
 void trade::go_on_here(exec::job* j, const error& why, bool has_run) noexcept {
   if (has_yielded(*j)) return j->fail(why, 1);
   if (!is_placed(*j)) {
+    if (has_run) tell_lost_run(*j, why);
     if (comes_back(j, true)) exec::executor::resume(j);
     return;
   }
-  exec::call_extra& with = *j->extra();
-  if (with.retries_left == 0) return j->fail(why, 1);
-  if (has_run) {
-    --with.retries_left;
-    ++with.attempt;
-  }
-  goes_nowhere(j, why);
+  if (j->extra()->retries_left == 0) return j->fail(why, 1);
+  goes_nowhere(j, why, has_run);
 }
 
 }  // namespace manta::inline v0::node

@@ -502,7 +502,7 @@ void worker_pool::on_frame(const std::shared_ptr<hand>& from, workbench& on) noe
 }
 
 // Whether a task that threw what its filter matches has a run left, which waits for a worker then.
-bool worker_pool::repeats(exec::job* j) noexcept {
+bool worker_pool::repeats(exec::job* j, const wire::result_view& arrived) noexcept {
   exec::call_extra& with = *j->extra();
   if (with.retries_left == 0 ||
       (j->word() & (exec::job_bits::cancel | exec::job_bits::late)) != 0) {
@@ -513,6 +513,7 @@ bool worker_pool::repeats(exec::job* j) noexcept {
     if (is_closing_.load(std::memory_order_relaxed)) return false;
     put_pending({j, true}, true);
     // Before another thread can send it.
+    note_retry(*j, arrived);
     --with.retries_left;
     ++with.attempt;
     is_crowded_.store(true, std::memory_order_relaxed);
@@ -540,7 +541,7 @@ exec::job* worker_pool::end_flight(hand& from, const wire::envelope& head,
 void worker_pool::finish(exec::job* j, const wire::result_view& arrived,
                          std::span<const std::byte> frame) noexcept {
   if (arrived.may_repeat) static_cast<void>(exec::forget_delegation(j));
-  if (arrived.may_repeat && repeats(j)) return;
+  if (arrived.may_repeat && repeats(j, arrived)) return;
   std::uint64_t bits = 0;
   note_run(*j, arrived);
   if (is_passed(j)) {

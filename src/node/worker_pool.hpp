@@ -157,7 +157,7 @@ class worker_pool final : public exec::outside {
               std::span<const std::byte> frame) noexcept;
   void on_task(const hand_ptr& from, std::span<const std::byte> frame,
                const wire::message_view& arrived);
-  bool repeats(exec::job* j) noexcept;
+  bool repeats(exec::job* j, const wire::result_view& arrived) noexcept;
   void answer(passed_job* j) noexcept;
   void watch_stack(hand& of) noexcept;
   void watch_places(hand& of) noexcept;
@@ -319,10 +319,10 @@ class worker_pool final : public exec::outside {
   void on_report(const zygote::report& said) noexcept;
   std::uint64_t collect_lost(hand& dead, std::vector<flight>& lost) noexcept;
   void on_death(const hand_ptr& dead, bool was_killed, const std::string& how) noexcept;
-  bool takes_retry(const flight& f) noexcept;
   void fail_lost(const flight& f, pid_t pid, const std::string& how) noexcept;
   void give_up_pending(const std::string& why) noexcept;
-  void requeue_lost(hand& dead, std::vector<flight>& lost, std::uint64_t culprit) noexcept;
+  void requeue_lost(hand& dead, std::vector<flight>& lost, std::uint64_t culprit,
+                    const std::string& how) noexcept;
   void collect() noexcept;
   void hear_deaths() noexcept;
   void tick() noexcept;

@@ -22,6 +22,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/suspension.hpp>
 
+#include "node/note_run.hpp"
 #include "node/worker_hand.hpp"
 #include "node/worker_order.hpp"
 #include "node/worker_pool.hpp"
@@ -388,7 +389,7 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
       if (is_hopeless) early_deaths_.ran();  // begins to count anew
     }
     // In the same step: whoever looks finds each task under way, pending, or among those to fail.
-    requeue_lost(*dead, lost, culprit);
+    requeue_lost(*dead, lost, culprit, how);
   }
   if (dead->is_house()) on_tenant_death(*dead, how);
   for (const flight& f : lost) fail_lost(f, dead->pid, how);
@@ -407,8 +408,8 @@ void worker_pool::on_death(const std::shared_ptr<hand>& dead, bool was_killed,
 }
 
 // Under the mutex. Afterwards `lost` has those that are to fail.
-void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
-                               std::uint64_t culprit) noexcept {
+void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost, std::uint64_t culprit,
+                               const std::string& how) noexcept {
   std::ranges::sort(lost, [](const flight& a, const flight& b) { return a.number > b.number; });
   std::erase_if(lost, [&](flight& f) {
     const bool is_own = is_passed(f.job) && passed_job::self(f.job)->worker == dead.unique;
@@ -422,11 +423,18 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost,
         if (!is_wanted_by_others(child)) return false;
       }
       // One that has begun beside what was ended by force is not to blame, but has begun.
-      const bool is_free = dead.ends_by_force && f.stop_asked == base::time_point{} &&
-                           f.job->extra()->retries_left > 0;
-      const bool is_charged = f.number == culprit && !dead.is_let_go && !is_free;
-      if (is_charged && !takes_retry(f)) return false;
+      exec::call_extra& with = *f.job->extra();
+      const bool is_left = f.stop_asked == base::time_point{} && with.retries_left > 0;
+      const bool has_begun = f.number == culprit;
+      const bool is_charged = has_begun && !dead.is_let_go && !(dead.ends_by_force && is_left);
+      const bool is_late = (f.job->word() & exec::job_bits::late) != 0;
+      if (is_charged && (!is_left || with.losable || is_late)) return false;
       put_pending({f.job, true}, true);
+      if (has_begun) note_lost_run(*f.job, dead.pid, how);
+      if (is_charged) {
+        --with.retries_left;
+        ++with.attempt;
+      }
       return true;
     } catch (const std::bad_alloc&) {
       return false;
@@ -443,16 +451,6 @@ bool worker_pool::charge_spent(passed_job& j) noexcept {
   with.attempt = found->second;
   if (found->second > with.retries_left) return false;
   with.retries_left -= found->second;
-  return true;
-}
-
-// Whether the task that ran runs once more.
-bool worker_pool::takes_retry(const flight& f) noexcept {
-  exec::call_extra& with = *f.job->extra();
-  if (f.stop_asked != base::time_point{} || with.retries_left == 0 || with.losable) return false;
-  if ((f.job->word() & exec::job_bits::late) != 0) return false;
-  --with.retries_left;
-  ++with.attempt;
   return true;
 }
 

@@ -65,9 +65,8 @@ std::size_t count(const std::vector<manta::event_record>& in, event_kind kind,
 
 }  // namespace
 
-// [nodes]: that isolated workers run something again is not in the history.
 TEST_CASE("history: this job, its functions and its failures are there by default",
-          "[history][nodes]") {
+          "[history][anywhere]") {
   const manta::runtime rt;
   const auto jobs = history::jobs().get();
   REQUIRE(jobs.size() == 1);
@@ -123,8 +122,7 @@ TEST_CASE("history: every start and end, when asked", "[history][anywhere]") {
   CHECK(history::events(history::this_job(), 7).get().size() == 7);
 }
 
-// [nodes]: as above.
-TEST_CASE("history: each run has one start and one end, a retry or an end", "[history][nodes]") {
+TEST_CASE("history: each run has one start and one end, a retry or an end", "[history][anywhere]") {
   const manta::runtime rt(with(manta::event_mode::all));
   *left_to_fail = 2;
   manta::options again;
@@ -141,7 +139,8 @@ TEST_CASE("history: each run has one start and one end, a retry or an end", "[hi
              Catch::Matchers::StartsWith("start 0, retry 0, start 1, retry 1, start 2, end 2, "));
 }
 
-// [nodes]: as above. Where what a task elsewhere calls runs here it is told of here, too.
+// [nodes]: what a task of an isolated worker calls has no name of its function here. Where what a
+// task elsewhere calls runs here it is told of here, too.
 TEST_CASE("history: a future that came inside of a value is no run more", "[history][nodes]") {
   const manta::runtime rt(with(manta::event_mode::all));
   const with_future got = manta::remote<gives_future>().get();

@@ -76,6 +76,13 @@ TEST_CASE("who waits for a large array that is fetched can be cancelled", "[clus
   harmed("cancels-fetch", SIGKILL, {"MANTA_MAP_ARRAYS=no"});
 }
 
+TEST_CASE("a run that was lost with its node is in the history as a retry", "[cluster][phases]") {
+  const site here;
+  check_right(here.run({settler, "retold"}, {"MANTA_NODES=3", "MANTA_WORKERS=1", "MANTA_EVENTS=all",
+                                             dead_after(SIGKILL)}),
+              "retold");
+}
+
 TEST_CASE("a runtime of several nodes leaves nothing behind, however often",
           "[cluster][phases][repeats]") {
   const site here;

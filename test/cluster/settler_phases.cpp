@@ -309,11 +309,66 @@ int thaws_too_late(const manta::runtime& rt) {
   return say("thaws-too-late");
 }
 
+// ---- what is told of a run that was lost
+
+// With its node it is lost, and at home it ends.
+long outlives(const std::string& home) {
+  if (manta::this_task::node() != home) {
+    manta::kv::put("began/" + manta::this_task::node(), 1).get();
+    std::this_thread::sleep_for(60s);  // as one that computes
+  }
+  std::this_thread::sleep_for(100ms);  // its work
+  return 1;
+}
+
+std::string told_of(const std::string& name) {
+  std::string out;
+  for (const manta::event_record& e : manta::history::events(manta::history::this_job()).get()) {
+    constexpr const char* kinds[] = {"start", "end", "retry", "failure"};
+    if (!has(e.name, name)) continue;
+    out += kinds[static_cast<std::size_t>(e.kind)] + (' ' + std::to_string(e.attempt)) + ", ";
+  }
+  return out;
+}
+std::size_t times(const std::string& what, const std::string& in) {
+  std::size_t n = 0;
+  for (auto at = in.find(what); at != std::string::npos; at = in.find(what, at + 1)) ++n;
+  return n;
+}
+
+// One that was to be there, and would also be elsewhere; and one of many that went of themselves.
+int retold(const manta::runtime& rt) {
+  const auto all = others(rt);
+  const std::string home = manta::this_task::node();
+  manta::options wish = at(all[0].name, true);
+  wish.name = "wished";
+  const auto wished = manta::remote<outlives>.with(wish)(home);
+  expect(comes("began/" + all[0].name), "it began");
+  kill(static_cast<pid_t>(all[0].pid), SIGKILL);
+  expect(wished.get(long_enough) == 1, "a task that was lost");
+  const std::string of_one = told_of("wished");
+  expect(of_one == "start 0, retry 0, start 1, end 1, ", "one that was wished there: " + of_one);
+  manta::options given;
+  given.name = "given";
+  std::vector<manta::future<long>> many;
+  for (int i = 0; i < 8; ++i) many.push_back(manta::remote<outlives>.with(given)(home));
+  expect(comes("began/" + all[1].name), "none of many went there");
+  kill(static_cast<pid_t>(all[1].pid), SIGKILL);
+  for (const auto& one : many) expect(one.get(long_enough) == 1, "one of many");
+  const std::string of_many = told_of("given");
+  const std::size_t retries = times("retry", of_many);
+  expect(retries > 0, "no retry of many: " + of_many);
+  expect(times("end", of_many) == many.size() && times("start", of_many) == many.size() + retries,
+         "many that went of themselves: " + of_many);
+  return say("retold");
+}
+
 }  // namespace phase_words
 
 program_list phase_programs() {
   using namespace phase_words;  // NOLINT: the words of these programs
   return {
+      {"retold", retold},
       {"submits", [](const manta::runtime& rt, const asked& of) { return submits(rt, of.how); }},
       {"encodes", [](const manta::runtime& rt, const asked& of) { return encodes(rt, of.how); }},
       {"writes-back",

@@ -102,6 +102,21 @@ int counted(int i, int fatal) {
 
 }  // namespace
 
+TEST_CASE("a task that a worker's death cost a run has that in the history", "[isolation]") {
+  const shared_numbers numbers;
+  manta::config with = isolated();
+  with.events = manta::event_mode::all;
+  const manta::runtime rt(with);
+  CHECK(manta::remote<counted>(0, 0).get() == 0);
+  std::string told;
+  for (const manta::event_record& e : manta::history::events(manta::history::this_job()).get()) {
+    constexpr const char* kinds[] = {"start", "end", "retry", "failure"};
+    told += kinds[static_cast<std::size_t>(e.kind)] + (' ' + std::to_string(e.attempt)) + ", ";
+    if (e.kind == manta::event_kind::retry) CHECK(e.text.find("signal 9") != std::string::npos);
+  }
+  CHECK(told == "start 0, retry 0, start 1, end 1, ");
+}
+
 TEST_CASE("a crash costs the task that ran, and no other one a run", "[isolation]") {
   const shared_numbers numbers;
   const manta::runtime rt(isolated());

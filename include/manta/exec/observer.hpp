@@ -29,8 +29,9 @@ struct run_observer {
   /// Its function has returned or thrown, or its coroutine ended, and it does not run again. Only
   /// with watches_runs.
   void (*ended)(const job& j) noexcept;
-  /// The same of one that another process ran, for so long until about now. Only with watches_runs.
-  void (*ran_elsewhere)(const job& j, duration ran) noexcept;
+  /// The same of one that another process ran, for so long until about now. Not its end if it
+  /// `runs_again`: then `retries` follows. Only with watches_runs.
+  void (*ran_elsewhere)(const job& j, duration ran, bool runs_again) noexcept;
   /// It failed and is to run again. The attempt is still the one that failed.
   void (*retries)(const job& j, const error& why) noexcept;
   /// A future failed, whether the job ran or not.
@@ -51,7 +52,16 @@ inline const run_observer* observing() noexcept { return observer.load(std::memo
 inline void tell_run_elsewhere(const job& j, duration ran) noexcept {
   if (!watches_runs.load(std::memory_order_relaxed)) [[likely]]
     return;
-  if (const run_observer* const by = observing()) by->ran_elsewhere(j, ran);
+  if (const run_observer* const by = observing()) by->ran_elsewhere(j, ran, false);
+}
+
+/// Of a job that failed in another process, or was lost with it, and is to run again. The attempt
+/// is still that one's.
+inline void tell_retry_elsewhere(const job& j, duration ran, const error& why) noexcept {
+  const run_observer* const by = observing();
+  if (by == nullptr) return;
+  if (watches_runs.load(std::memory_order_relaxed)) by->ran_elsewhere(j, ran, true);
+  by->retries(j, why);
 }
 
 }  // namespace manta::inline v0::exec
