@@ -28,9 +28,12 @@ class copy_list {
   using entries = std::list<entry>;
   using iterator = typename entries::iterator;
 
+  copy_list() = default;
+  copy_list(const copy_list&) = delete;
+  copy_list& operator=(const copy_list&) = delete;
+
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::size_t size() const noexcept { return all_.size(); }
-  bool is_empty() const noexcept { return all_.empty(); }
   /// The one used least lately.
   iterator oldest() noexcept { return all_.begin(); }
 

@@ -235,7 +235,7 @@ bool trade::take_all(exec::job* j) noexcept {
   return is == outcome::given || is == outcome::gone;
 }
 
-// stays, large, full: it is the caller's again, as if nothing had been.
+// stays, large, waits, full: it is the caller's again, as if nothing had been.
 trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   if (!j->try_claim()) {
     j->drop_entry();
@@ -246,7 +246,7 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   return comes_back(j, is == outcome::stays) ? is : outcome::gone;
 }
 
-// stays, large, full: it is claimed still. `why`: of a job that has to go there, why it can't.
+// stays, large, waits, full: it is claimed still. `why`: of a job that has to go there, why it can't.
 trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept {
   std::uint64_t noted = 0;  // its number, with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;

@@ -118,7 +118,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   /// See goes_to_its_data.
   bool follows_data(exec::job* j) noexcept;
   /// Whether the calling thread is the looker or the giver. What others have given, or are to get,
-  /// goes through these two: neither may wait for what another node or thread has to do.
+  /// goes through these two: neither waits for what another node has to do, but for word that the
+  /// loop hears by itself.
   static bool is_own_thread() noexcept;
 
   // For far_rings.cpp.

@@ -126,7 +126,7 @@ void shared_data::gave(const data& what, std::uint64_t node, std::uint64_t task,
   if (!is_new && now < has.until) return;
   if (has.task != task) {
     in.brought.emplace(task, what);
-    in.unlist(what, has.task);
+    in.brought.erase(std::pair{has.task, what});
     has.task = task;
   }
   // Where others have read it since it most likely is: it is paid for once more, in case it is not.
@@ -163,17 +163,11 @@ void shared_data::make_room(std::uint64_t node, const data& except, base::time_p
   }
 }
 
-void shared_data::node_of::unlist(const data& what, std::uint64_t task) noexcept {
-  const auto [first, last] = brought.equal_range(task);
-  const auto at = std::find_if(first, last, [&](const auto& one) { return one.second == what; });
-  if (at != last) brought.erase(at);
-}
-
 shared_data::copies::iterator shared_data::drop(const data& what, one& of,
                                                 copies::iterator which) noexcept {
   node_of& in = nodes_.find(which->first)->second;
   in.bytes -= what.bytes;
-  in.unlist(what, which->second.task);
+  in.brought.erase(std::pair{which->second.task, what});
   return of.given.erase(which);
 }
 
@@ -189,8 +183,8 @@ void shared_data::came_back(std::uint64_t node, std::uint64_t task) noexcept {
   const auto in = nodes_.find(node);
   if (in == nodes_.end()) return;
   const auto& brought = in->second.brought;
-  for (auto at = brought.find(task); at != brought.end(); at = brought.find(task)) {
-    const data what = at->second;
+  for (auto at = brought.lower_bound({task, {}}); at != brought.end() && at->first == task;) {
+    const data what = (at++)->second;
     drop(node, what, true);
   }
 }

@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <unordered_map>
+#include <set>
 #include <unordered_set>
+#include <utility>
 
 #include <manta/base/clock.hpp>
 #include <manta/spec/resources.hpp>
@@ -120,8 +121,7 @@ class shared_data {
     std::uint64_t bytes = 0;      // of all that it has
     base::time_point comes_at{};  // the last of it
     // Of each copy::task, what it has brought; of all of them together, all that the node has.
-    std::unordered_multimap<std::uint64_t, data> brought;
-    void unlist(const data& what, std::uint64_t task) noexcept;
+    std::set<std::pair<std::uint64_t, data>> brought;
   };
   using items = std::map<data, one>;
 
