@@ -447,13 +447,14 @@ void object_table::end(object_id id) {
 std::string_view object_table::text_of(reserved_as how) noexcept {
   switch (how) {
     case reserved_as::no_memory:
-      return "; this machine has no more memory for it";
+      return "this machine has no more memory for it; drop references";
     case reserved_as::no_quota:
-      return "; all programs of this user on this machine have what quota_bytes allows them";
+      return "all programs of this user on this machine have what quota_bytes allows them; raise "
+             "quota_bytes or drop references";
     case reserved_as::made:
       break;
   }
-  return "";
+  return "raise store_bytes or drop references";
 }
 
 error object_table::full(const asking& of) const {
@@ -479,13 +480,14 @@ error object_table::full(const asking& of) const {
   for (const object_id id : of.all) {
     if (const auto one = objects_.find(id); one != objects_.end()) asked += one->second.bytes;
   }
-  return {
-      errc::store_full,
-      fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
-                  "being made{}{}; raise {} or drop references",
-                  asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by, making_bytes,
-                  has_spill_failed_ ? "; spilling failed" : "", text_of(reserve_end_),
-                  reserve_end_ == reserved_as::no_quota ? "quota_bytes" : "store_bytes")};
+  // What the last reserve met is not why, then.
+  const bool is_beyond_budget = reserved_bytes() + asked > budget_;
+  return {errc::store_full,
+          fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
+                      "being made{}; {}",
+                      asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by,
+                      making_bytes, has_spill_failed_ ? "; spilling failed" : "",
+                      text_of(is_beyond_budget ? reserved_as::made : reserve_end_))};
 }
 
 bool object_table::is_sound() const {
