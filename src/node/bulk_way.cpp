@@ -31,7 +31,7 @@ wire::socket_address at_any_port(const wire::socket_address& of) noexcept {
 
 result<wire::socket_place> place_beside(const wire::socket_address& of) {
   if (!of.is_unix()) return wire::socket_place::bind(at_any_port(of));
-  return wire::socket_place::bind(of.text().substr(std::string_view("unix:").size()) + ".bulk");
+  return wire::socket_place::bind(of.text().substr(std::string_view("unix:").size()) + bulk_mark);
 }
 
 }  // namespace

@@ -23,6 +23,9 @@
 
 namespace manta::inline v0::node {
 
+/// What a unix socket's name has more when it is that of bulk connections.
+inline constexpr const char* bulk_mark = ".bulk";
+
 class bulk_way {
  public:
   /// Errors as bulk::station::start.

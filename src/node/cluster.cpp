@@ -17,6 +17,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/theft.hpp>
 
+#include "node/bulk_way.hpp"
 #include "node/desk.hpp"
 #include "node/end_signals.hpp"
 #include "node/far_arrays.hpp"
@@ -153,6 +154,15 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
   return is;
 }
 
+namespace {
+
+// Empty: it has none.
+std::string path_of(const wire::socket_address& at) {
+  return at.is_unix() ? at.text().substr(std::string_view("unix:").size()) : std::string();
+}
+
+}  // namespace
+
 result<void> cluster::start(const config& settings, std::shared_ptr<control::store> rows) {
   if (result<void> is = tell_from_earlier(); !is) return is;
   const bool is_host = plan_.hosts_head();
@@ -193,13 +203,13 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     if (!is_host) with.places.push_back(place_of_node(with.head));
     // A rank may be there before the one with the head, which makes the folder else.
     if (!is_host && !plan_.address && with.places.back().is_unix()) {
-      if (auto made = make_job_folder(plan_.job); !made) return made.error();
+      result<std::string> made = make_job_folder(plan_.job);
+      if (!made) return made.error();
+      beside_ = *std::move(made);
     }
   }
-  if (!is_host) {
-    const std::lock_guard lock(mutex_);
-    beside_ = job_folder_of(place_of_node(with.head).path);
-  }
+  const std::string head_at = with.head.empty() ? "" : path_of(with.head.front());
+  const std::string own_at = with.places.empty() ? "" : with.places.back().path;
   if (is_host) {
     with.cluster = draw_id();
     with.expects = static_cast<std::size_t>(plan_.size);
@@ -220,8 +230,22 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   }
   if (plan_.role == role_mode::head) return {};
   if (result<void> is = join(); !is) return is;
-  if (is_host) return gather();
-  return {};
+  if (!is_host && does_work()) note_folder(head_at, own_at);
+  return is_host ? gather() : result<void>();
+}
+
+// A head of its own may be started again in its folder.
+void cluster::note_folder(const std::string& head, const std::string& own) {
+  leftovers all;
+  for (const std::string& path : {own, own.empty() ? own : own + bulk_mark}) {
+    if (auto is = wire::file_at(path); is.has_value()) all.own.push_back(*std::move(is));
+  }
+  if (process()->head_member() != 0) {
+    all.head = head;
+    all.folder = job_folder_of(head);
+  }
+  const std::lock_guard lock(mutex_);
+  leftovers_ = std::move(all);
 }
 
 bool cluster::does_work() const noexcept {
@@ -230,11 +254,9 @@ bool cluster::does_work() const noexcept {
 
 // Where other nodes find this one: beside the head's socket, or at any port.
 wire::endpoint cluster::place_of_node(const std::vector<wire::socket_address>& head) const {
-  if (!head.empty() && head.front().is_unix()) {
-    const std::string at = head.front().text().substr(std::string_view("unix:").size());
-    return {.path = node_socket(at.substr(0, at.rfind('/')))};
-  }
-  return {};
+  const std::string at = head.empty() ? "" : path_of(head.front());
+  if (at.empty()) return {};
+  return {.path = fmt::format("{}/node-{}", at.substr(0, at.rfind('/')), getpid())};
 }
 
 // Gives what waits here to others, and takes theirs.

@@ -18,6 +18,7 @@
 #include "node/cluster_process.hpp"
 #include "node/rendezvous.hpp"
 #include "spec/launch.hpp"
+#include "wire/socket_place.hpp"
 
 // The cluster of this process's runtime, from what its launch plan says.
 //
@@ -70,6 +71,12 @@ class cluster {
   spec::launch_plan plan() const;
 
  private:
+  // What lies in folders when this process ends.
+  struct leftovers {
+    std::vector<wire::socket_file> own = {};
+    std::string head = {};
+    std::string folder = {};  // of the job, if its end is the head's; else empty
+  };
   using process_ptr = std::shared_ptr<cluster_process>;
 
   result<void> start(const config& settings, std::shared_ptr<control::store> rows);
@@ -83,6 +90,7 @@ class cluster {
   result<void> join();
   result<void> gather();
   void watch_the_fence();
+  void note_folder(const std::string& head, const std::string& own);
   void leave() noexcept;
   void dissolve() noexcept;
   bool has_other_ranks(const cluster_process& at) const;
@@ -104,7 +112,8 @@ class cluster {
   bool is_spmd_ = false;
   unsigned opened_ = 0;  // how often, in this process
   std::string folder_;   // of the job, when it is made here
-  std::string beside_;   // the same, where this process is beside the head; guarded by the mutex
+  std::string beside_;   // the same, where this process is beside the head
+  leftovers leftovers_;  // guarded by the mutex
   std::optional<rendezvous> meeting_;
   child_nodes children_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <set>
 #include <string>
 #include <utility>
@@ -155,19 +156,25 @@ void cluster::close(bool at_once) noexcept {
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
   if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
+  if (!beside_.empty()) remove_job_folder(std::exchange(beside_, {}));  // the last one does it
   leave_folder();
 }
 
-// Who has the head removes the job's folder; when that one was killed, the last of the others does.
+// Whose head was a driver's that is lost: the last one removes the folder. Where this process ends
+// without close its own sockets lie there still.
 void cluster::leave_folder() noexcept {
-  std::string left;
-  {
-    const std::lock_guard lock(mutex_);
-    left.swap(beside_);
+  try {
+    leftovers left;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(left, leftovers_);
+    }
+    for (const wire::socket_file& one : left.own) wire::remove_file(one);
+    if (left.folder.empty() || wire::has_listener(left.head)) return;
+    remove_job_folder(left.folder);
+  } catch (const std::exception&) {
+    return;  // no memory: the next job finds it
   }
-  if (left.empty()) return;
-  remove_own_sockets(left);
-  if (!wire::has_listener(head_socket(left))) remove_job_folder(left);
 }
 
 }  // namespace manta::inline v0::node

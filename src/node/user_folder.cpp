@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <system_error>
 
@@ -70,10 +69,6 @@ std::string job_folder_of(const std::string& socket) {
   return folder.parent_path() == jobs_folder() ? folder.string() : std::string();
 }
 
-std::string node_socket(const std::string& folder) {
-  return folder + "/node-" + std::to_string(getpid());
-}
-
 std::vector<std::string> jobs_here() {
   std::vector<std::string> out;
   std::error_code failed;
@@ -93,19 +88,6 @@ void remove_job_folder(const std::string& path) noexcept {
     wire::remove_dead_socket(at->path().string());  // of nodes that were killed
   }
   rmdir(path.c_str());
-}
-
-void remove_own_sockets(const std::string& path) noexcept {
-  try {
-    const std::string own = fs::path(node_socket(path)).filename().string();
-    std::error_code failed;
-    for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-      const std::string name = at->path().filename().string();
-      if (name == own || name.starts_with(own + ".")) unlink(at->path().c_str());
-    }
-  } catch (const std::exception&) {
-    return;  // without memory they stay until the next job looks
-  }
 }
 
 }  // namespace manta::inline v0::node

@@ -27,12 +27,7 @@ std::string head_socket(const std::string& folder);
 std::vector<std::string> jobs_here();
 /// The folder that a socket lies in, when it is one of a job of this user; else empty.
 std::string job_folder_of(const std::string& socket);
-/// What a node beside a head at a unix socket listens at, in the same folder.
-std::string node_socket(const std::string& folder);
 /// Removes such a folder when nothing lies in it but sockets of who was killed.
 void remove_job_folder(const std::string& path) noexcept;
-/// The same by a process that is about to end without having closed its own socket, and those
-/// whose names go on with a dot.
-void remove_own_sockets(const std::string& path) noexcept;
 
 }  // namespace manta::inline v0::node

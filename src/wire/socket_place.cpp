@@ -36,6 +36,15 @@ bool is_listened_at(const sockaddr_un& at) {
   return is == 0 || why != ECONNREFUSED;
 }
 
+bool remove_if_dead(const std::string& path) {
+  struct stat is {};
+  const result<sockaddr_un> at = address_of(path);
+  if (!at || lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode) || is_listened_at(*at)) {
+    return false;
+  }
+  return unlink(path.c_str()) == 0;
+}
+
 // Of two that find a dead one's socket the second would remove the first one's, at which nobody
 // listens yet. Who can't have its turn goes on without: in a folder of others somebody may keep it.
 class turn_to_bind {
@@ -106,12 +115,20 @@ bool has_listener(const std::string& path) {
 }
 
 bool remove_dead_socket(const std::string& path) {
+  const turn_to_bind turn(path);
+  return remove_if_dead(path);
+}
+
+std::optional<socket_file> file_at(const std::string& path) {
   struct stat is {};
-  const result<sockaddr_un> at = address_of(path);
-  if (!at || lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode) || is_listened_at(*at)) {
-    return false;
-  }
-  return unlink(path.c_str()) == 0;
+  if (lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode)) return std::nullopt;
+  return socket_file{path, is.st_dev, is.st_ino};
+}
+
+void remove_file(const socket_file& of) noexcept {
+  struct stat is {};
+  if (lstat(of.path.c_str(), &is) != 0) return;
+  if (is.st_dev == of.device && is.st_ino == of.inode) unlink(of.path.c_str());
 }
 
 result<socket_place> socket_place::bind(const std::string& path) {
@@ -124,7 +141,7 @@ result<socket_place> socket_place::bind(const std::string& path) {
   const turn_to_bind turn(path);
   int is = ::bind(file, address, sizeof *at);
   if (is != 0 && errno == EADDRINUSE) {
-    if (!remove_dead_socket(path)) {
+    if (!remove_if_dead(path)) {
       return error(errc::name_taken,
                    fmt::format("wire: asked a socket at {}, found another one's; end the process "
                                "that listens there, or name another place",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <sys/un.h>
@@ -23,8 +24,18 @@ result<void> prepare_folder(const std::string& path);
 /// Whether somebody listens at the unix socket `path`, or may: it can't be asked.
 bool has_listener(const std::string& path);
 
-/// Removes what lies at `path` when it is a socket that nobody listens at.
+/// Removes what lies at `path` when it is a socket that nobody listens at, nor is about to.
 bool remove_dead_socket(const std::string& path);
+
+/// A socket's file, told from another one at the same path.
+struct socket_file {
+  std::string path;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+};
+/// Nothing: there is none.
+std::optional<socket_file> file_at(const std::string& path);
+void remove_file(const socket_file& of) noexcept;
 
 /// The address of a socket's file. invalid_argument: the path has more bytes than fit (107).
 result<sockaddr_un> address_of(const std::string& path);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,9 +55,37 @@ TEST_CASE("a killed driver takes its job along", "[cluster]") {
   const outcome o = job.finish();  // reads until the last of them has ended
   CHECK(o.is_killed);
   CHECK(clock::now() - start < 10s);
-  CHECK_THAT(o.err, Contains("the driver of this job has ended without a word"));
+  const std::string who = is_spmd ? "" : "rank-1: ";
+  CHECK_THAT(o.err, Contains(who + "the driver of this job has ended without a word"));
   for (const auto& [name, pid] : pids) CHECK(happens([pid = pid] { return !is_there(pid); }));
   CHECK(here.jobs().empty());
+}
+
+TEST_CASE("who leaves a job, or looks at it, takes nothing of others along", "[cluster]") {
+  const site here;
+  child job({program, "pids"}, here.with({"MANTA_NODES=3"}));
+  REQUIRE(job.says("sees rank-0 rank-1 rank-2\n"));
+  const std::string leaver = std::to_string(pids_in(job.so_far().out).at("rank-1"));
+  const auto folder = std::filesystem::path(here.path()) / "manta" / "jobs" / here.jobs().at(0);
+  const auto lie_there = [&folder] {
+    std::set<std::string> out;
+    for (const auto& one : std::filesystem::directory_iterator(folder)) {
+      out.insert(one.path().filename().string());
+    }
+    return out;
+  };
+  std::set<std::string> there = lie_there();
+  CHECK(there.size() == 6);  // of each its socket, and that of bulk connections
+  CHECK(here.run({tool, "nodes", "--address", "unix:" + (folder / "head").string()}).status == 0);
+  CHECK(lie_there() == there);
+  kill(pids_in(job.so_far().out).at("rank-1"), SIGTERM);
+  CHECK(happens([&] { return !lie_there().contains("node-" + leaver + ".bulk"); }));
+  CHECK(happens([&] { return !is_there(pids_in(job.so_far().out).at("rank-1")); }));
+  CHECK(there.erase("node-" + leaver) == 1);
+  CHECK(there.erase("node-" + leaver + ".bulk") == 1);
+  CHECK(lie_there() == there);
+  kill(job.pid(), SIGINT);
+  CHECK(job.finish().status == 130);
 }
 
 TEST_CASE("who has joined by an address ends with its driver, too", "[cluster]") {
