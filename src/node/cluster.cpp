@@ -179,20 +179,7 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   if (with.how.ends_with_driver) with.how.host = with.process;
   // A whole message behind the heads of courier.hpp and bundle.hpp.
   with.sockets.frame_limit = wire::default_frame_limit + 2 * wire::segment_alignment;
-  if (plan_.role != role_mode::head) {
-    with.who =
-        spec::node_introduction{.name = name_of_member(),
-                                .host = own_host_name(),
-                                .pid = static_cast<std::uint32_t>(getpid()),
-                                .as = role_of(plan_.role),
-                                .functions = codec::table_hash(),
-                                .workers = static_cast<std::uint32_t>(settings.workers),
-                                .gpus = static_cast<std::uint32_t>(settings.gpus),
-                                .memory_bytes = static_cast<std::uint64_t>(settings.memory_bytes),
-                                .resources = spec::to_text(*settings.resources),
-                                .labels = spec::to_text(*settings.labels),
-                                .machine = far_arrays::global().open(*settings.map_arrays)};
-  }
+  if (plan_.role != role_mode::head) with.who = own_introduction(settings);
   with.looks = plan_.role == role_mode::observer;
   with.load = load_of_process;
   if (result<void> is = trust_others(with, settings); !is) return is;
@@ -221,6 +208,7 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     const std::lock_guard lock(mutex_);
     process_ = *std::move(made);
   }
+  if (!is_host) note_own_files(own_at);
   if (is_host) {
     if (result<void> is = publish(); !is) return is;
   }
@@ -230,22 +218,40 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   }
   if (plan_.role == role_mode::head) return {};
   if (result<void> is = join(); !is) return is;
-  if (!is_host && does_work()) note_folder(head_at, own_at);
+  if (!is_host && does_work()) note_folder(head_at);
   return is_host ? gather() : result<void>();
 }
 
-// A head of its own may be started again in its folder.
-void cluster::note_folder(const std::string& head, const std::string& own) {
-  leftovers all;
-  for (const std::string& path : {own, own.empty() ? own : own + bulk_mark}) {
-    if (auto is = wire::file_at(path); is.has_value()) all.own.push_back(*std::move(is));
-  }
-  if (process()->head_member() != 0) {
-    all.head = head;
-    all.folder = job_folder_of(head);
-  }
+spec::node_introduction cluster::own_introduction(const config& settings) const {
+  return {.name = name_of_member(),
+          .host = own_host_name(),
+          .pid = static_cast<std::uint32_t>(getpid()),
+          .as = role_of(plan_.role),
+          .functions = codec::table_hash(),
+          .workers = static_cast<std::uint32_t>(settings.workers),
+          .gpus = static_cast<std::uint32_t>(settings.gpus),
+          .memory_bytes = static_cast<std::uint64_t>(settings.memory_bytes),
+          .resources = spec::to_text(*settings.resources),
+          .labels = spec::to_text(*settings.labels),
+          .machine = far_arrays::global().open(*settings.map_arrays)};
+}
+
+void cluster::note_own_files(const std::string& own) {
+  if (own.empty()) return;
   const std::lock_guard lock(mutex_);
-  leftovers_ = std::move(all);
+  for (const std::string& path : {own, own + bulk_mark}) {
+    if (auto is = wire::file_at(path); is.has_value()) {
+      leftovers_.own.push_back(*std::move(is));
+    }
+  }
+}
+
+// A head of its own may be started again in its folder.
+void cluster::note_folder(const std::string& head) {
+  if (process()->head_member() == 0) return;
+  const std::lock_guard lock(mutex_);
+  leftovers_.head = head;
+  leftovers_.folder = job_folder_of(head);
 }
 
 bool cluster::does_work() const noexcept {

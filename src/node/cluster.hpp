@@ -90,7 +90,9 @@ class cluster {
   result<void> join();
   result<void> gather();
   void watch_the_fence();
-  void note_folder(const std::string& head, const std::string& own);
+  spec::node_introduction own_introduction(const config& settings) const;
+  void note_own_files(const std::string& own);
+  void note_folder(const std::string& head);
   void leave() noexcept;
   void dissolve() noexcept;
   bool has_other_ranks(const cluster_process& at) const;

@@ -156,7 +156,9 @@ void cluster::close(bool at_once) noexcept {
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
   if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
-  if (!beside_.empty()) remove_job_folder(std::exchange(beside_, {}));  // the last one does it
+  const std::string made = std::exchange(beside_, {});
+  // The last one does it.
+  if (!made.empty() && !wire::has_listener(head_socket(made))) remove_job_folder(made);
   leave_folder();
 }
 

@@ -246,7 +246,7 @@ trade::outcome trade::give_one(std::uint64_t to, exec::job* j) noexcept {
   return comes_back(j, is == outcome::stays) ? is : outcome::gone;
 }
 
-// stays, large, waits, full: it is claimed still. `why`: of a job that has to go there, why it can't.
+// stays, large, waits, full: it is claimed still. `why`: of a job that has to go there, why not.
 trade::outcome trade::give_claimed(std::uint64_t to, exec::job* j, error* why) noexcept {
   std::uint64_t noted = 0;  // its number, with a hold more: it may end as soon as it is sent
   outcome is = outcome::stays;

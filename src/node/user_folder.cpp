@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 
@@ -23,7 +24,7 @@ constexpr std::chrono::seconds time_to_listen{60};
 std::string jobs_folder() { return user_folder() + "/jobs"; }
 
 // What a killed job has left: sockets that nobody listens at.
-void sweep_jobs(const std::string& in) noexcept {
+void sweep_jobs(const std::string& in) {
   std::error_code failed;
   const auto limit = fs::file_time_type::clock::now() - time_to_listen;
   for (fs::directory_iterator at(in, failed), end; !failed && at != end; at.increment(failed)) {
@@ -83,9 +84,13 @@ std::vector<std::string> jobs_here() {
 }
 
 void remove_job_folder(const std::string& path) noexcept {
-  std::error_code failed;
-  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-    wire::remove_dead_socket(at->path().string());  // of nodes that were killed
+  try {
+    std::error_code failed;
+    for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+      wire::remove_dead_socket(at->path().string());  // of nodes that were killed
+    }
+  } catch (const std::exception&) {
+    return;  // no memory: the next job finds it
   }
   rmdir(path.c_str());
 }

@@ -477,11 +477,15 @@ error object_table::full(const asking& of) const {
                       who == 0 ? "this process" : fmt::format("worker {}", who));
   }
   std::uint64_t asked = of.bytes;
+  std::uint64_t away = of.bytes;
   for (const object_id id : of.all) {
-    if (const auto one = objects_.find(id); one != objects_.end()) asked += one->second.bytes;
+    const auto one = objects_.find(id);
+    if (one == objects_.end()) continue;
+    asked += one->second.bytes;
+    if (!one->second.is_here) away += one->second.bytes;
   }
   // What the last reserve met is not why, then.
-  const bool is_beyond_budget = reserved_bytes() + asked > budget_;
+  const bool is_beyond_budget = reserved_bytes() + away > budget_;
   return {errc::store_full,
           fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
                       "being made{}; {}",

@@ -46,22 +46,26 @@ bool remove_if_dead(const std::string& path) {
 }
 
 // Of two that find a dead one's socket the second would remove the first one's, at which nobody
-// listens yet. Who can't have its turn goes on without: in a folder of others somebody may keep it.
+// listens yet. Who binds and can't have its turn goes on without: in a folder of others somebody
+// may keep it.
 class turn_to_bind {
  public:
   explicit turn_to_bind(const std::string& path)
       : file_(open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     constexpr int most_tries = 100;
-    for (int i = 0; i < most_tries && flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) {
-      if (errno != EWOULDBLOCK && errno != EINTR) return;
+    for (int i = 0; i < most_tries && !is_mine_; ++i) {
+      is_mine_ = flock(file_, LOCK_EX | LOCK_NB) == 0;
+      if (is_mine_ || (errno != EWOULDBLOCK && errno != EINTR)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   turn_to_bind(const turn_to_bind&) = delete;
   turn_to_bind& operator=(const turn_to_bind&) = delete;
   ~turn_to_bind() {
+    if (is_mine_) flock(file_, LOCK_UN);  // a child that is forked just now has it, too
     if (file_ >= 0) ::close(file_);
   }
+  bool is_mine() const noexcept { return is_mine_; }
 
  private:
   static std::string folder_of(const std::string& path) {
@@ -70,6 +74,7 @@ class turn_to_bind {
   }
 
   int file_;
+  bool is_mine_ = false;
 };
 
 }  // namespace
@@ -116,7 +121,7 @@ bool has_listener(const std::string& path) {
 
 bool remove_dead_socket(const std::string& path) {
   const turn_to_bind turn(path);
-  return remove_if_dead(path);
+  return turn.is_mine() && remove_if_dead(path);
 }
 
 std::optional<socket_file> file_at(const std::string& path) {
