@@ -51,11 +51,13 @@ enum class event_kind : std::uint8_t {
 struct event_record {
   wall_time at{};                       ///< when
   event_kind kind = event_kind::start;  ///< what
-  std::uint32_t attempt = 0;            ///< how often it was run before
-  base::id task;                        ///< to whom
-  base::id parent;                      ///< who had called it
-  std::string name;                     ///< its name, or its function's
-  std::string text;                     ///< the cause of a retry or a failure
+  /// How often it was run before, at its cost: one that was lost with a worker or node, and is
+  /// charged nothing for that, has the same number again.
+  std::uint32_t attempt = 0;
+  base::id task;     ///< to whom
+  base::id parent;   ///< who had called it
+  std::string name;  ///< its name, or its function's
+  std::string text;  ///< the cause of a retry or a failure
 };
 
 }  // namespace manta::inline v0
