@@ -484,8 +484,8 @@ error object_table::full(const asking& of) const {
     asked += one->second.bytes;
     if (!one->second.is_here) away += one->second.bytes;
   }
-  // What the last reserve met is not why, then.
-  const bool is_beyond_budget = reserved_bytes() + away > budget_;
+  // What the last reserve met is not why, then. One that is under way may be for this very asking.
+  const bool is_beyond_budget = reserved_bytes() - reserving_bytes_ + away > budget_;
   return {errc::store_full,
           fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
                       "being made{}; {}",
