@@ -103,8 +103,8 @@ struct config {
   /// seconds is shown once, with `[repeated 12x]`. Default: prefixed.
   std::optional<output_mode> worker_output = std::nullopt;
   /// store-bytes: memory for arrays (manta::array); text may say 8GiB, 512MiB. 1 MiB to 2^53 - 1.
-  /// Default: 30 % of what the cgroup or else the machine grants. None of it is taken before the
-  /// first array is made.
+  /// Default: 30 % of what the cgroup or else the machine grants, and nodes of one machine share
+  /// that. None of it is taken before the first array is made.
   std::int64_t store_bytes = -1;
   /// store-wait-ms: how long make_array waits for room before store_full, milliseconds. 0 to
   /// 3600000, default 10000.
@@ -227,7 +227,8 @@ struct grants {
 };
 
 /// `base` with the settings filled in where it has none and then with the defaults, `machine` being
-/// those for workers, gpus and memory. Errors: invalid_config with key, value and what is allowed.
+/// those for workers, gpus, memory and quota. Errors: invalid_config with key, value and what is
+/// allowed.
 MANTA_API result<config> complete(config base, const std::vector<setting>& arguments,
                                   const std::vector<setting>& environment, const grants& machine);
 
