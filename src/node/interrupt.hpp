@@ -47,7 +47,7 @@ namespace manta::inline v0::node {
 
 /// For a process that serves others and is about to end: nobody waits for what it runs, which may
 /// never look whether it is to stop. From now on it has 5 s, then the process ends at once with
-/// that code, and says so; `before` is called first, by another thread than the one that ends.
+/// that code, and says so; `before` is called first, by a thread of its own.
 void limit_end(int code, void (*before)() noexcept) noexcept;
 /// It has ended by then: the limit is over.
 void note_end_over() noexcept;

@@ -144,7 +144,8 @@ TEST_CASE("a reader gives on what has come to it and no chunk that is in the mid
   auto first = p.first.begin_fetch(5, p.got_first, {path.as_holder()});
   CHECK(manta_test::happens([&] { return p.first.is->counts().came_bytes == 2 * chunk; }));
   auto second = p.second.begin_fetch(5, p.got_second, {p.maker.as_holder()});
-  // Both of them mostly, or none where it has asked for a later one first, on its one connection.
+  // Both mostly; on a slow machine now and then fewer until more has come. Why is not known: it may
+  // have asked for a later one first, on its one connection.
   p.second_was_helped(2 * chunk, std::chrono::seconds(2));
   CHECK(p.second.is->counts().helped_bytes <= 2 * chunk);
   half.open();
