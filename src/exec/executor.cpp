@@ -291,9 +291,10 @@ void executor::stop() noexcept {
     const std::lock_guard lock(s.mutex);
     if (!s.is_started) return;
     put_ends_off(true);
+    // First: who sees that nothing runs any more may let a worker go, and that one takes nothing.
+    s.is_stopping.store(true);
     live_generation_.store(0);
     ending_generation_.store(0);
-    s.is_stopping.store(true);
     for (worker* w : s.parked) {
       idle_word_.fetch_add(one_active + one_searching);
       w->sleep.signal();
