@@ -242,7 +242,7 @@ TEST_CASE("groups that can't be are refused at the call",
 }
 
 TEST_CASE("a group ends with its runtime, and means nothing to the next one",
-          "[placement][stays:amounts]") {
+          "[placement][amounts_home][stays:amounts]") {
   placement_group before;
   placement_group waiting;
   CHECK_THROWS_AS(make_placement_group({{.cpus = 1}}), manta::no_runtime);
