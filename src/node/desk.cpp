@@ -216,6 +216,9 @@ desk::answer desk::ask(resource_claim& c) {
     return answer::refused;
   }
   one.what.stays = stays(one);
+  const bool has_choice =
+      !one.what.stays && !is_in_group && one.where.by != placement::rule::spread;
+  one.near = has_choice ? index_of(data_of_(*one.asked_by())) : 0;
   if (can_never_be_given(one)) return answer::refused;
   if (books_->waits.ask(one)) {
     if (books_->groups.asks(one)) {

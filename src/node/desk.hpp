@@ -61,9 +61,11 @@ class desk final : public exec::resource_desk {
   /// what it asks for. Called under the gate's lock.
   enum class departure : std::uint8_t { no, if_it_must, yes };
   using leaver = departure (*)(const exec::job& j) noexcept;
+  /// The node where most of what it reads lies; 0: this one, or it does not matter. As that.
+  using nearer = std::uint64_t (*)(const exec::job& j) noexcept;
   /// Tasks may go. `may_grow`: others may join, so that what no node can give waits for them.
   /// `wake`: letters() is to be called soon, on the loop's thread.
-  void open_to_others(leaver may_leave, bool may_grow, void (*wake)()) noexcept;
+  void open_to_others(leaver may_leave, nearer data_of, bool may_grow, void (*wake)()) noexcept;
   /// The runtime ends: none does from here on. What waits for what only others have is told
   /// so.
   void close_to_others() noexcept;
@@ -178,6 +180,7 @@ class desk final : public exec::resource_desk {
 
   std::uint64_t generation_ = 0;
   leaver may_leave_ = nullptr;
+  nearer data_of_ = nullptr;
   void (*wake_)() = nullptr;
   bool may_grow_ = false;
   bool is_closed_ = false;  // to others: the runtime ends

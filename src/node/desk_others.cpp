@@ -14,10 +14,12 @@ namespace manta::inline v0::node {
 using exec::claim_list;
 using exec::resource_gate;
 
-void desk::open_to_others(leaver may_leave, bool may_grow, void (*wake)()) noexcept {
+void desk::open_to_others(leaver may_leave, nearer data_of, bool may_grow,
+                          void (*wake)()) noexcept {
   resource_gate::global().look([&] {
     wake_ = wake;
     may_leave_ = may_leave;
+    data_of_ = data_of;
     may_grow_ = may_grow;
     if (books_ != nullptr) books_->groups.others_may_join(may_grow);
   });

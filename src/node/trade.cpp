@@ -96,7 +96,7 @@ void trade::open(peers& with, std::uint32_t workers, offers of_others, eagerness
   with.tell_news();
   exec::thief_from_afar.store(this, std::memory_order_release);
   if (of_others.are_taken) {
-    desk::global().open_to_others(may_be_elsewhere, of_others.expected == 0, wake_loop);
+    desk::global().open_to_others(may_be_elsewhere, data_of, of_others.expected == 0, wake_loop);
   }
   if (!for_tests.gives_all) return;
   const base::time_point limit = base::now() + links_within;

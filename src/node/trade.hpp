@@ -219,6 +219,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   // Those that say where they run: trade_placed.cpp.
   std::uint64_t next_in_turn();
   static desk::departure may_be_elsewhere(const exec::job& j) noexcept;
+  static std::uint64_t data_of(const exec::job& j) noexcept;
   bool give_placed(std::uint64_t to, exec::job* j, error& why) noexcept;
   bool leave_to_giver(exec::job* j) noexcept;
   void place_granted() noexcept;

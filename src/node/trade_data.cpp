@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks that go where their arguments' arrays lie: trade.hpp.
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -52,6 +53,19 @@ struct awaited_arrays {
   }
 };
 
+// Adds what has stayed in another node, by node.
+void add_lying(void* to, array_block*& handle) {
+  auto& all = *static_cast<std::vector<sched::lying>*>(to);
+  if (!handle->is_away(0)) return;
+  const std::uint64_t in = static_cast<const distant_block&>(*handle).from().owner;
+  const auto found = std::ranges::find(all, in, &sched::lying::in);
+  if (found == all.end()) {
+    all.push_back({in, handle->bytes().size()});
+  } else {
+    found->bytes += handle->bytes().size();
+  }
+}
+
 // Of what is not there.
 std::uint64_t missing_in(const awaited_arrays& of, std::uint64_t node) {
   std::uint64_t bytes = 0;
@@ -82,6 +96,25 @@ bool trade::may_follow_data(const exec::job& j) noexcept {
   if ((j.word() & rare) != 0 || !may_leave(j)) return false;
   const exec::call_extra* const with = j.extra();
   return with == nullptr || !asks_for_more(*with);
+}
+
+// Under the gate's lock, which who withdraws the task has to pass before he drops its arguments; so
+// in a time that grows with their number and no more. An array that is there twice counts twice.
+std::uint64_t trade::data_of(const exec::job& j) noexcept {
+  auto* const its = const_cast<exec::job*>(&j);  // nothing is changed
+  const carrier& by = *carrier_of(its);
+  if (!far_pulls::global().has_any() || by.rested_arguments == nullptr) return 0;
+  if (by.failure(its) != nullptr) return 0;
+  try {
+    std::vector<sched::lying> all;
+    for (const rested& one : by.rested_arguments(its)) {
+      if (!one.as_handles || !one.note->may_be_away()) continue;
+      look_at_arrays(one, add_lying, &all);
+    }
+    return sched::node_with_most(all);
+  } catch (const std::exception&) {
+    return 0;  // no memory: any node that has the amounts
+  }
 }
 
 // 0: it stays.

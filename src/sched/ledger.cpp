@@ -138,23 +138,26 @@ bool ledger::is_bound(const need& asked, const placement& where) const noexcept 
 }
 
 // The node that gives `asked` by the amounts of `when`, or null: the first of this process, else of
-// all others the one with the most left.
-pool* ledger::choose(const need& asked, const placement& where, horizon when,
-                     node_id& chosen) noexcept {
+// all others the one with the most left; of equals the near one, else the one with fewest grants.
+pool* ledger::choose(const need& asked, const placement& where, horizon when, node_id& chosen,
+                     node_id near) noexcept {
   const bool bound = is_bound(asked, where);
+  const bool is_spread = where.by == placement::rule::spread;
   node* best = nullptr;
-  const auto is_no_better = [&best](const node& n) {
+  const auto is_no_better = [&](const node& n, std::size_t i) {
     const std::int64_t load = n.has.load();
     const std::int64_t least = best->has.load();
-    return load > least || (load == least && n.grants >= best->grants);
+    if (load != least) return load > least;
+    if (!is_spread && near != 0 && (i == near || chosen == near)) return i != near;
+    return n.grants >= best->grants;
   };
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     node& n = nodes_[i];
     if ((bound && !matches(n, where)) || !gives(n, asked, when)) continue;
-    if (best != nullptr && is_no_better(n)) continue;
+    if (best != nullptr && is_no_better(n, i)) continue;
     best = &n;
     chosen = static_cast<node_id>(i);
-    if (where.by != placement::rule::spread && !n.is_other) break;
+    if (!is_spread && !n.is_other) break;
   }
   return best == nullptr ? nullptr : &best->has;
 }
@@ -210,13 +213,14 @@ bool ledger::take_in_group(const need& asked, const placement& where, grant& int
   return true;
 }
 
-bool ledger::take(const need& asked, const placement& where, bool is_active, grant& into) noexcept {
+bool ledger::take(const need& asked, const placement& where, bool is_active, grant& into,
+                  node_id near) noexcept {
   MANTA_CHECK(!into.is_held);
   into.gpus.clear();
   if (where.by == placement::rule::group) {
     if (!take_in_group(asked, where, into)) return false;
   } else {
-    pool* const from = choose(asked, where, horizon::now, into.node);
+    pool* const from = choose(asked, where, horizon::now, into.node, near);
     if (from == nullptr) return false;
     from->take(asked, into.gpus);
     ++nodes_[into.node].grants;

@@ -141,8 +141,9 @@ line::line(ledger& of) noexcept : ledger_(of) {}
 line::~line() = default;
 
 bool line::try_grant(request& r) noexcept {
-  const bool granted = r.forming != nullptr ? ledger_.place(*r.forming)
-                                            : ledger_.take(r.what, r.where, !r.is_for_life, r.got);
+  const bool granted = r.forming != nullptr
+                           ? ledger_.place(*r.forming)
+                           : ledger_.take(r.what, r.where, !r.is_for_life, r.got, r.near);
   if (granted) r.now = request::state::held;
   return granted;
 }

@@ -54,6 +54,19 @@ bool is_nearer(const data_place& one, const data_place& here, duration first) no
 
 }  // namespace
 
+std::uint64_t node_with_most(std::span<const lying> all) noexcept {
+  std::uint64_t most = 0;
+  std::uint64_t out = 0;
+  for (const lying& first : all) {
+    std::uint64_t bytes = 0;
+    for (const lying& one : all) bytes += one.in == first.in ? one.bytes : 0;
+    if (first.in == 0 || bytes < least_followed || bytes <= most) continue;
+    most = bytes;
+    out = first.in;
+  }
+  return out;
+}
+
 std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept {
   std::size_t best = others.size();
   duration first = begins_after(here);

@@ -17,7 +17,10 @@
 // Idea. It goes where it would begin first: behind the line there, and when what it reads and is
 // not there has come. Where the difference is not worth the trip it stays.
 //
-// Pure: numbers in, an index out. Threads: any.
+// What asks for amounts goes where those are free, and waits for no other node: of several with as
+// much left the one with most of its data comes first (node_with_most).
+//
+// Pure: numbers in, a number out. Threads: any.
 
 namespace manta::inline v0::sched {
 
@@ -57,5 +60,14 @@ inline constexpr std::uint64_t least_followed = std::uint64_t{1} << 20U;
 /// `least_followed` bytes less are missing than here, and where it begins earlier. Of several such
 /// the one where it begins first; of equals the first.
 std::size_t nearest_to_data(const data_place& here, std::span<const data_place> others) noexcept;
+
+/// Data that lies in a node.
+struct lying {
+  std::uint64_t in = 0;  ///< 0: here
+  std::uint64_t bytes = 0;
+};
+/// The other node where most of it lies, `least_followed` at least; of equals the first. 0: none.
+/// Cost: quadratic.
+std::uint64_t node_with_most(std::span<const lying> all) noexcept;
 
 }  // namespace manta::inline v0::sched

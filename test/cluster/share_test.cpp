@@ -197,6 +197,18 @@ TEST_CASE("what asks for what its caller holds goes elsewhere with a large array
   CHECK_THAT(o.out, Contains("asking-held: right"));
 }
 
+// Of two that have it free. Their arrays can't be read in place.
+TEST_CASE("what asks for amounts of another node goes to the one that made what it reads",
+          "[cluster][share]") {
+  const site here;
+  const outcome o = here.run(
+      {sharer, "asking-near", "1", "1", larger_bytes},
+      {"MANTA_NODES=3", "MANTA_WORKERS=2", "MANTA_MAP_ARRAYS=no", "MANTA_RESOURCES=thing:1"});
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 0);
+  CHECK_THAT(o.out, Contains("asking-near: right"));
+}
+
 // Each node would fetch it for each of its tasks: it keeps an eighth of its store at most.
 TEST_CASE("what is larger than a node keeps is not counted as there", "[cluster][share]") {
   variables more = four;

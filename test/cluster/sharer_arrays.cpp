@@ -194,6 +194,41 @@ int asking_held(const manta::runtime& rt, std::size_t bytes) {
              {{is.pid, 1}}, 0);
 }
 
+// What asks for amounts that its caller has here reads what another node has made: there.
+done made_there(long first, std::size_t many) {
+  return {getpid(), static_cast<long>(many) + first};
+}
+numbers makes_there(long first, std::size_t many) { return numbers_from(many, first); }
+done asks_near(const std::string& maker, std::size_t many) {
+  manta::options there;
+  there.where = manta::on_node(maker);
+  manta::options with;
+  with.resources = {{"thing", 1}};
+  const auto pid = manta::remote<made_there>.with(there)(1, many).get(20s).pid;
+  const auto data = manta::remote<makes_there>.with(there)(7, many);
+  long there_count = 0;
+  for (long i = 0; i < 8; ++i) {
+    const done read = manta::remote<glances>.with(with)(data, i, 1).get(20s);
+    const bool is_right = read.value == i * i + 7 + static_cast<long>(many) - 1;
+    there_count += is_right && read.pid == pid ? 1 : 0;
+  }
+  return {pid, there_count};
+}
+int asking_near(const manta::runtime& rt, std::size_t bytes) {
+  const std::size_t many = bytes / sizeof(long);
+  const std::vector<manta::node_info> all = rt.nodes();
+  manta::options with;
+  with.resources = {{"thing", 1}};
+  with.where = manta::on_node(all.front().name);
+  bool is_right = all.size() == 3;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const done is = manta::remote<asks_near>.with(with)(all[i].name, many).get(40s);
+    // A node may rest for a moment.
+    is_right = is_right && is.value >= 7 && is.pid != getpid();
+  }
+  return say("asking-near", is_right, {}, 0);
+}
+
 // The same of what goes of itself, when it is known what such an array takes to come.
 long last_of(const numbers& all) { return all.span().back(); }
 int paced(const manta::runtime& rt, long count, int ms, std::size_t bytes) {
@@ -364,6 +399,7 @@ int sharing::run_with_arrays(const manta::runtime& rt, const asked& of) {
   if (what == "awaited" || what == "fetched") return awaited(rt, what, count, ms, bytes);
   if (what == "asking") return asking(count, ms, bytes);
   if (what == "asking-held") return asking_held(rt, bytes);
+  if (what == "asking-near") return asking_near(rt, bytes);
   if (what == "asking-own") return asking_own(count, ms, bytes);
   if (what == "glancing") return glancing(count, ms, bytes);
   if (what == "paced") return paced(rt, count, ms, bytes);

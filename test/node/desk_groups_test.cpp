@@ -57,7 +57,8 @@ struct open_desk {
     settings.memory_bytes = 1'000'000;
     desk& d = desk::global();
     d.open(settings);
-    d.open_to_others([](const job&) noexcept { return desk::departure::yes; }, false, nullptr);
+    d.open_to_others([](const job&) noexcept { return desk::departure::yes; },
+                     [](const job&) noexcept { return std::uint64_t{0}; }, false, nullptr);
     manta::spec::node_introduction who;
     who.name = "other";
     who.workers = 2;

@@ -353,6 +353,32 @@ TEST_CASE("what stays is this node's to give", "[ledger]") {
   CHECK_THAT(*why, Catch::Matchers::Contains("asked 4 gpus") && Catch::Matchers::Contains("far"));
 }
 
+TEST_CASE("of other nodes with as much left the near one comes first", "[ledger]") {
+  ledger l = with_others();
+  manta::sched::need what = l.translate(of({1, 0, 0, {}}));
+  const auto given = [&](manta::sched::node_id near, const manta::placement& where = {}) {
+    manta::sched::grant held;
+    REQUIRE(l.take(what, where, true, held, near));
+    const manta::sched::node_id out = held.node;
+    l.give(what, held);
+    return out;
+  };
+  const manta::placement big = manta::with_labels({{"kind", "big"}});
+  CHECK(given(2) == 0);  // this node has it
+  CHECK(given(0, big) == 1);
+  CHECK(given(2, big) == 2);
+  CHECK(given(3, big) == 1);  // that one is not big
+  const manta::placement apart = manta::spread();
+  CHECK(given(2, apart) == 0);
+  taken one;
+  REQUIRE(take(l, {1, 0, 0, {}}, one, manta::on_node(l.node_name(2))));
+  CHECK(given(2, big) == 1);  // there is more left
+  l.give(one.asked, one.held);
+  CHECK(given(2, big) == 2);
+  l.set(2, ledger::standing::rests);
+  CHECK(given(2, big) == 1);
+}
+
 TEST_CASE("a node that rests gives nothing for now, and one that is gone never", "[ledger]") {
   using standing = ledger::standing;
   using manta::sched::horizon;

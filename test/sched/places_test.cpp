@@ -95,6 +95,17 @@ TEST_CASE("what its bytes take on their way is counted", "[sched]") {
   CHECK(nearest_to_data({9 * mib, 0ms, fast}, std::array{data_place{8 * mib, 0ms, slow}}) == 1);
 }
 
+TEST_CASE("what can't be moved as cheaply as a task lies where most of it does", "[sched]") {
+  using manta::sched::lying;
+  using manta::sched::node_with_most;
+  CHECK(node_with_most({}) == 0);
+  CHECK(node_with_most(std::array{lying{0, 9 * mib}}) == 0);
+  CHECK(node_with_most(std::array{lying{3, least_followed - 1}}) == 0);
+  CHECK(node_with_most(std::array{lying{0, 9 * mib}, lying{3, least_followed}}) == 3);
+  CHECK(node_with_most(std::array{lying{3, mib}, lying{2, 2 * mib}, lying{3, 3 * mib}}) == 3);
+  CHECK(node_with_most(std::array{lying{3, mib}, lying{2, 2 * mib}, lying{3, mib}}) == 3);
+}
+
 TEST_CASE("a line elsewhere is what was told or sent, less those at work", "[sched]") {
   using manta::sched::wait_in;
   CHECK(wait_in({12, 0, 2, 3ms}, 9ms) == 15ms);  // ten wait for two

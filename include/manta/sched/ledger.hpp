@@ -141,8 +141,10 @@ class MANTA_API ledger {
   /// All nodes that give it then; `where` is no group. Allocates.
   std::vector<node_id> who_gives(const spec::demand& asked, const placement& where,
                                  horizon when) const;
-  /// Gives `asked` when it fits now. `is_active`: the holder runs and will end.
-  bool take(const need& asked, const placement& where, bool is_active, grant& into) noexcept;
+  /// Gives `asked` when it fits now. `is_active`: the holder runs and will end. `near`: of
+  /// other nodes with as much left this one comes first, unless it is to lie spread; 0: none.
+  bool take(const need& asked, const placement& where, bool is_active, grant& into,
+            node_id near = 0) noexcept;
   /// The same of that node, for who lives there.
   bool take_of(node_id node, const need& asked, grant& into) noexcept;
   /// Everything comes back; harmless when nothing is held.
@@ -204,7 +206,8 @@ class MANTA_API ledger {
   bool matches(const node& n, const placement& where) const noexcept;
   static bool gives(const node& n, const need& asked, horizon when) noexcept;
   bool is_bound(const need& asked, const placement& where) const noexcept;
-  pool* choose(const need& asked, const placement& where, horizon when, node_id& chosen) noexcept;
+  pool* choose(const need& asked, const placement& where, horizon when, node_id& chosen,
+               node_id near = 0) noexcept;
   bool take_in_group(const need& asked, const placement& where, grant& into) noexcept;
   pool& home(const grant& held) noexcept;
   bool is_usable(const group::place& p, const need& asked) const noexcept;

@@ -68,6 +68,7 @@ struct request {
   std::uint64_t from = 0;    ///< the node whose caller that is; 0: this one
   bool is_for_life = false;  ///< the holder does not end by itself (an actor)
   group* forming = nullptr;  ///< instead of `what`: a group that wants its place
+  node_id near = 0;          ///< which of other nodes: ledger::take
 
   // The line's.
   state now = state::idle;
