@@ -137,6 +137,7 @@ set(manta_sources
   src/node/kept_value.cpp
   src/node/kv_bytes.cpp
   src/node/large_ranges.cpp
+  src/node/leftovers.cpp
   src/node/lent_arrays.cpp
   src/node/link_times.cpp
   src/node/looking.cpp

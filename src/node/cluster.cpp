@@ -24,6 +24,7 @@
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
 #include "node/interrupt.hpp"
+#include "node/leftovers.hpp"
 #include "node/own_program.hpp"
 #include "node/task_records.hpp"
 #include "node/trade.hpp"
@@ -192,11 +193,11 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     if (!is_host && !plan_.address && with.places.back().is_unix()) {
       result<std::string> made = make_job_folder(plan_.job);
       if (!made) return made.error();
-      beside_ = *std::move(made);
+      leftovers::global().set_folder(*made);
     }
   }
   const std::string head_at = with.head.empty() ? "" : path_of(with.head.front());
-  const std::string own_at = with.places.empty() ? "" : with.places.back().path;
+  const std::string own_at = with.places.empty() ? "" : with.places.front().path;
   if (is_host) {
     with.cluster = draw_id();
     with.expects = static_cast<std::size_t>(plan_.size);
@@ -208,7 +209,9 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     const std::lock_guard lock(mutex_);
     process_ = *std::move(made);
   }
-  if (!is_host) note_own_files(own_at);
+  if (!own_at.empty()) {
+    for (const std::string& path : {own_at, own_at + bulk_mark}) leftovers::global().add(path);
+  }
   if (is_host) {
     if (result<void> is = publish(); !is) return is;
   }
@@ -236,22 +239,9 @@ spec::node_introduction cluster::own_introduction(const config& settings) const 
           .machine = far_arrays::global().open(*settings.map_arrays)};
 }
 
-void cluster::note_own_files(const std::string& own) {
-  if (own.empty()) return;
-  const std::lock_guard lock(mutex_);
-  for (const std::string& path : {own, own + bulk_mark}) {
-    if (auto is = wire::file_at(path); is.has_value()) {
-      leftovers_.own.push_back(*std::move(is));
-    }
-  }
-}
-
 // A head of its own may be started again in its folder.
 void cluster::note_folder(const std::string& head) {
-  if (process()->head_member() == 0) return;
-  const std::lock_guard lock(mutex_);
-  leftovers_.head = head;
-  leftovers_.folder = job_folder_of(head);
+  if (process()->head_member() != 0) leftovers::global().set_folder(job_folder_of(head));
 }
 
 bool cluster::does_work() const noexcept {
@@ -340,6 +330,7 @@ result<void> cluster::place_head(cluster_process::settings& with, const config&)
     result<std::string> made = make_job_folder(plan_.job);
     if (!made) return made.error();
     folder_ = *std::move(made);
+    leftovers::global().set_folder(folder_);
     with.places.push_back({.path = head_socket(folder_)});
   }
   if (!plan_.listen.has_value()) return {};
@@ -478,7 +469,7 @@ void cluster::watch_the_fence() {
     if (serves) return end_signals::ring();
     if (!why.has_value()) return;
     warn(why->message());
-    leave_folder();
+    leftovers::global().remove();
     leave_in_order(1);
   });
 }

@@ -16,9 +16,9 @@
 #include "control/store.hpp"
 #include "node/child_nodes.hpp"
 #include "node/cluster_process.hpp"
+#include "node/end_signals.hpp"
 #include "node/rendezvous.hpp"
 #include "spec/launch.hpp"
-#include "wire/socket_place.hpp"
 
 // The cluster of this process's runtime, from what its launch plan says.
 //
@@ -43,7 +43,10 @@ class cluster {
   result<void> open(const config& settings, const spec::launch_plan& plan,
                     std::shared_ptr<control::store> rows);
   /// In a process that serves: until the work is done, or a signal asks for the end. The exit code.
+  /// It ends then; a node is not ended at once by SIGINT any more.
   int serve();
+  /// In a node behind serve, until SIGINT has come, be it before.
+  void wait_interrupted() noexcept;
   /// When nothing runs here any more, before close: waits, for drain-ms of its time at most, until
   /// others have heard what came of what they gave this node, and have fetched what they have of
   /// it, if they go on without it.
@@ -51,9 +54,6 @@ class cluster {
   /// Ends it: a head ends the work of all, a member leaves. With spmd, rank 0 waits until the
   /// others have left, unless it is to end `at_once`.
   void close(bool at_once) noexcept;
-  /// What close does last, for a process that ends without it: what it has in the job's folder
-  /// goes, and that folder with the last node of a lost driver. Any thread.
-  void leave_folder() noexcept;
 
   /// Tasks that wait here go to other nodes, while the runtime runs, and actors that are to;
   /// `workers`: how many this one has. Throws std::system_error.
@@ -71,12 +71,6 @@ class cluster {
   spec::launch_plan plan() const;
 
  private:
-  // What lies in folders when this process ends.
-  struct leftovers {
-    std::vector<wire::socket_file> own = {};
-    std::string head = {};
-    std::string folder = {};  // of the job, if its end is the head's; else empty
-  };
   using process_ptr = std::shared_ptr<cluster_process>;
 
   result<void> start(const config& settings, std::shared_ptr<control::store> rows);
@@ -91,12 +85,12 @@ class cluster {
   result<void> gather();
   void watch_the_fence();
   spec::node_introduction own_introduction(const config& settings) const;
-  void note_own_files(const std::string& own);
   void note_folder(const std::string& head);
   void leave() noexcept;
   void dissolve() noexcept;
   bool has_other_ranks(const cluster_process& at) const;
   int serve_head();
+  int serve_node();
   void wait_for_others(cluster_process& at, bool with_guests, base::time_point until);
   bool is_serving() const noexcept { return plan_.role == role_mode::node && !is_spmd_; }
   result<void> tell_from_earlier();
@@ -114,10 +108,10 @@ class cluster {
   bool is_spmd_ = false;
   unsigned opened_ = 0;  // how often, in this process
   std::string folder_;   // of the job, when it is made here
-  std::string beside_;   // the same, where this process is beside the head
-  leftovers leftovers_;  // guarded by the mutex
   std::optional<rendezvous> meeting_;
   child_nodes children_;
+  std::optional<end_signals>
+      signals_;  // of a node from serve on, for as long as the process is there
 };
 
 }  // namespace manta::inline v0::node

@@ -12,10 +12,9 @@
 
 #include "node/cluster.hpp"
 #include "node/end_signals.hpp"
+#include "node/leftovers.hpp"
 #include "node/parting.hpp"
 #include "node/trade.hpp"
-#include "node/user_folder.hpp"
-#include "wire/socket_place.hpp"
 
 namespace manta::inline v0::node {
 
@@ -34,13 +33,27 @@ void say_end(const std::string& text) {
 }  // namespace
 
 int cluster::serve() {
-  if (plan_.role == role_mode::head) return serve_head();
-  end_signals signals;
+  signals_.emplace();
+  if (plan_.role == role_mode::head) {
+    const int code = serve_head();
+    signals_.reset();  // it runs nothing that could hold its end up
+    return code;
+  }
+  const int code = serve_node();
+  signals_->give_back(SIGTERM);
+  return code;
+}
+
+void cluster::wait_interrupted() noexcept {
+  while (end_signals::last_number() != SIGINT) signals_->wait();
+}
+
+int cluster::serve_node() {
   watch_the_fence();
   int number = 0;
   const process_ptr at = process();
   while (!at->wait_over_for({})) {
-    number = signals.wait();
+    number = signals_->wait();
     if (number == 0) continue;
     const base::time_point until = base::now() + drain_limit_;
     at->drain(number == SIGTERM ? drain_limit_ : duration(0));
@@ -59,6 +72,7 @@ int cluster::serve() {
 // Until others have what is theirs here: arrays of results and, `with_guests`, what came of what
 // they gave this node. Who waits for guests drains, and its seat ends that after drain-ms, which
 // gives back the time that this process stood still; who doesn't waits for no longer than `until`.
+// Nobody does who is interrupted meanwhile.
 void cluster::wait_for_others(cluster_process& at, bool with_guests, base::time_point until) {
   parting arrays(at.others());
   // In this order: the last guest's result may be an array that stays.
@@ -67,7 +81,11 @@ void cluster::wait_for_others(cluster_process& at, bool with_guests, base::time_
     return arrays.is_over() && !has_guests;
   };
   duration pause = first_check;
-  while (!is_done() && (with_guests || base::now() < until) && !at.wait_over_for(pause)) {
+  const auto may_wait = [with_guests, until] {
+    if (end_signals::last_number() == SIGINT) return false;
+    return with_guests || base::now() < until;
+  };
+  while (!is_done() && may_wait() && !at.wait_over_for(pause)) {
     pause = std::min<duration>(2 * pause, between_checks);
   }
   // Where the work of all has ended before, nobody reads them.
@@ -87,13 +105,12 @@ void cluster::hand_over() noexcept {
 
 // SIGTERM: it may be started again, and finds its members then. SIGINT: nobody wants them any more.
 int cluster::serve_head() {
-  end_signals signals;
   for (const wire::socket_address& one : process_->addresses()) {
     std::fprintf(stderr, "manta: head of a cluster at %s\n", one.text().c_str());
   }
   process_->tell_over([](const std::optional<error>&) { end_signals::ring(); });
   int number = 0;
-  while (number == 0 && !process_->wait_over_for({})) number = signals.wait();
+  while (number == 0 && !process_->wait_over_for({})) number = signals_->wait();
   if (number == SIGINT) dissolve();
   if (number != 0) return 0;
   const std::optional<error> why = process_->wait_over();
@@ -155,28 +172,9 @@ void cluster::close(bool at_once) noexcept {
   children_.end(waits ? std::optional<duration>() : time_to_end);
   if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
-  if (!folder_.empty()) remove_job_folder(std::exchange(folder_, {}));
-  const std::string made = std::exchange(beside_, {});
-  // The last one does it.
-  if (!made.empty() && !wire::has_listener(head_socket(made))) remove_job_folder(made);
-  leave_folder();
-}
-
-// Whose head was a driver's that is lost: the last one removes the folder. Where this process ends
-// without close its own sockets lie there still.
-void cluster::leave_folder() noexcept {
-  try {
-    leftovers left;
-    {
-      const std::lock_guard lock(mutex_);
-      std::swap(left, leftovers_);
-    }
-    for (const wire::socket_file& one : left.own) wire::remove_file(one);
-    if (left.folder.empty() || wire::has_listener(left.head)) return;
-    remove_job_folder(left.folder);
-  } catch (const std::exception&) {
-    return;  // no memory: the next job finds it
-  }
+  folder_.clear();
+  leftovers::global().remove();  // the folder goes with the last one
+  leftovers::global().clear();
 }
 
 }  // namespace manta::inline v0::node

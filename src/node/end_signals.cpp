@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include <unistd.h>
+
+#include "node/leftovers.hpp"
 
 namespace manta::inline v0::node {
 
@@ -18,6 +21,7 @@ std::atomic<pid_t> end_process{0};
 }  // namespace
 
 end_signals::end_signals() {
+  leftovers::global();  // the handler can't make it
   sem_init(&end_bell, 0, 0);
   end_signal.store(0);
   end_process.store(getpid());
@@ -39,6 +43,12 @@ end_signals::~end_signals() {
   }
 }
 
+void end_signals::give_back(int number) noexcept {
+  for (taken& one : taken_) {
+    if (one.number == number && std::exchange(one.is_ours, false)) std::signal(number, SIG_DFL);
+  }
+}
+
 // Async-signal-safe.
 void end_signals::on_signal(int number) noexcept {
   const int kept = errno;
@@ -48,7 +58,10 @@ void end_signals::on_signal(int number) noexcept {
     ::raise(number);
   } else if (end_signal.compare_exchange_strong(expected, number)) {
     sem_post(&end_bell);
+  } else if (number == SIGINT) {
+    if (end_signal.exchange(SIGINT) != SIGINT) sem_post(&end_bell);
   } else {
+    leftovers::global().remove_own();
     _exit(128 + number);
   }
   errno = kept;
@@ -59,7 +72,9 @@ void end_signals::ring() noexcept { sem_post(&end_bell); }
 int end_signals::wait() noexcept {
   while (sem_wait(&end_bell) != 0) {
   }
-  return end_signal.load();
+  return last_number();
 }
+
+int end_signals::last_number() noexcept { return end_signal.load(); }
 
 }  // namespace manta::inline v0::node

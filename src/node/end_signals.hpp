@@ -8,6 +8,9 @@
 // SIGTERM and SIGINT in a process that serves others and has no main of its own to go on with: they
 // ring a bell, which others may ring, too. A signal that the program has a handler for, or was
 // started to ignore, stays what it is.
+//
+// A terminal sends SIGINT to all nodes of a job with their driver, which ends at once by the second
+// one; they then have its folder to remove, so another SIGINT is nothing to who has had one.
 // Threads: wait by one; ring by any. One at a time in a process.
 
 namespace manta::inline v0::node {
@@ -19,9 +22,13 @@ class end_signals {
   end_signals& operator=(const end_signals&) = delete;
   ~end_signals();
 
-  /// Until somebody rings or a signal comes: its number, or 0. A second signal does not wait: it
-  /// ends the process with 128 and its number.
+  /// Until somebody rings or a signal comes: last_number(). A second SIGTERM does not wait: it ends
+  /// the process with 128 and its number, as does one after SIGINT.
   int wait() noexcept;
+  /// Of the signal that came, or 0; SIGINT stays.
+  static int last_number() noexcept;
+  /// From now on that signal does what it does by default.
+  void give_back(int number) noexcept;
   static void ring() noexcept;
 
  private:

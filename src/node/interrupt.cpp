@@ -14,11 +14,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "node/leftovers.hpp"
+
 namespace manta::inline v0::node {
 
 namespace {
 
-constexpr int interrupted_code = 130;  // 128 and the number of the signal, as shells have it
 constexpr std::chrono::seconds time_to_end{5};
 
 std::atomic<pid_t> interrupted_process{0};
@@ -69,13 +70,14 @@ constinit std::atomic<bool> is_end_over{false};
 
 void note_end_over() noexcept { is_end_over.store(true); }
 
-void limit_end(int code, void (*before)() noexcept) noexcept {
+void limit_end(int code, void (*begins)() noexcept) noexcept {
   try {
-    std::thread([code, before] {
+    std::thread([code, begins] {
+      begins();
       std::this_thread::sleep_for(time_to_end);
       if (is_end_over.load()) return;  // what the program does at its exit is its own
       say("manta: what runs did not stop within 5 s, so this node ends without it\n");
-      before();
+      leftovers::global().remove();
       leave_at_once(code);
     }).detach();
   } catch (const std::exception&) {
@@ -106,6 +108,7 @@ void interrupt::open(const config& settings, std::function<void()> end) {
   sigaction(SIGINT, nullptr, &now);
   const bool is_default = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
   if (!is_default) return;  // the program has a handler, or was started to ignore the signal
+  leftovers::global();      // the handler can't make it
   end_ = std::move(end);
   is_leaving_ = false;
   interrupted_process.store(getpid());
@@ -142,6 +145,7 @@ void interrupt::on_signal(int /*number*/) noexcept {
   if (is_ours && state_.compare_exchange_strong(expected, state::interrupted)) {
     sem_post(&global().bell_);
   } else if (is_ours && expected == state::interrupted) {
+    leftovers::global().remove_own();
     _exit(interrupted_code);
   } else {
     // A child without an exec, whose parent has the bell; or the runtime ends this very moment.
@@ -165,6 +169,7 @@ void interrupt::listen() noexcept {
       changed_.notify_all();
     });
   } catch (const std::exception&) {
+    leftovers::global().remove();
     leave_at_once();
   }
   say("manta: interrupted: what runs is asked to stop, what has not begun is cancelled, and the "
@@ -181,6 +186,7 @@ void interrupt::listen_to_end() noexcept {
             "without\n"
           : "manta: interrupted: what runs did not stop within 5 s, so the program ends without "
             "it\n");
+  leftovers::global().remove();
   leave_at_once();
 }
 

@@ -30,6 +30,8 @@
 //                               end: exits with 130
 //   2nd SIGINT --> the handler exits with 130
 //
+// Whichever it is, what the process has in its job's folder goes first (leftovers.hpp).
+//
 // Invariants. Only a signal whose disposition is the default's is taken, and given back by the
 // runtime's end, unless somebody else took it meanwhile, or an interruption is under way. After the
 // first SIGINT the process makes no other runtime, and ends with code 130. A child that the program
@@ -41,14 +43,16 @@
 
 namespace manta::inline v0::node {
 
+inline constexpr int interrupted_code = 130;  // 128 and the signal's number, as shells have it
+
 /// Ends the process as exit does, but for the destructors of static objects: other threads may be
 /// using those. Within 5 s, whoever holds the lock of a stream.
 [[noreturn]] void leave_in_order(int code) noexcept;
 
 /// For a process that serves others and is about to end: nobody waits for what it runs, which may
-/// never look whether it is to stop. From now on it has 5 s, then the process ends at once with
-/// that code, and says so; `before` is called first, by a thread of its own.
-void limit_end(int code, void (*before)() noexcept) noexcept;
+/// never look whether it is to stop. When `begins` has returned it has 5 s, then the process ends
+/// at once with that code, and says so. `begins` is called by a thread of its own.
+void limit_end(int code, void (*begins)() noexcept) noexcept;
 /// It has ended by then: the limit is over.
 void note_end_over() noexcept;
 

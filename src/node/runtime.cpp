@@ -96,6 +96,17 @@ void mark_part(const spec::launch_plan& plan) {
   if (!mark.empty()) setenv(spec::launch_mark_variable, mark.c_str(), 1);
 }
 
+// Where the driver has ended in order, what it had here ends as at home, however long it takes,
+// unless this node is interrupted.
+void limit_end_of_node(int code) noexcept {
+  if (code != 0) {
+    node::limit_end(code, []() noexcept {});
+  } else {
+    node::limit_end(node::interrupted_code,
+                    []() noexcept { node::cluster::global().wait_interrupted(); });
+  }
+}
+
 // Why this process is no member of its cluster.
 struct no_member {
   error why;
@@ -173,10 +184,7 @@ void runtime::start(const part& with) {
   }
   if (serves) {
     const int code = node::cluster::global().serve();
-    // Where the driver has ended in order, what it had here ends as at home, however long it takes.
-    if (code != 0 && plan.role == role_mode::node) {
-      node::limit_end(code, []() noexcept { node::cluster::global().leave_folder(); });
-    }
+    if (plan.role == role_mode::node) limit_end_of_node(code);
     end_engine(true);
     node::note_end_over();
     std::exit(code);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "cluster/checks.hpp"
 
@@ -118,6 +119,32 @@ TEST_CASE("SIGINT once ends a driver and its nodes in order", "[cluster][phases]
   CHECK_FALSE(o.is_killed);
   CHECK(here.jobs().empty());
   check_gone(pids);
+}
+
+// A terminal's: its signals go to all that it has begun, at once.
+TEST_CASE("SIGINT once or twice to all of a job leaves nothing, whatever they run",
+          "[cluster][phases]") {
+  const auto [what, is_twice] =
+      GENERATE(std::pair{"interrupted", true}, std::pair{"stubborn", true},
+               std::pair{"stubborn", false}, std::pair{"detained", true});
+  CAPTURE(what, is_twice);
+  const site here;
+  child job({settler, what}, here.with({"MANTA_NODES=4", dead_after(SIGKILL)}));
+  REQUIRE(job.says("busy\n"));
+  const auto pids = pids_in(job.so_far().out);
+  const auto start = std::chrono::steady_clock::now();
+  kill(-job.pid(), SIGINT);
+  REQUIRE(job.complains("a second SIGINT"));
+  // Its nodes have left in order before the second one comes.
+  if (std::string(what) == "detained") CHECK(happens([&] { return here.sockets().size() == 2; }));
+  if (is_twice) kill(-job.pid(), SIGINT);
+  const outcome o = job.finish();  // reads until the last of them has ended
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 130);
+  CHECK_FALSE(o.is_killed);
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  check_gone(pids);
+  CHECK(here.jobs().empty());
 }
 
 TEST_CASE("SIGINT twice ends a driver at once, and its nodes soon, whatever they run",

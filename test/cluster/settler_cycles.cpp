@@ -186,7 +186,8 @@ bool never_stops(const std::string& began) {
   std::this_thread::sleep_for(60s);  // as one that computes
   return true;
 }
-int interrupted(const manta::runtime& rt, bool is_stubborn) {
+enum class stubborn : std::uint8_t { nobody, the_driver, all };
+int interrupted(const manta::runtime& rt, stubborn who) {
   std::vector<manta::actor<counter>> actors;
   for (const manta::node_info& one : others(rt)) {
     actors.push_back(one_at(one.name));
@@ -194,6 +195,8 @@ int interrupted(const manta::runtime& rt, bool is_stubborn) {
   }
   std::vector<manta::future<bool>> all;
   for (const manta::node_info& one : rt.nodes()) {
+    const bool is_driver = one.name == manta::this_task::node();
+    const bool is_stubborn = who == stubborn::all || (who == stubborn::the_driver && is_driver);
     for (int i = 0; i < 4; ++i) {
       const std::string began = "began/" + one.name;
       all.push_back(is_stubborn ? manta::remote<never_stops>.with(at(one.name))(began)
@@ -213,8 +216,9 @@ int interrupted(const manta::runtime& rt, bool is_stubborn) {
 program_list cycle_programs() {
   using namespace cycle_words;  // NOLINT: the words of these programs
   return {{"cancels-fetch", cancels_fetch},
-          {"interrupted", [](const manta::runtime& rt) { return interrupted(rt, false); }},
-          {"stubborn", [](const manta::runtime& rt) { return interrupted(rt, true); }}};
+          {"interrupted", [](const auto& rt) { return interrupted(rt, stubborn::nobody); }},
+          {"detained", [](const auto& rt) { return interrupted(rt, stubborn::the_driver); }},
+          {"stubborn", [](const auto& rt) { return interrupted(rt, stubborn::all); }}};
 }
 
 }  // namespace settling

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -98,6 +99,16 @@ class site {
     for (const auto& one :
          std::filesystem::directory_iterator(folder_.path() / "manta" / "jobs", ignored)) {
       out.push_back(one.path().filename().string());
+    }
+    return out;
+  }
+  /// The files of all of them.
+  std::set<std::string> sockets() const {
+    std::set<std::string> out;
+    std::error_code ignored;
+    for (const auto& one : std::filesystem::recursive_directory_iterator(
+             folder_.path() / "manta" / "jobs", ignored)) {
+      if (!one.is_directory(ignored)) out.insert(one.path().filename().string());
     }
     return out;
   }
