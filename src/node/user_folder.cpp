@@ -30,10 +30,7 @@ void sweep_jobs(const std::string& in) {
   for (fs::directory_iterator at(in, failed), end; !failed && at != end; at.increment(failed)) {
     std::error_code ignored;
     if (!at->is_directory(ignored) || at->last_write_time(ignored) > limit) continue;
-    for (fs::directory_iterator one(at->path(), ignored), last; !ignored && one != last;
-         one.increment(ignored)) {
-      wire::remove_dead_socket(one->path().string());
-    }
+    wire::remove_dead_sockets(at->path().string());
     fs::remove(at->path(), ignored);  // an empty one only
   }
 }
@@ -85,10 +82,7 @@ std::vector<std::string> jobs_here() {
 
 void remove_job_folder(const std::string& path) noexcept {
   try {
-    std::error_code failed;
-    for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-      wire::remove_dead_socket(at->path().string());  // of nodes that were killed
-    }
+    wire::remove_dead_sockets(path);  // of nodes that were killed
   } catch (const std::exception&) {
     return;  // no memory: the next job finds it
   }

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -119,9 +121,14 @@ bool has_listener(const std::string& path) {
          is_listened_at(*at);
 }
 
-bool remove_dead_socket(const std::string& path) {
-  const turn_to_bind turn(path);
-  return turn.is_mine() && remove_if_dead(path);
+void remove_dead_sockets(const std::string& folder) {
+  namespace fs = std::filesystem;
+  const turn_to_bind turn(folder + "/");
+  if (!turn.is_mine()) return;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    remove_if_dead(at->path().string());
+  }
 }
 
 std::optional<socket_file> file_at(const std::string& path) {

@@ -24,8 +24,8 @@ result<void> prepare_folder(const std::string& path);
 /// Whether somebody listens at the unix socket `path`, or may: it can't be asked.
 bool has_listener(const std::string& path);
 
-/// Removes what lies at `path` when it is a socket that nobody listens at, nor is about to.
-bool remove_dead_socket(const std::string& path);
+/// Removes the sockets in `folder` that nobody listens at, nor is about to. Throws std::bad_alloc.
+void remove_dead_sockets(const std::string& folder);
 
 /// A socket's file, told from another one at the same path.
 struct socket_file {

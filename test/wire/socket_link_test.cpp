@@ -5,10 +5,13 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <thread>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -175,6 +178,35 @@ TEST_CASE("of many that find a dead one's place at once one has it", "[wire][lin
     CHECK(std::ranges::count_if(all, [](const auto& one) { return one->has_value(); }) == 1);
     CHECK(wire::has_listener(place));
   }
+}
+
+TEST_CASE("what the dead have left in a folder goes, unless somebody binds there just now",
+          "[wire][link]") {
+  const manta_test::folder in;
+  const std::string folder = in.path().string();
+  for (const char* const name : {"one", "two"}) {
+    const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+    const auto at = wire::address_of(folder + "/" + name);
+    REQUIRE(bind(dead, reinterpret_cast<const sockaddr*>(&*at), sizeof *at) == 0);
+    close(dead);
+  }
+  const auto alive = wire::socket_place::bind(folder + "/alive");
+  REQUIRE(alive);
+  std::ofstream(folder + "/file") << "no socket";
+  const auto count = [&in] {
+    return std::distance(std::filesystem::directory_iterator(in.path()),
+                         std::filesystem::directory_iterator());
+  };
+  const int turn = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(flock(turn, LOCK_EX) == 0);
+  wire::remove_dead_sockets(folder);
+  CHECK(count() == 4);
+  close(turn);
+  wire::remove_dead_sockets(folder);
+  CHECK(count() == 2);
+  CHECK(wire::has_listener(folder + "/alive"));
+  CHECK(std::filesystem::exists(folder + "/file"));
+  wire::remove_dead_sockets(folder + "/none");
 }
 
 TEST_CASE("one listens at a place, and takes what the dead have left", "[wire][link]") {
