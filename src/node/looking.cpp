@@ -6,11 +6,9 @@
 
 namespace manta::inline v0::node {
 
-void look_until(const looks& how, const std::function<bool()>& is_so) {
-  for (std::uint64_t left = how.most; !is_so() && left > 0; --left) {
-    exec::parker nap;
-    exec::executor::sleep(nap, base::after(how.between));
-  }
+void nap_between(const looks& how) noexcept {
+  exec::parker nap;
+  exec::executor::sleep(nap, base::after(how.between));
 }
 
 }  // namespace manta::inline v0::node

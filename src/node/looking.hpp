@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 
 #include <manta/base/clock.hpp>
 
@@ -18,8 +17,14 @@ struct looks {
   std::uint64_t most = UINT64_MAX;  ///< after the first one
 };
 
-/// Looks until is_so() is true, or as often as it may; the thread lends its core between two looks.
-/// Throws what is_so() does. Not for the loop's thread.
-void look_until(const looks& how, const std::function<bool()>& is_so);
+/// Between two looks: the thread lends its core.
+void nap_between(const looks& how) noexcept;
+
+/// Looks until is_so() is true, or as often as it may. Throws what is_so() does. Not for the loop's
+/// thread.
+template <class Test>
+void look_until(const looks& how, Test&& is_so) {
+  for (std::uint64_t left = how.most; !is_so() && left > 0; --left) nap_between(how);
+}
 
 }  // namespace manta::inline v0::node
