@@ -149,7 +149,8 @@ exec::actor_core* far_actors::lock(const exec::actor_core* of, const exec::actor
   sight is = sight::ends;  // with the runtime
   // Another thread may send its last calls, or word of its end: the home, which is asked behind
   // them, counts this node until then.
-  look_until({.most = own::handle_limits::most_looks}, [&] {
+  using limits = own::handle_limits;
+  look_until({.between = limits::between_looks, .most = limits::most_looks}, [&] {
     is = is_open_.load() ? look(known->id, out) : sight::ends;
     if (is == sight::lives || is == sight::ends) return true;
     check_may_ask(peers_.load());

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+
+#include <manta/base/clock.hpp>
 
 // How long a node waits for its own last words of an actor.
 //
@@ -13,7 +16,8 @@
 namespace manta::inline v0::own {
 
 struct handle_limits {
-  /// A millisecond lies between two. After the last one the home is asked all the same.
+  static constexpr duration between_looks = std::chrono::milliseconds(1);
+  /// After the last one the home is asked all the same.
   static constexpr std::uint64_t most_looks = 1000;
 };
 
