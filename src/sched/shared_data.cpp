@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include <manta/base/check.hpp>
+
 namespace manta::inline v0::sched {
 
 namespace {
@@ -165,15 +167,22 @@ void shared_data::make_room(std::uint64_t node, const data& except, base::time_p
 
 shared_data::copies::iterator shared_data::drop(const data& what, one& of,
                                                 copies::iterator which) noexcept {
-  node_of& in = nodes_.find(which->first)->second;
+  const auto found = nodes_.find(which->first);
+  MANTA_CHECK(found != nodes_.end());
+  node_of& in = found->second;
+  MANTA_CHECK_VALUE(in.bytes >= what.bytes, in.bytes);
   in.bytes -= what.bytes;
-  in.brought.erase(std::pair{which->second.task, what});
+  const std::size_t gone = in.brought.erase(std::pair{which->second.task, what});
+  MANTA_CHECK(gone == 1);
   return of.given.erase(which);
 }
 
 void shared_data::drop(std::uint64_t node, const data& what, bool comes_no_more) noexcept {
-  one& of = all_.find(what)->second;
+  const auto in = all_.find(what);
+  MANTA_CHECK(in != all_.end());
+  one& of = in->second;
   const auto which = of.given.find(node);
+  MANTA_CHECK(which != of.given.end());
   // What comes behind it comes sooner.
   if (comes_no_more) nodes_.find(node)->second.comes_at -= which->second.takes;
   drop(what, of, which);
