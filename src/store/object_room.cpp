@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an object table makes room.
 #include <algorithm>
+#include <utility>
 
 #include <manta/base/check.hpp>
 
@@ -236,7 +237,10 @@ void object_table::retry() {
   is_disk_full_ = false;
   has_asked_back_ = false;  // workers may have put others away since
   limit_ = budget_;
+  const reserved_as last = std::exchange(reserve_end_, reserved_as::made);
   step();
+  // Until that is known, the last one is why.
+  if (reserving_ != 0) reserve_end_ = last;
 }
 
 void object_table::tidy() {

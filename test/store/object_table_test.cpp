@@ -158,6 +158,42 @@ TEST_CASE("a disk or a machine without room is waited for", "[store]") {
   CHECK(m.granted.contains(first));
 }
 
+// Who comes later must not be told why somebody had no room before.
+TEST_CASE("what a machine had no memory for is no reason any more when it may have some again",
+          "[store]") {
+  store_node n(100 * mib);
+  REQUIRE(n.make(1, 60 * mib));
+  REQUIRE(n.pin(1));
+  n.is_memory_short = true;
+  const request_id early = n.ask(2, 10 * mib);
+  n.finish_all(n.roll);
+  CHECK_THAT(n.table.give_up(early)->message(), Contains("this machine has no more memory for it"));
+  n.is_memory_short = false;
+  n.table.retry();
+  static_cast<void>(n.ask(3, 60 * mib));  // waits for the first one
+  const request_id behind = n.ask(4, 10 * mib);
+  n.finish_all(n.roll);
+  const auto why = n.table.give_up(behind);
+  REQUIRE(why.has_value());
+  CHECK_THAT(why->message(), Contains("raise store_bytes or drop references"));
+  CHECK(n.table.is_sound());
+}
+
+TEST_CASE("what a machine had no memory for is why until the next try is over", "[store]") {
+  store_node n(100 * mib);
+  n.is_memory_short = true;
+  const request_id asked = n.ask(1, 10 * mib);
+  n.finish_all(n.roll);
+  n.table.retry();  // asks for it once more
+  n.take();
+  REQUIRE(n.table.is_reserving());
+  const auto why = n.table.give_up(asked);
+  REQUIRE(why.has_value());
+  CHECK_THAT(why->message(), Contains("this machine has no more memory for it"));
+  n.finish_all(n.roll);
+  CHECK(n.table.is_sound());
+}
+
 TEST_CASE("an object that the disk lost is said to be, to all who ask", "[store]") {
   store_node n(50 * mib);
   for (object_id one = 1; one <= 10; ++one) REQUIRE(n.make(one, 10 * mib));
