@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 
@@ -37,13 +38,19 @@ inline void note_retry(const exec::job& of, const wire::result_view& arrived) no
   }
 }
 
-/// The same of one that was lost with its isolated worker; when it began there nobody knows here.
+/// The same of one that was lost with who ran it, and is to run again: what nobody wants any more
+/// does not. When it began there nobody knows here.
+inline void note_lost_run(const exec::job& of, const error& why) noexcept {
+  constexpr std::uint64_t unwanted = exec::job_bits::late | exec::job_bits::cancel;
+  if ((of.word() & unwanted) == 0) exec::tell_retry_elsewhere(of, duration::zero(), why);
+}
+/// With an isolated worker.
 inline void note_lost_run(const exec::job& of, pid_t pid, const std::string& how) noexcept {
   if (exec::observing() == nullptr) return;
-  const error why = spec::made_error(errc::worker_lost, [&] {
-    return fmt::format("the isolated worker that ran it (pid {}) ended with {}", pid, how);
-  });
-  exec::tell_retry_elsewhere(of, duration::zero(), why);
+  note_lost_run(of, spec::made_error(errc::worker_lost, [&] {
+                  return fmt::format("the isolated worker that ran it (pid {}) ended with {}", pid,
+                                     how);
+                }));
 }
 
 }  // namespace manta::inline v0::node

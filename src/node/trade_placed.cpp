@@ -10,12 +10,12 @@
 #include <manta/exec/call_extra.hpp>
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
-#include <manta/exec/observer.hpp>
 #include <manta/node/carrier.hpp>
 
 #include "node/desk.hpp"
 #include "node/errand.hpp"
 #include "node/link_times.hpp"
+#include "node/note_run.hpp"
 #include "node/passed_job.hpp"
 #include "node/placing.hpp"
 #include "node/surplus_data.hpp"
@@ -40,12 +40,6 @@ error stays_error(const exec::job& j) noexcept {
         "leave its place out, or pass plain values",
         readable_name(j.ops->function));
   });
-}
-
-// Of one that runs again. Whether it had begun there, and when, nobody knows here.
-void tell_lost_run(const exec::job& j, const error& why) noexcept {
-  constexpr std::uint64_t unwanted = exec::job_bits::late | exec::job_bits::cancel;
-  if ((j.word() & unwanted) == 0) exec::tell_retry_elsewhere(j, duration::zero(), why);
 }
 
 }  // namespace
@@ -231,7 +225,7 @@ void trade::goes_nowhere(exec::job* j, const error& why, bool has_run) noexcept 
     return j->fail(describe_current_exception(j->ops->function), 1);
   }
   if (has_run) {
-    tell_lost_run(*j, why);
+    note_lost_run(*j, why);
     --j->extra()->retries_left;
     ++j->extra()->attempt;
   }
@@ -276,7 +270,7 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
 void trade::go_on_here(exec::job* j, const error& why, bool has_run) noexcept {
   if (has_yielded(*j)) return j->fail(why, 1);
   if (!is_placed(*j)) {
-    if (has_run) tell_lost_run(*j, why);
+    if (has_run) note_lost_run(*j, why);
     if (comes_back(j, true)) exec::executor::resume(j);
     return;
   }

@@ -309,14 +309,15 @@ std::uint64_t worker_pool::collect_lost(hand& dead, std::vector<flight>& lost) n
   for (flight& f : dead.flights) {
     if (f.number == 0 || !f.is_written) continue;
     // One that is done and whose result did not come has run, too.
-    if (page.is(f.number, wire::slot_state::running) || page.is(f.number, wire::slot_state::done)) {
-      culprit = std::max(culprit, f.number);
-    }
+    f.has_begun =
+        page.is(f.number, wire::slot_state::running) || page.is(f.number, wire::slot_state::done);
+    if (f.has_begun) culprit = std::max(culprit, f.number);
     lost.push_back(f);
   }
   const bool has_run = culprit != 0;
-  for (const auto& [number, f] : dead.off_stack) {
+  for (auto& [number, f] : dead.off_stack) {
     if (!has_run) culprit = std::max(culprit, number);
+    f.has_begun = true;
     lost.push_back(f);
   }
   for (const flight& f : lost) leave(dead, *dead.find(f.number));
@@ -324,6 +325,15 @@ std::uint64_t worker_pool::collect_lost(hand& dead, std::vector<flight>& lost) n
 }
 
 namespace {
+
+// Whether one that has begun may do so once more, and one by whose fault that was lost.
+bool has_run_left(const exec::job& j, bool was_stopped) noexcept {
+  return !was_stopped && j.extra()->retries_left > 0;
+}
+bool takes_retry(const exec::job& j, bool was_stopped) noexcept {
+  const bool is_late = (j.word() & exec::job_bits::late) != 0;
+  return has_run_left(j, was_stopped) && !j.extra()->losable && !is_late;
+}
 
 // A future of it left the worker that asked for it.
 bool is_wanted_by_others(const exec::job& j) noexcept {
@@ -424,13 +434,12 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost, std::uint6
       }
       // One that has begun beside what was ended by force is not to blame, but has begun.
       exec::call_extra& with = *f.job->extra();
-      const bool is_left = f.stop_asked == base::time_point{} && with.retries_left > 0;
-      const bool has_begun = f.number == culprit;
-      const bool is_charged = has_begun && !dead.is_let_go && !(dead.ends_by_force && is_left);
-      const bool is_late = (f.job->word() & exec::job_bits::late) != 0;
-      if (is_charged && (!is_left || with.losable || is_late)) return false;
+      const bool was_stopped = f.stop_asked != base::time_point{};
+      const bool is_free = dead.ends_by_force && has_run_left(*f.job, was_stopped);
+      const bool is_charged = f.number == culprit && !dead.is_let_go && !is_free;
+      if (is_charged && !takes_retry(*f.job, was_stopped)) return false;
       put_pending({f.job, true}, true);
-      if (has_begun) note_lost_run(*f.job, dead.pid, how);
+      if (f.has_begun) note_lost_run(*f.job, dead.pid, how);
       if (is_charged) {
         --with.retries_left;
         ++with.attempt;

@@ -99,22 +99,40 @@ int counted(int i, int fatal) {
   if (++shared(static_cast<std::size_t>(i)) == 1 && i == fatal) raise(SIGKILL);
   return i;
 }
+manta::coroutine<int> suspended_caller() { co_return co_await manta::remote<counted>(0, 0); }
+
+manta::config with_all_events(int workers) {
+  manta::config out = isolated(workers);
+  out.events = manta::event_mode::all;
+  return out;
+}
+std::string told_of(const std::string& name) {
+  std::string out;
+  for (const manta::event_record& e : manta::history::events(manta::history::this_job()).get()) {
+    constexpr const char* kinds[] = {"start", "end", "retry", "failure"};
+    if (e.name.find(name) == std::string::npos) continue;
+    out += kinds[static_cast<std::size_t>(e.kind)] + (' ' + std::to_string(e.attempt)) + ", ";
+    if (e.kind == manta::event_kind::retry) CHECK(e.text.find("signal 9") != std::string::npos);
+  }
+  return out;
+}
 
 }  // namespace
 
 TEST_CASE("a task that a worker's death cost a run has that in the history", "[isolation]") {
   const shared_numbers numbers;
-  manta::config with = isolated();
-  with.events = manta::event_mode::all;
-  const manta::runtime rt(with);
+  const manta::runtime rt(with_all_events(2));
   CHECK(manta::remote<counted>(0, 0).get() == 0);
-  std::string told;
-  for (const manta::event_record& e : manta::history::events(manta::history::this_job()).get()) {
-    constexpr const char* kinds[] = {"start", "end", "retry", "failure"};
-    told += kinds[static_cast<std::size_t>(e.kind)] + (' ' + std::to_string(e.attempt)) + ", ";
-    if (e.kind == manta::event_kind::retry) CHECK(e.text.find("signal 9") != std::string::npos);
-  }
-  CHECK(told == "start 0, retry 0, start 1, end 1, ");
+  CHECK(told_of("") == "start 0, retry 0, start 1, end 1, ");
+}
+
+// It is suspended while the other one ends their worker: it has begun, and is not to blame.
+TEST_CASE("a coroutine that a worker's death costs a run has that in the history", "[isolation]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(with_all_events(1));
+  CHECK(manta::remote<suspended_caller>().get() == 0);
+  CHECK(numbers[0] == 2);
+  CHECK(told_of("suspended_caller") == "start 0, retry 0, start 0, end 0, ");
 }
 
 TEST_CASE("a crash costs the task that ran, and no other one a run", "[isolation]") {
