@@ -146,7 +146,7 @@ void resident_actors::refuse_call(peers& by, const key& who, const error& why) n
     const base::id request{peers::result_of_call, who.second};
     // Said apart from the call's own failures: it has not run, which its maker may know more of.
     const bool is_unrun = why.code() == errc::actor_lost;
-    write_refusal(*on, {1, 1}, request, 0, why, is_unrun);
+    write_refusal(*on, {1, 1}, request, 0, why, {.runs_at_home = is_unrun});
     static_cast<void>(
         by.send_when_room(who.first, request, on->writer.pieces(), on->writer.size_bytes()));
   } catch (...) {

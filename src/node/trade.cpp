@@ -399,9 +399,14 @@ void trade::on_result(std::uint64_t from, bytes_view message) noexcept {
     return j->fail(exec::ended_error(), 1);  // as what is queued here
   }
   if (came->may_repeat) surplus_data::global().came_back(from, *j);
-  const bool is_refused = came->may_repeat && came->ran > duration::zero() && !has_yielded(*j);
-  if (is_refused && of->may_come_back) return on_refusal(from, j, came->ran);
-  if (came->may_repeat) return go_on_here(j, why_not_there(*j, *came), false);
+  const bool is_full = came->back == sent_back::line || came->back == sent_back::arrays;
+  const bool is_refused = came->may_repeat && is_full && !has_yielded(*j);
+  if (is_refused && of->may_come_back) return on_refusal(from, j, *came);
+  if (came->may_repeat) {
+    const bool has_begun = came->back == sent_back::begun;
+    const error why = why_not_there(*j, *came);
+    return go_on_here(j, why, has_begun ? lost_run::free : lost_run::none);
+  }
   note_run(*j, *came);
   const std::uint64_t bits = fill_slot(j, *came);
   j->ops->drop_arguments(j);
@@ -482,7 +487,7 @@ void trade::return_all() noexcept {
     if (!is_open_.load()) {
       one.job->fail(exec::ended_error(), 1);
     } else {
-      go_on_here(one.job, lost_with_node(*one.job), true);
+      go_on_here(one.job, lost_with_node(*one.job), lost_run::charged);
     }
   }
 }

@@ -30,6 +30,7 @@
 #include "node/far_streams.hpp"
 #include "node/peers.hpp"
 #include "node/stop_note.hpp"
+#include "node/trip.hpp"
 #include "sched/overflow.hpp"
 #include "sched/vain_looks.hpp"
 #include "wire/frame.hpp"
@@ -159,6 +160,8 @@ class trade final : public exec::far_thief, public peers::visitor {
     bool is_answered = false;  // that it is cancelled: it was being read, which may take long
     bool is_unwanted = false;  // its node counts as lost here; it need not know that
     std::uint32_t unit = 0;    // its record: task_records.hpp
+    bool asks = false;         // for amounts, and waits for them first
+    bool has_begun = false;    // of one that does not
   };
   struct late_answer;
   /// A result that came, or an answer.
@@ -194,7 +197,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void look(base::time_point at) noexcept;
   std::vector<sched::overflow_peer> others(base::time_point at, std::size_t most);
   void give(std::uint64_t to, std::uint64_t tasks) noexcept;
-  void on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept;
+  void on_refusal(std::uint64_t from, exec::job* j, const wire::result_view& came) noexcept;
   /// The loop's thread: how long a task waits here that may go back; zero: it is taken.
   duration too_long_a_wait() noexcept;
   // large: too much to move, as far as is known now of how long tasks take. waits: for arrays or
@@ -229,15 +232,18 @@ class trade final : public exec::far_thief, public peers::visitor {
   static error leaves_error() noexcept;
   static error why_not_there(const exec::job& j, const wire::result_view& came) noexcept;
   static error lost_with_node(const exec::job& of) noexcept;
-  void goes_nowhere(exec::job* j, const error& why, bool has_run = false) noexcept;
+  // Of a run that was begun elsewhere: whether that is told, and whether it is charged.
+  enum class lost_run : std::uint8_t { none, free, charged };
+  void goes_nowhere(exec::job* j, const error& why, lost_run of = lost_run::none) noexcept;
   static void asks_again(exec::job* j, const error& why);
-  void go_on_here(exec::job* j, const error& why, bool has_run) noexcept;
+  void go_on_here(exec::job* j, const error& why, lost_run of) noexcept;
   void see_offers(peers& by) noexcept;
   void forget_lost(const std::vector<lost_node>& nodes) const noexcept;
   static std::uint32_t attempt_of(const exec::job& j) noexcept;
 
   // Workers.
   using bytes_view = std::span<const std::byte>;
+  using sent_back = wire::result_view::sent_back;
   void on_result(std::uint64_t from, bytes_view message) noexcept;
   using visitor_key = std::pair<std::uint64_t, std::uint64_t>;  // node, number
   struct key_hash {
@@ -252,7 +258,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void run_visit(peers& by, const visitor_key& who, peers::kept_message message,
                  const std::shared_ptr<far_arrivals>& came, bool may_go_back) noexcept;
   void send_home(peers& by, const visitor_key& who, bytes_view message,
-                 duration wait = {}) noexcept;
+                 const way_back& how = {.runs_at_home = true}) noexcept;
   bool leaves_line(const visitor_key& who) noexcept;
   bool comes_in(const visit& of) noexcept;
   bool sits_down(const visit& of);
@@ -260,10 +266,8 @@ class trade final : public exec::far_thief, public peers::visitor {
   void answer_when_ready(peers& by, const visit& of) noexcept;
   visit takes_leave(const visitor_key& who) noexcept;
   void ends(const visit& of) noexcept;
-  void refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
-              duration wait = {}) noexcept;
-  void say_refusal(peers& by, const visit& of, const error& why, bool runs_at_home,
-                   duration wait) noexcept;
+  void refuse(peers& by, const visit& of, const error& why, const way_back& how) noexcept;
+  void say_refusal(peers& by, const visit& of, const error& why, const way_back& how) noexcept;
   void return_all() noexcept;
   void end_flights() noexcept;
   void lose_flights(std::uint64_t node, std::uint64_t last) noexcept;

@@ -129,12 +129,13 @@ bool trade::is_worth_moving(const workbench& on, const exec::job& j, bool is_sur
 // ---- what comes back
 
 // Nothing has been read there: it may go to another one.
-void trade::on_refusal(std::uint64_t from, exec::job* j, duration wait) noexcept {
-  if (sched::reason_of({}, wait) == sched::refusal::for_line) ++refused_;
+void trade::on_refusal(std::uint64_t from, exec::job* j, const wire::result_view& came) noexcept {
+  // Threads that wait for arrays are no matter of other tasks.
+  if (came.back == sent_back::line) ++refused_;
   --given_;
   try {
     const std::lock_guard lock(mutex_);
-    full_[from] = base::after(sched::rest_after(wait));
+    full_[from] = base::after(sched::rest_after(came.ran));
   } catch (const std::bad_alloc&) {
     // It is asked again soon.
   }
@@ -148,9 +149,7 @@ duration trade::too_long_a_wait() noexcept {
     here.queued = exec::measure_queues().queued;
     in_line_.store(here.queued);
     came_.store(0);
-    if (sched::refuses({}, here)) {
-      return sched::said_of({}, sched::refusal::for_line, sched::wait_of(here));
-    }
+    if (sched::refuses({}, here)) return sched::wait_of(here);
   }
   came_.fetch_add(1);
   return duration::zero();

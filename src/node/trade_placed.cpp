@@ -210,7 +210,7 @@ bool trade::give_placed(std::uint64_t to, exec::job* j, error& why) noexcept {
 }
 
 // Of a claimed job that can't be where it was to go. A wish is one: others may run it then.
-void trade::goes_nowhere(exec::job* j, const error& why, bool has_run) noexcept {
+void trade::goes_nowhere(exec::job* j, const error& why, lost_run of) noexcept {
   exec::resource_claim& claim = *j->extra()->claim;
   // It may have been sent all the same, and have given items.
   const bool is_bundle = desk::place_of(claim).by == placement::rule::group;
@@ -224,8 +224,8 @@ void trade::goes_nowhere(exec::job* j, const error& why, bool has_run) noexcept 
   } catch (...) {
     return j->fail(describe_current_exception(j->ops->function), 1);
   }
-  if (has_run) {
-    note_lost_run(*j, why);
+  if (of != lost_run::none) note_lost_run(*j, why);
+  if (of == lost_run::charged) {
     --j->extra()->retries_left;
     ++j->extra()->attempt;
   }
@@ -266,16 +266,17 @@ error trade::why_not_there(const exec::job& j, const wire::result_view& came) no
   return spec::made_error(errc::object_lost, [&out] { return out.message(); });
 }
 
-// Of a job that was away, and may run once more. `why`: it can't there. `has_run`: it may have.
-void trade::go_on_here(exec::job* j, const error& why, bool has_run) noexcept {
+// Of a job that was away, and may run once more. `why`: it can't there. With a lost node goes all
+// that it had, begun or not: that is not known here.
+void trade::go_on_here(exec::job* j, const error& why, lost_run of) noexcept {
   if (has_yielded(*j)) return j->fail(why, 1);
   if (!is_placed(*j)) {
-    if (has_run) note_lost_run(*j, why);
+    if (of != lost_run::none) note_lost_run(*j, why);
     if (comes_back(j, true)) exec::executor::resume(j);
     return;
   }
   if (j->extra()->retries_left == 0) return j->fail(why, 1);
-  goes_nowhere(j, why, has_run);
+  goes_nowhere(j, why, of);
 }
 
 }  // namespace manta::inline v0::node

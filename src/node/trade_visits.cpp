@@ -68,13 +68,16 @@ void trade::take_in(peers& by, const visitor_key& who, const peers::kept_message
     ++guests_;
   }
   if (!is_door_open_.load()) return send_home(by, who, message.bytes);
-  if (wait > duration::zero()) return send_home(by, who, message.bytes, *wait);
+  if (wait > duration::zero()) {
+    return send_home(by, who, message.bytes, {true, sent_back::line, *wait});
+  }
   try {
     run_errand([this, &by, who, kept = message, handles = std::move(came),
                 may_go_back = wait.has_value()](bool runs) mutable {
       if (!runs) return send_home(by, who, kept.bytes);
       if (may_go_back && handles != nullptr && sched::are_enough(reading_.load(), workers_)) {
-        return send_home(by, who, kept.bytes, sched::said_of({}, sched::refusal::for_arrays));
+        const duration patience = sched::overflow_settings{}.patience;
+        return send_home(by, who, kept.bytes, {true, sent_back::arrays, patience});
       }
       run_visit(by, who, std::move(kept), handles, may_go_back);
     });
@@ -192,11 +195,14 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
   } catch (...) {
     const error why = describe_current_exception("the message of a task");
     if (takes_leave(who).is_answered) return ends(of);
-    if (!is_door_open_.load() || ends_here()) return refuse(by, of, leaves_error(), true);
+    if (!is_door_open_.load() || ends_here())
+      return refuse(by, of, leaves_error(), {.runs_at_home = true});
     // One that was sent of itself has not run, and home has all that it reads.
-    return refuse(by, of, why, may_go_back || may_do_at_home(why));
+    return refuse(by, of, why, {.runs_at_home = may_go_back || may_do_at_home(why)});
   }
   if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
+  of.asks = asks;
+  of.has_begun = !asks && !is_stopped && !ends_here();
   if (asks) {
     exec::ready_task(of.job);
     return answer_when_ready(by, of);
@@ -211,7 +217,7 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
 
 // The runtime has ended here, or is about to: nobody runs it. Or it would wait for long.
 void trade::send_home(peers& by, const visitor_key& who, bytes_view message,
-                      duration wait) noexcept {
+                      const way_back& how) noexcept {
   if (!leaves_line(who)) return;
   visit of{.node = who.first, .number = who.second};
   {
@@ -223,7 +229,7 @@ void trade::send_home(peers& by, const visitor_key& who, bytes_view message,
       of.attempt = task->attempt;
     }
   }
-  refuse(by, of, exec::ended_error(), true, wait);
+  refuse(by, of, exec::ended_error(), how);
 }
 
 // The result of a task that has suspended, or stands for another one's.
@@ -239,7 +245,7 @@ void trade::answer_when_ready(peers& by, const visit& of) noexcept {
     const base::id stream = stream_of_visit({of.node, of.number});
     cancel_visit(stream, of.job, true);
     static_cast<void>(far_streams::global().close(stream, of.job));
-    return refuse(by, of, error::out_of_memory(), true);
+    return refuse(by, of, error::out_of_memory(), {true, sent_back::begun});
   }
   late->to = this;
   late->by = &by;
@@ -263,6 +269,15 @@ bool is_of_this_node(exec::job& ended, bool is_leaving) {
   if (is_leaving || ends_here()) return true;
   const errc is = end->failure().code();
   return is == errc::store_full || is == errc::out_of_memory;
+}
+
+// What waited for amounts ends with one of these two when it is called off, or this node ends. What
+// ran may, too, and is not told of then.
+bool seems_to_have_begun(exec::job& ended) noexcept {
+  exec::job* const end = ended.outcome();
+  if ((end->word() & exec::job_bits::failed) == 0) return true;
+  const std::string& why = end->failure().message();
+  return why != exec::cancelled_error().message() && why != exec::ended_error().message();
 }
 
 }  // namespace
@@ -295,7 +310,9 @@ void trade::answer(peers& by, const visit& of) noexcept {
   if (is_sent || last.is_answered) {
     ends(of);
   } else {
-    refuse(by, of, why, true);  // at home its value needs no bytes
+    // At home its value needs no bytes.
+    const bool has_begun = of.asks ? seems_to_have_begun(*of.job) : of.has_begun;
+    refuse(by, of, why, {true, has_begun ? sent_back::begun : sent_back::unread});
   }
   of.job->drop();  // that of the list
   of.job->drop();  // the future's, which nobody has
@@ -318,18 +335,17 @@ void trade::ends(const visit& of) noexcept {
 }
 
 // The last that is said of a visit.
-void trade::refuse(peers& by, const visit& of, const error& why, bool runs_at_home,
-                   duration wait) noexcept {
-  say_refusal(by, of, why, runs_at_home, wait);
+void trade::refuse(peers& by, const visit& of, const error& why, const way_back& how) noexcept {
+  say_refusal(by, of, why, how);
   ends(of);
 }
 
-void trade::say_refusal(peers& by, const visit& of, const error& why, bool runs_at_home,
-                        duration wait) noexcept {
+void trade::say_refusal(peers& by, const visit& of, const error& why,
+                        const way_back& how) noexcept {
   try {
     const borrowed_workbench on;
     const base::id request{peers::result_of_task, ++last_request_};
-    write_refusal(*on, of.task, request, of.attempt, why, runs_at_home, of.number, wait);
+    write_refusal(*on, of.task, request, of.attempt, why, how, of.number);
     // Of the loop's thread, too.
     static_cast<void>(
         by.send_anyway(of.node, request, on->writer.pieces(), on->writer.size_bytes()));
@@ -363,8 +379,8 @@ void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) no
                  .number = asked.number,
                  .task = {asked.task_high, asked.task_low},
                  .attempt = asked.attempt};
-  if (is_in_line) return refuse(by, of, exec::cancelled_error(), false);
-  if (is_read) return say_refusal(by, of, exec::cancelled_error(), false, {});
+  if (is_in_line) return refuse(by, of, exec::cancelled_error(), {});
+  if (is_read) return say_refusal(by, of, exec::cancelled_error(), {});
   if (j != nullptr) cancel_soon(stream_of_visit(who), j, asked.with_children);
 }
 

@@ -196,15 +196,16 @@ bool write_given_result(workbench& on, exec::job* ended, const base::id& request
 }
 
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
-                   std::uint32_t attempt, const error& why, bool runs_at_home,
-                   std::uint64_t given_as, duration wait) {
+                   std::uint32_t attempt, const error& why, const way_back& how,
+                   std::uint64_t given_as) {
   const wire::error_record record(why);
   wire::result_view sent;
-  sent.ran = wait;
+  sent.ran = how.wait;
   sent.execution = given_as;
   sent.task = task;
   sent.attempt = attempt;
-  sent.may_repeat = runs_at_home;
+  sent.may_repeat = how.runs_at_home;
+  sent.back = how.why;
   sent.outcome = record.view();
   check_written(on.writer.write(envelope_of(request, 0), sent));
 }

@@ -82,11 +82,16 @@ bool write_given(workbench& on, exec::job* j, const base::id& request, std::uint
 /// The same for what such a task ended with there. `given_as`: the number of the request.
 bool write_given_result(workbench& on, exec::job* ended, const base::id& request,
                         std::uint32_t attempt, duration ran, std::uint64_t given_as = 0);
-/// Instead of one: why there is none. `runs_at_home`: its first node can run it. `wait`: it went
-/// back unread, and would have waited so long.
+/// How it ends there instead.
+struct way_back {
+  bool runs_at_home = false;  ///< its first node can run it
+  wire::result_view::sent_back why = wire::result_view::sent_back::unread;
+  duration wait{};  ///< it went back unread, and would have waited so long
+};
+/// Instead of a result: why there is none.
 void write_refusal(workbench& on, const base::id& task, const base::id& request,
-                   std::uint32_t attempt, const error& why, bool runs_at_home,
-                   std::uint64_t given_as = 0, duration wait = {});
+                   std::uint32_t attempt, const error& why, const way_back& how,
+                   std::uint64_t given_as = 0);
 
 /// Writes the message of what a job of make_task ended with.
 void write_result(workbench& on, exec::job* ended, const base::id& request, duration ran);

@@ -139,14 +139,6 @@ bool are_enough(std::uint32_t reading, std::uint32_t workers) noexcept {
   return reading >= for_each_worker * workers;
 }
 
-duration said_of(const overflow_settings& with, refusal why, duration wait) noexcept {
-  return why == refusal::for_line ? wait : with.patience;
-}
-
-refusal reason_of(const overflow_settings& with, duration said) noexcept {
-  return said > with.patience ? refusal::for_line : refusal::for_arrays;
-}
-
 duration rest_after(duration wait) noexcept { return std::clamp<duration>(wait / 2, 1ms, 250ms); }
 
 void overflow_window::look(base::time_point now, std::uint64_t given,

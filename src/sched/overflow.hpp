@@ -115,18 +115,9 @@ bool refuses(const overflow_settings& with, const overflow_queue& here) noexcept
 /// others run are enough; more would be threads for nothing.
 bool are_enough(std::uint32_t reading, std::uint32_t workers) noexcept;
 
-/// Why such a task goes back.
-enum class refusal : std::uint8_t {
-  for_line,   ///< it would wait for long
-  for_arrays  ///< are_enough: that is no matter of other tasks
-};
-/// What is said of it to who has sent it is one time, which tells why as well: a line refuses only
-/// what would wait there for longer than its patience. `wait`: in the line.
-duration said_of(const overflow_settings& with, refusal why, duration wait = {}) noexcept;
-refusal reason_of(const overflow_settings& with, duration said) noexcept;
-
-/// How long one that has sent a task back is left alone: half of what that would have waited there;
-/// a millisecond at least, and not longer than until its load is told, or soon.
+/// How long one that has sent a task back is left alone: half of what that would have waited there,
+/// which where arrays are waited for is the patience of a line; a millisecond at least, and not
+/// longer than until its load is told, or soon.
 duration rest_after(duration wait) noexcept;
 
 /// How many tasks may go to all others together, by what they have sent back.

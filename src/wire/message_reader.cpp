@@ -323,6 +323,7 @@ void message_reader::state::take(schema::Result::Reader from, result_view& to) {
   to.execution = from.getExecution();
   to.ran = duration(from.getRanNs());
   to.may_repeat = from.getMayRepeat();
+  to.back = one_of(from.getSentBack(), "why a task is sent back", result_view::sent_back::begun);
   switch (from.which()) {
     case schema::Result::VALUE:
       to.outcome = payload(from.getValue());

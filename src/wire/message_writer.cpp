@@ -291,6 +291,7 @@ void message_writer::state::put(schema::Message::Builder message, const result_v
   to.setExecution(done.execution);
   to.setRanNs(done.ran.count());
   to.setMayRepeat(done.may_repeat);
+  to.setSentBack(static_cast<std::uint8_t>(done.back));
   if (const auto* value = std::get_if<spec::parcel_view>(&done.outcome)) {
     put_payload(to.initValue(), *value);
   } else if (const auto* failed = std::get_if<error_view>(&done.outcome)) {

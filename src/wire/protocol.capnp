@@ -167,10 +167,15 @@ struct Result {
   # names its tasks as before. Else 0.
   ranNs @4 :Int64;
   # How long it ran; 0 or more. Feeds the estimate of waiting times.
+  # Of a task that was sent back unread: how long it would have waited, which of arrays nobody knows.
 
   mayRepeat @10 :Bool;
   # It failed with an exception that the task's retry filter matches: the owner may have it run again.
   # Of a task that was given to another node: it can't end there, and has to be run by who gave it.
+  sentBack @11 :UInt8;
+  # Why, of such a task. 0: it has not begun there, since the node ends or has not what it needs. 1: it
+  # would have waited there for long. 2: enough others wait there for their arrays. 3: it has begun, and
+  # ended for what that node is. An enum would take a word more.
 
   union {
     value @5 :Payload;

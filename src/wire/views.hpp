@@ -147,11 +147,14 @@ struct alias_view {
 
 /// What became of a task or a call.
 struct result_view {
+  /// Why a task goes back that another node gave; the schema has the numbers.
+  enum class sent_back : std::uint8_t { unread, line, arrays, begun };
   base::id task = {};
   std::uint32_t attempt = 0;
   std::uint64_t execution = 0;  ///< of a task of another node: the number it was given by; else 0
   duration ran{0};              ///< how long
   bool may_repeat = false;      ///< its retry filter matches what it threw
+  sent_back back = sent_back::unread;  ///< of a task of another node that is to run at home
   std::variant<spec::parcel_view, error_view, held_view, alias_view> outcome = {};
 };
 

@@ -84,6 +84,14 @@ TEST_CASE("a run that was lost with its node is in the history as a retry", "[cl
               "retold");
 }
 
+TEST_CASE("a run that ended for what its node is, or as that left, is in the history as a retry",
+          "[cluster][phases]") {
+  const site here;
+  check_right(here.run({settler, "told-at-home"},
+                       {"MANTA_NODES=2", "MANTA_EVENTS=all", dead_after(SIGKILL)}),
+              "told-at-home");
+}
+
 TEST_CASE("a runtime of several nodes leaves nothing behind, however often",
           "[cluster][phases][repeats]") {
   const site here;

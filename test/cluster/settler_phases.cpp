@@ -2,6 +2,7 @@
 // The programs of settler.cpp in which a node is lost while it is given tasks or while their
 // arguments and results are written, or comes back too late or in time. Each task ends once, with
 // its value or typed, and ran no more often than its end says.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -363,12 +365,51 @@ int retold(const manta::runtime& rt) {
   return say("retold");
 }
 
+// Ends there for what its node is, as it leaves or has no room, and at home with a value.
+long runs_at_home(const std::string& home, const std::string& until) {
+  if (manta::this_task::node() == home) return 1;
+  manta::kv::put("began/" + until, 1).get();
+  if (until.empty()) manta::error(manta::errc::store_full, "no room").raise();
+  expect(comes(until), "it may end");
+  throw std::runtime_error("it was cut off");
+}
+
+bool is_draining(const manta::runtime& rt, const std::string& name) {
+  const auto all = rt.nodes();
+  return std::ranges::any_of(all, [&name](const manta::node_info& one) {
+    return one.name == name && one.standing == manta::node_standing::draining;
+  });
+}
+
+int told_at_home(const manta::runtime& rt) {
+  const manta::node_info other = others(rt).front();
+  const std::string home = manta::this_task::node();
+  manta::options wish = at(other.name, true);
+  wish.name = "starved";
+  expect(manta::remote<runs_at_home>.with(wish)(home, "").get(long_enough) == 1, "without room");
+  const std::string again = "start 0, retry 0, start 0, end 0, ";
+  expect(told_of("starved") == again, "one that had no room: " + told_of("starved"));
+  wish.name = "parted";
+  const auto parted = manta::remote<runs_at_home>.with(wish)(home, "over");
+  expect(comes("began/over"), "it began");
+  kill(static_cast<pid_t>(other.pid), SIGTERM);
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (!is_draining(rt, other.name) && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);  // it says so soon
+  }
+  manta::kv::put("over", 1).get();
+  expect(parted.get(long_enough) == 1, "a task of a node that leaves");
+  expect(told_of("parted") == again, "one whose node left: " + told_of("parted"));
+  return say("told-at-home");
+}
+
 }  // namespace phase_words
 
 program_list phase_programs() {
   using namespace phase_words;  // NOLINT: the words of these programs
   return {
       {"retold", retold},
+      {"told-at-home", told_at_home},
       {"submits", [](const manta::runtime& rt, const asked& of) { return submits(rt, of.how); }},
       {"encodes", [](const manta::runtime& rt, const asked& of) { return encodes(rt, of.how); }},
       {"writes-back",

@@ -173,25 +173,6 @@ TEST_CASE("what would wait here for long is refused, but not a few long ones", "
   CHECK(rest_after(1h) == 250ms);
 }
 
-// One time says both how long and why: what is refused for a line must never look like the other.
-TEST_CASE("why a task goes back is heard as it was said", "[sched]") {
-  using manta::sched::reason_of;
-  using manta::sched::refusal;
-  using manta::sched::said_of;
-  const overflow_settings with;
-  for (std::uint64_t queued = 1; queued < 2000; ++queued) {
-    const overflow_queue here{queued, 4, 1ms};
-    if (!refuses(with, here)) continue;
-    const auto said = said_of(with, refusal::for_line, wait_of(here));
-    REQUIRE(reason_of(with, said) == refusal::for_line);
-    REQUIRE(said == wait_of(here));
-  }
-  const auto said = said_of(with, refusal::for_arrays);
-  CHECK(reason_of(with, said) == refusal::for_arrays);
-  CHECK(said > 0ms);  // nothing is said of one that goes back since its runtime ends
-  CHECK(rest_after(said) < rest_after(said_of(with, refusal::for_line, 100ms)));
-}
-
 TEST_CASE("four tasks for each worker are enough that wait for their arrays", "[sched]") {
   using manta::sched::are_enough;
   CHECK_FALSE(are_enough(0, 1));

@@ -107,7 +107,7 @@ std::string said_to(const Body& body) {
   return said;
 }
 
-constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed: 0 to 11",
+constexpr std::array<const char*, 47> all_words = {"kind is number 255, allowed: 0 to 11",
                                                    "outcome is number 255, allowed: 0 to 3",
                                                    "request id is zero",
                                                    "task id is zero",
@@ -132,6 +132,7 @@ constexpr std::array<const char*, 46> all_words = {"kind is number 255, allowed:
                                                    "alias is zero",
                                                    "alias is the task itself",
                                                    "run time is -",
+                                                   "why a task is sent back is number 255",
                                                    "error's code is number 255",
                                                    "error's attempt is -",
                                                    "error's chain is 0",

@@ -241,6 +241,7 @@ class maker {
     out.execution = random_();
     out.ran = manta::duration(number(0, INT64_MAX));
     out.may_repeat = number(0, 1) == 1;
+    out.back = static_cast<wire::result_view::sent_back>(number(0, 3));
     const auto kind = number(0, 3);
     if (kind == 0) out.outcome = payload();
     if (kind == 1) out.outcome = failed();

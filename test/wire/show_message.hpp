@@ -70,8 +70,8 @@ inline std::string show(const wire::task_view& t) {
                      show(t.arguments), fmt::join(t.gpus, " "));
 }
 inline std::string show(const wire::result_view& r) {
-  return fmt::format("result {} {} {} {} {} {}", show(r.task), r.attempt, r.execution,
-                     r.ran.count(), r.may_repeat,
+  return fmt::format("result {} {} {} {} {} {} {}", show(r.task), r.attempt, r.execution,
+                     r.ran.count(), r.may_repeat, static_cast<int>(r.back),
                      std::visit([](const auto& one) { return show(one); }, r.outcome));
 }
 inline std::string show(const wire::call_view& c) {
