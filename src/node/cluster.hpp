@@ -110,8 +110,7 @@ class cluster {
   std::string folder_;   // of the job, when it is made here
   std::optional<rendezvous> meeting_;
   child_nodes children_;
-  std::optional<end_signals>
-      signals_;  // of a node from serve on, for as long as the process is there
+  std::optional<end_signals> signals_;  // of a node, from serve on
 };
 
 }  // namespace manta::inline v0::node

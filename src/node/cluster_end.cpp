@@ -175,6 +175,7 @@ void cluster::close(bool at_once) noexcept {
   folder_.clear();
   leftovers::global().remove();  // the folder goes with the last one
   leftovers::global().clear();
+  if (signals_.has_value()) signals_->give_back(SIGINT);  // what follows is the program's own exit
 }
 
 }  // namespace manta::inline v0::node
