@@ -166,7 +166,8 @@ void cluster::close(bool at_once) noexcept {
     last = std::exchange(process_, nullptr);
     plan_ = {};
   }
-  last.reset();
+  last.reset();  // with its sockets; the next job of that name may have some there at once
+  leftovers::global().forget_own();
   // With spmd they may have more to do when their runtime has ended.
   const bool waits = is_spmd_ && !at_once;
   children_.end(waits ? std::optional<duration>() : time_to_end);

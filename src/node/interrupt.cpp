@@ -81,7 +81,7 @@ void limit_end(int code, void (*begins)() noexcept) noexcept {
       leave_at_once(code);
     }).detach();
   } catch (const std::exception&) {
-    return;  // it ends with what runs
+    std::signal(SIGINT, SIG_DFL);  // it ends with what runs, or with the next one
   }
 }
 

@@ -32,6 +32,9 @@ class leftovers {
   /// Of its job; the first one that is told.
   void set_folder(const std::string& path);
 
+  /// Those sockets are gone: what lies there from now on is another process's.
+  void forget_own() noexcept { count_.store(0); }
+
   /// Async-signal-safe.
   void remove_own() const noexcept;
   /// The same; then, unless the head still listens there, the folder with the sockets of who was

@@ -144,13 +144,13 @@ TEST_CASE("SIGINT once or twice to all of a job leaves nothing, whatever they ru
   kill(-job.pid(), SIGINT);
   REQUIRE(job.complains("a second SIGINT"));
   // Its nodes have left in order before the second one comes.
-  if (std::string(what) == "detained") CHECK(happens([&] { return here.sockets().size() == 2; }));
+  if (std::string(what) == "detained") CHECK(happens([&] { return here.sockets().size() <= 2; }));
   if (is_twice) kill(-job.pid(), SIGINT);
   const outcome o = job.finish();  // reads until the last of them has ended
   CAPTURE(o.out, o.err);
   CHECK(o.status == 130);
   CHECK_FALSE(o.is_killed);
-  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  CHECK(std::chrono::steady_clock::now() - start < 30s);
   check_gone(pids);
   CHECK(here.jobs().empty());
 }
