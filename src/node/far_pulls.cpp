@@ -20,6 +20,7 @@
 #include "node/far_copies.hpp"
 #include "node/link_times.hpp"
 #include "node/peer_question.hpp"
+#include "node/reading_stop.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "node/worker_facts.hpp"
@@ -53,7 +54,7 @@ error bad_part_error() noexcept {
 }  // namespace
 
 bool fetch_arrays(std::span<array_block* const> all, const base::deadline& until) {
-  return far_pulls::global().fetch(all, until);
+  return far_pulls::global().fetch(all, until, reading_stop::of_this_thread());
 }
 
 std::uint64_t fetched_array_bytes() noexcept { return far_pulls::global().fetched_bytes(); }
@@ -72,6 +73,7 @@ void far_pulls::begin(peers& by) {
   copy_cache::global().clear();  // of an earlier runtime, whose numbers come again
   far_copies::global().begin();
   const std::lock_guard lock(mutex_);
+  late_.clear();
   views_.clear();
   unreached_.clear();
   unreached_readers_.clear();
@@ -111,33 +113,66 @@ void far_pulls::left(const distant_block& block) noexcept {
   if (at != views_.end() && at->second == &block) views_.erase(at);
 }
 
-// What was asked for comes, whoever stops waiting: who asks again finds it further on.
+/// What a fetch has asked for; what has not come when it ends is waited for no longer.
+struct far_pulls::waits {
+  explicit waits(far_pulls& of) noexcept : in(of) {}
+  waits(const waits&) = delete;
+  waits& operator=(const waits&) = delete;
+  ~waits() { in.stop_waiting(std::span(all).subspan(done), are_cancelled); }
+
+  far_pulls& in;
+  std::vector<wait> all;
+  std::size_t done = 0;
+  bool are_cancelled = false;
+};
+
 bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until,
                       const std::stop_token& stop) {
-  std::vector<std::pair<distant_block*, waiter_ptr>> waits;
-  waits.reserve(all.size());
+  waits my(*this);
+  my.all.reserve(all.size());
   for (array_block* const one : all) {
     if (!one->is_away(0)) continue;
+    my.are_cancelled = stop.stop_requested();
+    if (my.are_cancelled) exec::cancelled_error().raise();
     auto& block = static_cast<distant_block&>(*one);
-    waits.emplace_back(&block, ask(block));
+    my.all.emplace_back(&block, ask(block));
   }
-  for (auto at = waits.begin(); at != waits.end(); ++at) {
-    const std::stop_callback wakes(stop, [&nap = at->second->nap] { nap.signal(); });
-    if (!exec::executor::sleep(at->second->nap, until) || stop.stop_requested()) {
-      for (; at != waits.end(); ++at) stop_waiting(*at->first, at->second);
-      if (stop.stop_requested()) exec::cancelled_error().raise();
-      return false;
-    }
-    if (at->second->why.has_value()) at->second->why->raise();
+  for (const auto& [block, who] : my.all) {
+    const std::stop_callback wakes(stop, [&nap = who->nap] { nap.signal(); });
+    const bool has_ended = exec::executor::sleep(who->nap, until);
+    my.are_cancelled = stop.stop_requested();
+    if (my.are_cancelled) exec::cancelled_error().raise();
+    if (!has_ended) return false;
+    ++my.done;
+    if (who->why.has_value()) who->why->raise();
   }
   return true;
 }
 
-void far_pulls::stop_waiting(const distant_block& for_it, const waiter_ptr& who) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto known = numbers_.find(&for_it);
-  if (known == numbers_.end()) return;
-  std::erase(pulls_.find(known->second)->second->waiting, who);
+// All at once: were more asked for as each of many is given up, that would be the next of them.
+void far_pulls::stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept {
+  if (all.empty()) return;
+  std::map<std::uint64_t, pull_ptr> given_up;  // they go without the mutex
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [block, who] : all) {
+      const auto known = numbers_.find(block);
+      if (known == numbers_.end()) continue;
+      const auto found = pulls_.find(known->second);
+      pull& is = *found->second;
+      if (std::erase(is.waiting, who) == 0) continue;
+      if (!are_cancelled) is.may_be_asked_again = true;
+      if (is.may_be_asked_again || is.is_landing || !is.waiting.empty()) continue;
+      if (is.is_in_bulk) drop_bulk(is);
+      if (!is.is_sought) expect_late(found->first, is);
+      numbers_.erase(known);
+      given_up.insert(pulls_.extract(found));
+    }
+  }
+  for (const auto& [number, one] : given_up) {
+    end_timing(*one);
+    if (one->is_sought) far_copies::global().over(number);
+  }
 }
 
 // Asked once, whoever waits. Room is taken without the mutex, since that may wait.
@@ -200,13 +235,40 @@ void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
   seek(number, was_lost ? "it was before the array came" : "it can't be reached");
 }
 
+// Under the mutex.
+std::uint64_t far_pulls::parts_under_way(const pull& of) noexcept {
+  return (of.asked - of.came + part_bytes - 1) / part_bytes;
+}
+
+// Under the mutex, of one that is given up. Of a node that can't be reached nothing comes, and
+// gone() may have been here.
+void far_pulls::expect_late(std::uint64_t number, const pull& of) noexcept {
+  if (by_ == nullptr || !by_->can_reach(of.block->from().owner)) return;
+  try {
+    late_.add(number, of.block->from().owner, parts_under_way(of));
+  } catch (const std::bad_alloc&) {
+    return;  // then more may be under way, once
+  }
+}
+
+// The loop's thread. What waits for its turn has been waiting for this.
+void far_pulls::came_late(std::uint64_t number, std::uint64_t node) noexcept {
+  std::uint64_t unasked = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    late_.came(number, node);
+    unasked = ask_more(node);
+  }
+  end_unasked(unasked);
+}
+
 // Under the mutex. The one that could not be asked for, which the caller ends; 0: none.
 std::uint64_t far_pulls::ask_more(std::uint64_t node) noexcept {
   if (by_ == nullptr) return 0;  // close ends them
-  std::uint64_t under_way = 0;
+  std::uint64_t under_way = late_.under_way(node);
   for (const auto& [number, one] : pulls_) {
     if (one->block->from().owner != node || one->is_sought) continue;
-    under_way += (one->asked - one->came + part_bytes - 1) / part_bytes;
+    under_way += parts_under_way(*one);
   }
   for (const auto& [number, one] : pulls_) {
     if (one->block->from().owner != node || one->room == nullptr) continue;
@@ -253,7 +315,7 @@ far_pulls::pull_ptr far_pulls::find(std::uint64_t number, std::uint64_t node) co
 void far_pulls::on_part(std::uint64_t from, std::uint64_t number,
                         std::span<const std::byte> message) noexcept {
   const pull_ptr of = find(number, from);
-  if (of == nullptr) return;  // it has ended
+  if (of == nullptr) return came_late(number, from);  // it has ended
   try {
     const borrowed_workbench on;
     const result<const wire::message_view&> read = on->reader.read(message);
@@ -268,6 +330,7 @@ void far_pulls::on_part(std::uint64_t from, std::uint64_t number,
   } catch (...) {
     const error why = describe_current_exception("fetching an array");
     end(number, &why);
+    came_late(number, from);  // if it was given up meanwhile
   }
 }
 
@@ -290,15 +353,21 @@ void far_pulls::fill(std::uint64_t number, pull& of, const spec::parcel_view& pa
              part.segments.front().bytes.data());
   fetched_bytes_ += wanted;
   note_came(of.block->from().owner, wanted);
+  const std::uint64_t maker = of.block->from().owner;
   std::uint64_t unasked = 0;
+  bool is_wanted = false;
+  bool is_whole = false;
   {
     const std::lock_guard lock(mutex_);
-    of.came += wanted;
-    if (of.came < whole) unasked = ask_more(of.block->from().owner);
+    is_wanted = pulls_.contains(number) && !of.is_landing && !of.is_in_bulk;
+    if (is_wanted) of.came += wanted;
+    is_whole = is_wanted && of.came == whole;
+    if (is_whole) of.is_landing = true;  // who asks from here on finds it
+    if (is_wanted && !is_whole) unasked = ask_more(maker);
   }
-  if (of.came < whole) return end_unasked(unasked);
-  of.block->arrives(of.room->seal());
-  end(number, nullptr);
+  if (!is_wanted) return came_late(number, maker);
+  if (!is_whole) return end_unasked(unasked);
+  land(number, of);
 }
 
 // null: it is here.

@@ -28,6 +28,7 @@
 #include "bulk/unreached.hpp"
 #include "node/array_names.hpp"
 #include "node/far_handles.hpp"
+#include "node/late_parts.hpp"
 #include "node/peers.hpp"
 #include "node/pull_room.hpp"
 #include "sched/link_paces.hpp"
@@ -52,6 +53,10 @@
 // node that has all of it (far_copies.hpp, decisions/0055), with what has come so far. If none has,
 // or the maker has let go, the wait ends with an error, and so it does by this runtime's end; the
 // next reader asks again, and may find one by then.
+//
+// Who waits no longer since its time is over finds it further on when it asks again: what was asked
+// for comes. When all who wait are cancelled it is given up. Which of the two ends a fetch, that or
+// its last byte, the mutex decides: from is_landing on it is here.
 //
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
 // until they have (node/parting.hpp). What comes then is an array as any that was fetched.
@@ -171,7 +176,7 @@ class far_pulls {
   /// False: it is this node's by now.
   bool begin_naming(const distant_block& of);
   /// As fetch_arrays; not the loop's thread.
-  /// Throws cancelled as soon as it is to stop.
+  /// Throws cancelled as soon as it is to stop; what nobody else waits for is given up then.
   bool fetch(std::span<array_block* const> all, const base::deadline& until,
              const std::stop_token& stop = {});
   /// Bytes come by that station from now on, until close_way. Whether others can ask it.
@@ -206,11 +211,12 @@ class far_pulls {
     }
     distant_block* block = nullptr;  // with a hold
     std::shared_ptr<pull_room> room;
-    bool is_in_bulk = false;  // as is_landing: under the mutex
-    std::uint64_t order = 0;  // the number of what the station fetches, or fetched last
-    bool is_landing = false;  // its bytes are here, and it ends by that
-    bool is_sought = false;   // its maker is lost: it comes from who has a copy, if at all
-    bool is_timed = false;    // what comes is measured (link_times.hpp)
+    bool is_in_bulk = false;          // as is_landing: under the mutex
+    std::uint64_t order = 0;          // the number of what the station fetches, or fetched last
+    bool is_landing = false;          // its bytes are here, and it ends by that
+    bool is_sought = false;           // its maker is lost: it comes from who has a copy, if at all
+    bool is_timed = false;            // what comes is measured (link_times.hpp)
+    bool may_be_asked_again = false;  // by who waits no longer for now: it comes anyway
     std::string why_lost;
     bulk::chunks_here here;             // of `former`, or of `room` if there is none
     std::shared_ptr<pull_room> former;  // what it came to before, which others read
@@ -221,11 +227,16 @@ class far_pulls {
   using pull_ptr = std::shared_ptr<pull>;
 
   far_pulls() = default;
+  using wait = std::pair<distant_block*, waiter_ptr>;
+  struct waits;
   waiter_ptr ask(distant_block& of);
-  void stop_waiting(const distant_block& for_it, const waiter_ptr& who) noexcept;
+  void stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept;
   void start(std::uint64_t number, const pull_ptr& of);
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;
+  static std::uint64_t parts_under_way(const pull& of) noexcept;
+  void expect_late(std::uint64_t number, const pull& of) noexcept;
+  void came_late(std::uint64_t number, std::uint64_t node) noexcept;
   bool ask_part(std::uint64_t number, pull& of);
   const std::vector<bulk::place_of_holder>& places_of_node(std::uint64_t node, std::string text);
   bool begin_bulk(std::uint64_t number, pull& of);
@@ -284,6 +295,7 @@ class far_pulls {
   std::map<std::uint64_t, read_places> places_;  // by node: what its introduction says, read once
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
+  late_parts late_;
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_
   std::unordered_map<base::id, distant_block*, base::id_hash> views_;  // no holds
   std::map<std::uint64_t, std::deque<asked_part>> unanswered_;  // by node; the loop's thread only

@@ -36,6 +36,7 @@ void far_pulls::gone(std::uint64_t node, const std::string& why) noexcept {
   far_copies::global().gone(node);
   {
     const std::lock_guard lock(mutex_);
+    late_.lost(node);
     try {
       if (way_ != nullptr) way_->lose(node);
     } catch (const std::bad_alloc&) {

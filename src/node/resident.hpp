@@ -31,6 +31,7 @@ struct resident_actors::resident : exec::end_watcher {
   resident_ptr self;                     // while its end is to come
   std::atomic<bool> is_reserved{false};  // its construction is to come, and has its core's pin
   std::vector<std::uint64_t> watchers;   // others who want to know its end; under the mutex
+  reading_stop* reading = nullptr;       // while its construction is read; likewise
 
   ~resident() {
     give_back(true);

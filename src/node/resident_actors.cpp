@@ -343,28 +343,6 @@ void resident_actors::forget_end(const base::id& actor) noexcept {
   ended_.erase(actor);
 }
 
-// Also of one that was killed meanwhile: the construction finds that, and lets go of the core.
-void resident_actors::construct(peers& by, std::uint64_t from, const wire::spawn_view& asked,
-                                const resident_ptr& one) noexcept {
-  if (one == nullptr) return;  // it could not be made: that is told
-  try {
-    auto late = std::make_unique<late_answer>();
-    exec::job* const made = make_construction(asked, one->core);
-    late->in = this;
-    late->by = &by;
-    late->who = {from, 0};
-    late->actor = asked.actor;
-    late->of = made;
-    made->hold();
-    late_answer::add(std::move(late));
-    made->ops->ready(made);
-  } catch (...) {
-    const error why = describe_current_exception("the message of an actor");
-    answer_spawn(by, from, asked.actor, &why);
-    abandon_core(*one->core, why);
-  }
-}
-
 resident_actors::resident_ptr resident_actors::find(const base::id& actor) const noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = residents_.find(actor);
@@ -465,6 +443,7 @@ void resident_actors::kill(resident& one) noexcept {
     one.core->note_unwanted(false);  // it lives on
     return;
   }
+  stop_readings(one);
   std::vector<std::pair<key, peers::kept_message>> calls;
   try {
     const std::lock_guard lock(mutex_);
@@ -496,6 +475,7 @@ void resident_actors::stop_soon(peers& by, const key& who, bool with_children) {
     if (found == visits_.end()) return;
     is_in_line = found->second.is_in_line;
     found->second.is_stopped = true;
+    if (found->second.reading != nullptr) found->second.reading->ask();
     job = found->second.job;
     if (job != nullptr) job->hold();
   }
@@ -542,6 +522,7 @@ void resident_actors::on_end(resident* of, const actor_end& how) noexcept {
     told.swap(one->watchers);
     note_end(one->id, how);
   }
+  stop_readings(*one);
   // It was killed before its construction came, which never will.
   if (one->is_reserved.exchange(false)) one->core->unpin();
   forget_end(one->id);  // or freed() does
@@ -575,6 +556,7 @@ void resident_actors::on_gone(peers& by, std::uint64_t node) noexcept {
       const std::lock_guard lock(mutex_);
       for (const auto& [who, one] : visits_) {
         if (who.first == node) (one.job != nullptr ? stopped : unread).push_back(who);
+        if (who.first == node && one.reading != nullptr) one.reading->ask();
       }
     }
     for (const key& who : stopped) stop_soon(by, who, true);

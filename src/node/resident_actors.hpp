@@ -21,6 +21,7 @@
 #include "control/claimed_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/peers.hpp"
+#include "node/reading_stop.hpp"
 #include "node/stop_note.hpp"
 #include "node/workbench.hpp"
 #include "wire/views.hpp"
@@ -35,7 +36,9 @@
 // messages, makes a job of each call and puts it into the actor's mailbox. An actor's core is made
 // as its message comes, so that who is told of it next finds it; its constructor's arguments are
 // read in line. Orders to stop come past the lines, to a thread of their own, since workers may all
-// be at what is to be stopped.
+// be at what is to be stopped. A call that is stopped while it is read, or whose actor is killed,
+// waits no longer for arrays that its message names (reading_stop.hpp), nor do those behind it: who
+// reads it says so, and nobody else, until it has a job.
 //
 //   loop --> line --> errand: read, make_call --> mailbox --> worker --> result --> peers
 //        --> order ------------------------------> kill, cancel
@@ -115,7 +118,9 @@ class resident_actors {
   struct visit {
     exec::job* job = nullptr;  // with a hold; null: it is in line, or being read
     bool is_in_line = true;
-    bool is_stopped = false;  // meanwhile
+    bool is_stopped = false;          // meanwhile
+    base::id actor;                   // while it is read, and
+    reading_stop* reading = nullptr;  // what ends its waits then
   };
   struct late_answer;
 
@@ -137,6 +142,7 @@ class resident_actors {
                  const resident_ptr& one) noexcept;
   void call(peers& by, const key& who, const wire::message_view* read) noexcept;
   bool sits_down(const key& who, exec::job* job) noexcept;
+  error stopped_error(const resident* of) const noexcept;
   void hear_question(peers& by, std::uint64_t from, const wire::ask_view& asked) noexcept;
   void watch(peers& by, std::uint64_t from, const base::id& actor) noexcept;
   void note_unwanted(const peers::kept_message& message) const;
@@ -145,7 +151,9 @@ class resident_actors {
   void kill_soon(const base::id& actor);
   void kill(resident& one) noexcept;
   void stop_soon(peers& by, const key& who, bool with_children);
-  bool comes_in(const key& who) noexcept;
+  bool comes_in(const key& who, const base::id& actor = {}, reading_stop* how = nullptr) noexcept;
+  void show_reading(resident& of, reading_stop* how) noexcept;
+  void stop_readings(const resident& of) noexcept;
   static void cancel_call(const key& who, exec::job* j, bool with_children) noexcept;
   resident_ptr find(const base::id& actor) const noexcept;
   void answer_call(peers& by, const key& who, exec::job* ended, duration ran) noexcept;
@@ -169,6 +177,7 @@ class resident_actors {
   std::unordered_map<key, line, key_hash> lines_;  // that have letters, or a reader
   std::unordered_map<base::id, resident_ptr, base::id_hash> residents_;
   std::unordered_map<key, visit, key_hash> visits_;
+  std::size_t being_read_ = 0;                                   // of these
   std::unordered_map<const exec::actor_core*, base::id> names_;  // of the same
   // Those that have ended while others have handles.
   std::unordered_map<base::id, actor_end, base::id_hash> ended_;

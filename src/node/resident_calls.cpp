@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of actors that live here, by other nodes: resident_actors.hpp.
+// Calls of actors that live here, by other nodes, and what these begin with: resident_actors.hpp.
 #include <memory>
 #include <optional>
 #include <utility>
@@ -40,12 +40,15 @@ base::id stream_of_call(const std::pair<std::uint64_t, std::uint64_t>& who) noex
 }  // namespace
 
 void resident_actors::call(peers& by, const key& who, const wire::message_view* read) noexcept {
-  if (!comes_in(who)) return;
+  const auto* const asked = read == nullptr ? nullptr : std::get_if<wire::call_view>(&read->body);
+  std::optional<reading_stop> reading(std::in_place);
+  if (!comes_in(who, asked == nullptr ? base::id{} : asked->actor, &*reading)) return;
+  resident_ptr to;
   try {
-    const auto* const asked = read == nullptr ? nullptr : std::get_if<wire::call_view>(&read->body);
     if (asked == nullptr) raise(errc::decode_failed, "a call that is none");
-    const resident_ptr to = find(asked->actor);
+    to = find(asked->actor);  // from here on its end finds this
     if (to == nullptr) end_error(asked->actor).raise();
+    if (to->core->is_stopping()) reading->ask();  // before who kills it could find this
     auto late = std::make_unique<late_answer>();
     late->in = this;
     late->by = &by;
@@ -56,13 +59,71 @@ void resident_actors::call(peers& by, const key& who, const wire::message_view* 
     late->of = made;
     made->hold();
     const bool is_stopped = sits_down(who, made);
+    reading.reset();
     late_answer::add(std::move(late));
     if (is_stopped) cancel_call(who, made, true);
     const std::uint64_t caller = made->ops->origin(made).caller;
     to->core->send(made, caller);
     made->drop();  // the future's, which nobody has
   } catch (...) {
-    refuse_call(by, who, describe_current_exception("the message of a call"));
+    const error why = describe_current_exception("the message of a call");
+    const bool is_stopped = reading.has_value() && reading->is_asked();
+    refuse_call(by, who, is_stopped ? stopped_error(to.get()) : why);
+  }
+}
+
+// What is said of a call that was stopped while it was read: by who cancels it, or by its actor's
+// end.
+error resident_actors::stopped_error(const resident* of) const noexcept {
+  if (of == nullptr) return exec::cancelled_error();
+  const bool has_ended = find(of->id) == nullptr;
+  if (!has_ended && !of->core->is_stopping()) return exec::cancelled_error();
+  if (has_ended && is_leaving_.load()) return node_leaves();
+  const error* const loss = of->core->loss();
+  return loss != nullptr ? *loss : end_error(of->id);
+}
+
+// Also of one that was killed meanwhile: the construction finds that, and lets go of the core.
+void resident_actors::construct(peers& by, std::uint64_t from, const wire::spawn_view& asked,
+                                const resident_ptr& one) noexcept {
+  if (one == nullptr) return;  // it could not be made: that is told
+  reading_stop reading;
+  show_reading(*one, &reading);
+  try {
+    auto late = std::make_unique<late_answer>();
+    exec::job* const made = make_construction(asked, one->core);
+    show_reading(*one, nullptr);
+    late->in = this;
+    late->by = &by;
+    late->who = {from, 0};
+    late->actor = asked.actor;
+    late->of = made;
+    made->hold();
+    late_answer::add(std::move(late));
+    made->ops->ready(made);
+  } catch (...) {
+    error why = describe_current_exception("the message of an actor");
+    show_reading(*one, nullptr);
+    if (reading.is_asked()) why = exec::cancelled_error();
+    answer_spawn(by, from, asked.actor, &why);
+    abandon_core(*one->core, why);
+  }
+}
+
+// Null: it is read no longer. It may have been killed before.
+void resident_actors::show_reading(resident& of, reading_stop* how) noexcept {
+  const std::lock_guard lock(mutex_);
+  of.reading = how;
+  if (how != nullptr && of.core->is_stopping()) how->ask();
+}
+
+// Of one that was killed, or has ended: what is read for it waits for nothing any more.
+void resident_actors::stop_readings(const resident& of) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (of.reading != nullptr) of.reading->ask();
+  if (being_read_ == 0) return;
+  for (const auto& [who, one] : visits_) {
+    if (one.reading != nullptr && one.actor == of.id) one.reading->ask();
   }
 }
 
@@ -73,10 +134,15 @@ void resident_actors::cancel_call(const key& who, exec::job* j, bool with_childr
 }
 
 // False: it was stopped in line, or its node is lost; who did that answers it.
-bool resident_actors::comes_in(const key& who) noexcept {
+bool resident_actors::comes_in(const key& who, const base::id& actor, reading_stop* how) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = visits_.find(who);
-  return found != visits_.end() && std::exchange(found->second.is_in_line, false);
+  if (found == visits_.end() || !std::exchange(found->second.is_in_line, false)) return false;
+  found->second.actor = actor;
+  found->second.reading = how;
+  if (how != nullptr) ++being_read_;
+  if (how != nullptr && found->second.is_stopped) how->ask();  // before who stops it came to it
+  return true;
 }
 
 // True: it was stopped before it had a job.
@@ -85,6 +151,8 @@ bool resident_actors::sits_down(const key& who, exec::job* job) noexcept {
   const auto found = visits_.find(who);
   if (found == visits_.end()) return true;  // its node is lost
   found->second.job = job;
+  found->second.reading = nullptr;
+  --being_read_;
   job->hold();
   return found->second.is_stopped;
 }
@@ -106,6 +174,7 @@ void resident_actors::leaves(const key& who) noexcept {
     const auto found = visits_.find(who);
     if (found == visits_.end()) return;
     job = found->second.job;
+    if (found->second.reading != nullptr) --being_read_;
     visits_.erase(found);
   }
   if (job != nullptr) job->drop();

@@ -29,6 +29,7 @@
 #include "node/far_handles.hpp"
 #include "node/far_streams.hpp"
 #include "node/peers.hpp"
+#include "node/reading_stop.hpp"
 #include "node/stop_note.hpp"
 #include "node/trip.hpp"
 #include "sched/overflow.hpp"
@@ -159,9 +160,10 @@ class trade final : public exec::far_thief, public peers::visitor {
     bool is_stopped = false;   // meanwhile
     bool is_answered = false;  // that it is cancelled: it was being read, which may take long
     bool is_unwanted = false;  // its node counts as lost here; it need not know that
-    std::uint32_t unit = 0;    // its record: task_records.hpp
-    bool asks = false;         // for amounts, and waits for them first
-    bool has_begun = false;    // of one that does not
+    reading_stop* reading = nullptr;  // what ends its waits while it is read
+    std::uint32_t unit = 0;           // its record: task_records.hpp
+    bool asks = false;                // for amounts, and waits for them first
+    bool has_begun = false;           // of one that does not
   };
   struct late_answer;
   /// A result that came, or an answer.
@@ -260,7 +262,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   void send_home(peers& by, const visitor_key& who, bytes_view message,
                  const way_back& how = {.runs_at_home = true}) noexcept;
   bool leaves_line(const visitor_key& who) noexcept;
-  bool comes_in(const visit& of) noexcept;
+  bool comes_in(const visit& of, reading_stop& reading) noexcept;
   bool sits_down(const visit& of);
   void answer(peers& by, const visit& of) noexcept;
   void answer_when_ready(peers& by, const visit& of) noexcept;

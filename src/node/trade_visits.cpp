@@ -97,11 +97,12 @@ bool trade::leaves_line(const visitor_key& who) noexcept {
 }
 
 // From here on a stop finds that it has begun. False as above.
-bool trade::comes_in(const visit& of) noexcept {
+bool trade::comes_in(const visit& of, reading_stop& reading) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = visits_.find({of.node, of.number});
   if (found == visits_.end()) return false;
   found->second.is_in_line = false;
+  found->second.reading = &reading;
   return true;
 }
 
@@ -110,6 +111,7 @@ bool trade::sits_down(const visit& of) {
   const std::lock_guard lock(mutex_);
   visit& here = visits_.at({of.node, of.number});
   here.job = of.job;
+  here.reading = nullptr;
   of.job->hold();
   return here.is_stopped;
 }
@@ -169,12 +171,13 @@ bool ends_here() noexcept { return exec::is_all_cancelled() || !exec::executor::
 void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message message,
                       const std::shared_ptr<far_arrivals>& came, bool may_go_back) noexcept {
   visit of{.node = who.first, .number = who.second, .at = base::now()};
-  if (!comes_in(of)) return;
+  std::optional<neutral_caller> its_node(std::in_place, neutral_caller::of_node{who.first});
+  std::optional<reading_stop> reading(std::in_place);
+  if (!comes_in(of, *reading)) return;
   bool is_stopped = false;
   bool asks = false;
   try {
     const borrowed_workbench on;
-    const neutral_caller its_node(neutral_caller::of_node{who.first});
     const far_reading handles(came.get());
     const result<const wire::message_view&> read = on->reader.read(message.bytes);
     const auto* const task = read ? std::get_if<wire::task_view>(&read->body) : nullptr;
@@ -194,12 +197,15 @@ void trade::run_visit(peers& by, const visitor_key& who, peers::kept_message mes
     is_stopped = sits_down(of);
   } catch (...) {
     const error why = describe_current_exception("the message of a task");
-    if (takes_leave(who).is_answered) return ends(of);
-    if (!is_door_open_.load() || ends_here())
-      return refuse(by, of, leaves_error(), {.runs_at_home = true});
+    const visit last = takes_leave(who);
+    if (last.is_answered) return ends(of);
+    const bool is_leaving = !is_door_open_.load() || last.is_unwanted;
+    if (is_leaving || ends_here()) return refuse(by, of, leaves_error(), {.runs_at_home = true});
     // One that was sent of itself has not run, and home has all that it reads.
     return refuse(by, of, why, {.runs_at_home = may_go_back || may_do_at_home(why)});
   }
+  reading.reset();
+  its_node.reset();
   if (is_stopped) cancel_visit(stream_of_visit(who), of.job, true);
   of.asks = asks;
   of.has_begun = !asks && !is_stopped && !ends_here();
@@ -371,6 +377,7 @@ void trade::stop_visit(peers& by, std::uint64_t from, const stop_note& asked) no
     } else if (found != visits_.end()) {
       j = found->second.job;
       found->second.is_stopped = true;
+      if (found->second.reading != nullptr) found->second.reading->ask();
       is_read = j == nullptr && !std::exchange(found->second.is_answered, true);
     }
     if (j != nullptr) j->hold();
@@ -391,6 +398,7 @@ void trade::stop_visits(std::uint64_t node) noexcept {
   for (auto& [who, one] : visits_) {
     if (who.first != node) continue;
     one.is_unwanted = one.is_stopped = true;
+    if (one.reading != nullptr) one.reading->ask();
     if (one.job == nullptr) continue;
     one.job->hold();
     cancel_soon(stream_of_visit(who), one.job, true);
