@@ -20,7 +20,9 @@
 // Idea. The mailbox stays as it is. Who finds it idle takes the mails and gives each call to who
 // runs things elsewhere, who sends it and finishes it when its answer is there. So a call is begun,
 // as far as this core knows, when it was sent, and nothing is in its way here; what the object's
-// process has not begun it refuses itself when the actor ends there.
+// process has not begun it refuses itself when the actor ends there. A call whose arguments have
+// still to come, and that the caller's thread must not wait for, leaves the mailbox standing, and a
+// worker goes on with it: that may wait, and all calls behind do.
 //
 //   end: the mail of the end, or a stop --> outside::leave --> (the object goes) --> end_elsewhere
 //
@@ -68,13 +70,23 @@ job* actor_core::take_forwarded() noexcept {
   }
 }
 
-// A worker goes on for who had forwarded enough.
+namespace {
+
+// The core that this thread, a worker, goes on for: it may wait for what a call needs. Only an
+// address.
+constinit thread_local const actor_core* goes_on_for = nullptr;
+
+}  // namespace
+
+// A worker goes on for who had forwarded enough, or must not wait.
 void actor_core::drain_forwards() noexcept {
   const bool has_pin = std::exchange(is_handed_on_, false);
   if (is_stopping()) {
     stopped(nullptr);
   } else {
+    const actor_core* const outer = std::exchange(goes_on_for, has_pin ? this : nullptr);
     forward_mails();
+    goes_on_for = outer;
   }
   if (has_pin) unpin();
 }
@@ -97,7 +109,7 @@ void actor_core::forward_mails() noexcept {
       if (at_end_mail() == verdict::ended) return;
       next = backlog_.exchange(nullptr, std::memory_order_relaxed);
     } else if (const actor_host* const away = host();
-               away != nullptr && away->must_not_wait(list)) {
+               away != nullptr && goes_on_for != this && away->must_not_wait(list)) {
       next = list;
       budget = 0;
     } else {

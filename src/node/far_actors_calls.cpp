@@ -50,7 +50,7 @@ bool is_of_the_end(const wire::result_view& came) noexcept {
 
 bool far_actors::must_not_wait(const exec::job* call) const noexcept {
   const peers* const by = peers_.load();
-  return carrier_of(call)->wake_arguments != nullptr &&
+  return !is_passed(call) && carrier_of(call)->wake_arguments != nullptr &&
          (trade::is_own_thread() || (by != nullptr && by->is_loop()));
 }
 

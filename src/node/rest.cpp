@@ -12,6 +12,7 @@
 #include <manta/node/carrier.hpp>
 
 #include "node/far_pulls.hpp"
+#include "node/reading_stop.hpp"
 #include "node/resting_array.hpp"
 
 namespace manta::inline v0::node {
@@ -163,13 +164,23 @@ class beginning {
 
  private:
   bool fetch(const base::deadline& until) {
-    exec::context* const by = exec::this_thread.current;
-    const bool begins = by != nullptr && by->running != nullptr && are_arguments_of(*by->running);
-    const std::stop_token stop = begins ? exec::stop_token_of(*by) : std::stop_token();
-    return far_pulls::global().fetch(needed_.away, until, stop);
+    return far_pulls::global().fetch(needed_.away, until, stop_of_reader());
   }
   // A task that is cancelled before it has its arguments has not begun, and needs none. Who waits
-  // for a value by itself, or writes another one's call, is asked to stop, and no more.
+  // for a value by itself, or writes another one's call, is asked to stop, and no more. An actor is
+  // made whatever becomes of who asked for it.
+  std::stop_token stop_of_reader() const {
+    exec::context* const by = exec::this_thread.current;
+    const exec::job* const runs = by == nullptr ? nullptr : by->running;
+    if (runs != nullptr && is_construction(*runs)) return {};
+    if (runs != nullptr && are_arguments_of(*runs)) return exec::stop_token_of(*by);
+    return reading_stop::of_this_thread();
+  }
+  static bool is_construction(const exec::job& j) noexcept {
+    const carrier* const by = carrier_of(&j);
+    return by != nullptr && by->entry != nullptr &&
+           by->entry->kind() == codec::entry_kind::constructor;
+  }
   bool are_arguments_of(const exec::job& j) const {
     auto* const its = const_cast<exec::job*>(&j);  // nothing is changed
     const carrier* const by = carrier_of(its);

@@ -86,6 +86,7 @@ struct worker_pool::flight {
   bool is_written = false;  // its message is in the ring, or kept for it
   bool is_lent = false;     // its cores are, since it waits
   bool has_begun = false;   // as its worker dies
+  bool is_in_line = false;  // for who brings its arrays back, and has not come to it
   base::time_point stop_asked{};
   std::int64_t memory_limit = 0;  // of its own; 0: none
   std::int64_t had = 0;           // what the worker had then, once its task has left the stack

@@ -279,6 +279,11 @@ bool worker_pool::send_to(const std::shared_ptr<hand>& to, exec::job* j, std::ui
     const bool yields = is_generator(j);
     const std::lock_guard lock(mutex_);
     flight& f = *to->find(number);
+    // Who asked it to stop meanwhile, and may have wanted to force it, found it unwritten: end().
+    if (f.stop_asked != base::time_point{}) {
+      const bool is_closing = is_closing_.load(std::memory_order_relaxed);
+      (is_closing ? ended_error() : exec::cancelled_error()).raise();
+    }
     if (!to->is_dead) {
       if (yields) begin_stream(*to, number);
       send_naming(*to, *on);

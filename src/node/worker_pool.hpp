@@ -46,8 +46,7 @@
 // Idea. Who submits a task writes it into a worker's ring, and who waits looks into all rings and
 // finishes what came, whosever it is (`pump`). One more thread, the collector, does the same once a
 // millisecond while anything is under way, sleeps on the rings while nobody else does, and
-// otherwise sleeps for good; it also hears of deaths. Which worker gets what is decided by
-// sched/roster.hpp.
+// otherwise sleeps for good; it also hears of deaths. Which worker gets what: sched/roster.hpp.
 //
 //   submit:  pending -> (roster: who) -> slot `sent` -> encode -> ring -> bell
 //   pump:    ring -> result -> slot free -> decode -> finish -> submit what waits
@@ -63,8 +62,7 @@
 //   3. messages of a worker that knows actors have their effects in their order: one thread at a
 //      time handles them, unless a user's code that it runs there begins to wait.
 //   4. no lock is held while a user's code runs (encoding, decoding, destructors).
-// Threads: any. Locks: mutex_ for all that is not atomic; a hand's up_mutex before mutex_, never
-// after.
+// Threads: any. Locks: mutex_ for what is not atomic; a hand's up_mutex before it, never after.
 
 namespace manta::inline v0::node {
 
@@ -105,6 +103,7 @@ class worker_pool final : public exec::outside {
   void stop(exec::job* j) noexcept override;
   void end(exec::job* j) noexcept override;
   void construct(exec::actor_core* of, exec::job* construction) noexcept override;
+  bool must_not_wait(const exec::job* call) const noexcept override;
   void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;
@@ -287,7 +286,8 @@ class worker_pool final : public exec::outside {
 
   // worker_pool_rest.cpp: arrays that have to come back first
   void bring_back(const hand_ptr& to, exec::job* j, std::uint64_t number, bool is_awaited) noexcept;
-  void wake_here(hand* at, const carrier& by, exec::job* j);
+  void wake_here(hand* at, const exec::actor_core& of, exec::job* j);
+  void stop_waking(const exec::actor_core* of) noexcept;
 
   // worker_pool_trust.cpp: workers that say nonsense, or do not read
   static void end_for(hand& from, const char* what) noexcept;

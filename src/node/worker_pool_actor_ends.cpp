@@ -41,8 +41,11 @@ void worker_pool::order_kill(hand& at) noexcept {
 }
 
 void worker_pool::kill(exec::actor_core* of) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (auto* const at = static_cast<hand*>(of->seat)) order_kill(*at);
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto* const at = static_cast<hand*>(of->seat)) order_kill(*at);
+  }
+  stop_waking(of);
 }
 
 bool worker_pool::leave(exec::actor_core* of, exec::leaving how) noexcept {
@@ -167,6 +170,7 @@ void worker_pool::on_actor_end(const std::shared_ptr<hand>& from,
   }
   // The end that the runtime's end asked for may come before the answers of calls on their way.
   fail_calls(left, core, is_closing ? ended_error() : why);
+  stop_waking(core);  // the one that is being encoded is its sender's
   vacate(from);
   if (was_left) {
     // One that was let go of, and would have lived on.

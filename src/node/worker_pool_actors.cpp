@@ -95,7 +95,7 @@ void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexc
     if (!is_passed(construction)) {
       const carrier& by = *carrier_of(construction);
       if (const error* const inherited = by.failure(construction)) inherited->raise();
-      wake_here(nullptr, by, construction);
+      wake_here(nullptr, *of, construction);
     }
     if (const std::shared_ptr<hand> to = house(of, construction)) {
       if (send_spawn(*to, of, construction)) {
@@ -107,6 +107,11 @@ void worker_pool::construct(exec::actor_core* of, exec::job* construction) noexc
     if (is_closing_.load(std::memory_order_relaxed)) end_with_runtime(of);
   } catch (...) {
     why = describe_current_exception(construction->ops->function);
+    // Its wait for arrays was ended for that.
+    const bool is_overtaken =
+        why.code() == errc::cancelled && is_closing_.load(std::memory_order_relaxed);
+    if (is_overtaken) why = ended_error();
+    if (is_overtaken) end_with_runtime(of);
   }
   std::shared_ptr<hand> unused;
   std::unique_ptr<tenant> was;
@@ -310,7 +315,7 @@ bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
     } else {
       const carrier& by = *carrier_of(call);
       if (const error* const inherited = by.failure(call)) inherited->raise();
-      wake_here(&to, by, call);
+      wake_here(&to, *call->ops->origin(call).actor, call);
       write_call(*on, call, actor, {to.unique, number});
     }
     const std::lock_guard lock(mutex_);
@@ -321,12 +326,17 @@ bool worker_pool::try_send_call(hand& to, exec::job* call, std::uint64_t number,
   } catch (...) {
     error why = describe_current_exception(call->ops->function);
     exec::actor_core* const of = call->ops->origin(call).actor;
+    if (why.code() == errc::cancelled) {
+      const error* const loss = of->is_stopping() ? of->loss() : nullptr;
+      if (loss != nullptr) why = *loss;
+      if (loss == nullptr && is_closing_.load(std::memory_order_relaxed)) why = ended_error();
+    }
+    of->pin();
     {
       const std::lock_guard lock(mutex_);
       if (is_ours()) end_call(to, number);
       to.down.bell();
     }
-    of->pin();
     call->fail(std::move(why), 1);
     of->ended_elsewhere();
     of->unpin();

@@ -106,6 +106,7 @@ void worker_pool::begin_close(bool asks_to_stop) noexcept {
   }
   cancel_pending();
   close_actors(asks_to_stop);
+  stop_waking(nullptr);
 }
 
 void worker_pool::close(bool asks_to_stop) noexcept {

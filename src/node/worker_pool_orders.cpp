@@ -35,8 +35,10 @@ bool worker_pool::take_back(exec::job* j, const error& reason) noexcept {
   {
     const std::lock_guard lock(mutex_);
     const auto [of, f] = find_flight(j);
-    if (f == nullptr || !f->is_written) return false;
-    if (!of->line.page().claim(f->number, wire::slot_state::free)) return false;
+    if (f == nullptr || !(f->is_written || f->is_in_line)) return false;
+    // Who brings arrays back finds that it is gone.
+    const bool is_ours = f->is_in_line || of->line.page().claim(f->number, wire::slot_state::free);
+    if (!is_ours) return false;
     leave(*of, *f);
   }
   j->fail(reason, 1);
@@ -67,7 +69,8 @@ void worker_pool::end(exec::job* j) noexcept {
   if (j->ops->origin != nullptr) return;  // an actor has more to lose than one call
   const std::lock_guard lock(mutex_);
   const auto [of, f] = find_flight(j);
-  if (f == nullptr || of->is_let_go) return;
+  // What is not written never begins: it was asked to stop before this.
+  if (f == nullptr || of->is_let_go || !f->is_written) return;
   if (of->line.page().is(f->number, wire::slot_state::done)) return;  // its result comes
   if (f->stop_asked == base::time_point{}) f->stop_asked = grace_.asked(base::now());
   end_by_force(*of);

@@ -289,6 +289,7 @@ void worker_pool::lose_tenant(hand& dead, const std::string& how) noexcept {
     was = std::move(dead.lives_here);
   }
   fail_calls(lost, core, is_closing ? ended_error() : why);
+  stop_waking(core);  // the one that is being encoded is its sender's
   if (is_closing && (was->construction != nullptr || was->is_left)) end_with_runtime(core);
   if (was->construction != nullptr) {
     was->construction->fail(error(errc::worker_lost, why.message()), 1);

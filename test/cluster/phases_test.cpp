@@ -77,6 +77,18 @@ TEST_CASE("who waits for a large array that is fetched can be cancelled", "[clus
   harmed("cancels-fetch", SIGKILL, {"MANTA_MAP_ARRAYS=no"});
 }
 
+TEST_CASE(
+    "calls of actors and what goes to isolated workers are cancelled while arrays are fetched",
+    "[cluster][phases]") {
+  for (const char* const way : {"bulk", "messages"}) {
+    CAPTURE(way);
+    const site here;
+    // The maker of the arrays says nothing through several checks, each of which may take 8 s.
+    const variables with{"MANTA_NODES=4", "MANTA_MAP_ARRAYS=no", "MANTA_DEAD_AFTER_MS=60000"};
+    check_right(here.run({settler, "cancels-calls", way}, with), "cancels-calls");
+  }
+}
+
 TEST_CASE("a run that was lost with its node is in the history as a retry", "[cluster][phases]") {
   const site here;
   check_right(here.run({settler, "retold"}, {"MANTA_NODES=3", "MANTA_WORKERS=1", "MANTA_EVENTS=all",

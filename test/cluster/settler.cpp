@@ -471,6 +471,8 @@ const program_list told_programs{
     {"futures", [](const manta::runtime& rt, const asked& of) { return futures(rt, of.count); }},
     {"neighbours",
      [](const manta::runtime& rt, const asked& of) { return neighbours(rt, of.how.empty()); }},
+    {"cancels-calls", [](const manta::runtime& rt,
+                         const asked& of) { return cancels_calls(rt, of.how == "messages"); }},
     {"crowded",
      [](const manta::runtime& rt, const asked& of) { return crowded(rt, !of.how.empty()); }},
     {"freight", [](const manta::runtime& rt, const asked& of) { return freight(rt, of.how); }},

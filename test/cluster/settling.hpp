@@ -306,6 +306,8 @@ int semaphores(const manta::runtime& rt);
 int passed_things(const manta::runtime& rt);
 int lost_homes(const manta::runtime& rt);
 int lost_users(const manta::runtime& rt);
+// settler_cancels.cpp
+int cancels_calls(const manta::runtime& rt, bool by_messages);
 // settler_cut.cpp
 int cut_calls(const manta::runtime& rt);
 int cut_pulls(const manta::runtime& rt);

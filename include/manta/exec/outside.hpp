@@ -43,8 +43,9 @@ class MANTA_API actor_host {
   /// Has the object made; settles the construction, which is claimed and needs nothing any more,
   /// and whose holds it takes over, by actor_ops::settle.
   virtual void construct(actor_core* of, job* construction) noexcept = 0;
-  /// Whether the calling thread is one that others need, and the call's arguments may have to be
-  /// waited for: a worker forwards it then.
+  /// Whether the calling thread, which is about to forward the call, is not to wait for its
+  /// arguments, and may have to: a worker forwards it then. May wake them, and send what was
+  /// forwarded before on its way.
   virtual bool must_not_wait(const job* /*call*/) const noexcept { return false; }
   /// The next call in its mailbox's order; takes over one hold. `has_more`: others follow at once.
   virtual void forward(actor_core* to, job* call, bool has_more) noexcept = 0;
