@@ -109,8 +109,7 @@ struct send_wait {
 /// that waits when its own node is lost takes no item and sends none; an item that was on its way
 /// there is lost. One that comes to a task elsewhere which is cancelled just then goes back to its
 /// place by a message of its own: soon after the task has ended. Items have to be able to travel,
-/// else the handle stays (unsupported); a send to a channel elsewhere can't be a case of a select
-/// that waits (unsupported).
+/// else the handle stays (unsupported).
 ///
 /// Cost: about 40 ns for each send or receive that has not to wait; no allocation for an item but
 /// what std::deque needs. From elsewhere two messages for each call, and the copy of the item.

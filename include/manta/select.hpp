@@ -110,6 +110,11 @@ std::optional<std::size_t> select_until(const base::deadline& deadline, Cases&..
 /// on a closed channel does not happen; when that is true of all, throws channel_closed. Throws
 /// also what the function throws. A thread that waits lends its core. Any thread. Cost: two locks
 /// for each case when it has to wait.
+///
+/// A case may be on a channel of another node. When there is room for a send that has waited, its
+/// node keeps that until it hears whether the send is still wanted, one round trip, or that who
+/// waits is lost. With a limit it may end that much later, once a send has such room. Throws
+/// node_lost when such a node is lost meanwhile, and store_full as channel<T> says.
 template <detail::is_select_case... Cases>
 std::size_t select(Cases... cases) {
   return *detail::select_until(std::nullopt, cases...);

@@ -9,11 +9,15 @@
 namespace manta::inline v0::exec {
 
 bool channel_core::is_possible(const wish& w) const noexcept {
-  return w.is_send ? !is_closed_ && size_ < capacity_ : size_ > 0;
+  return w.is_send ? !is_closed_ && size_ + kept_ < capacity_ : size_ > 0;
 }
 
 // Requires is_possible.
 void channel_core::act(const wish& w) {
+  if (w.move == nullptr) [[unlikely]] {
+    ++kept_;
+    return;
+  }
   w.move(items_, w.value);
   w.is_send ? ++size_ : --size_;
 }
@@ -46,7 +50,7 @@ void channel_core::settle() noexcept {
   for (;;) {
     wish* next = nullptr;
     if (size_ > 0) next = first_free(receivers_);
-    if (next == nullptr && size_ < capacity_ && !is_closed_) next = first_free(senders_);
+    if (next == nullptr && size_ + kept_ < capacity_ && !is_closed_) next = first_free(senders_);
     if (next == nullptr) return;
     waiter* const tell = next->group->tell;
     serve(next);
@@ -63,7 +67,7 @@ wish_state channel_core::attempt(const wish& w) {
     if ((w.is_send ? receivers_ : senders_).front() != nullptr) settle();
     return wish_state::met;
   }
-  return is_closed_ ? wish_state::closed : wish_state::open;
+  return is_closed_ && (w.is_send || kept_ == 0) ? wish_state::closed : wish_state::open;
 }
 
 wish_state channel_core::perform(wish& w, const base::deadline& deadline) {
@@ -101,7 +105,7 @@ bool channel_core::enlist(wish& w) noexcept {
     settle();
     return true;
   }
-  if (is_closed_) return find_closed(&w);
+  if (is_closed_ && (w.is_send || kept_ == 0)) return find_closed(&w);
   (w.is_send ? senders_ : receivers_).push_back(&w);
   return false;
 }
@@ -128,18 +132,46 @@ void channel_core::restore(void (*put_front)(void*, void*), void* value) noexcep
   settle();
 }
 
+void channel_core::fill_room(void (*move)(void*, void*), void* value) {
+  const std::lock_guard lock(mutex_);
+  try {
+    move(items_, value);
+  } catch (...) {
+    give_up_room();
+    throw;
+  }
+  --kept_;
+  ++size_;
+  settle();
+  if (kept_ == 0 && is_closed_ && size_ == 0) tell_closed(receivers_);
+}
+
+void channel_core::free_room() noexcept {
+  const std::lock_guard lock(mutex_);
+  give_up_room();
+}
+
+void channel_core::give_up_room() noexcept {
+  --kept_;
+  settle();
+  if (kept_ == 0 && is_closed_ && size_ == 0) tell_closed(receivers_);
+}
+
+void channel_core::tell_closed(linked_list<wish>& list) noexcept {
+  while (wish* const w = list.pop_front()) {
+    waiter* const tell = w->group->tell;
+    if (find_closed(w)) tell->fire(tell);
+  }
+}
+
 bool channel_core::close() {
   if (far_ != nullptr) [[unlikely]]
     return far_->close();
   const std::lock_guard lock(mutex_);
   if (is_closed_) return false;
   is_closed_ = true;
-  for (linked_list<wish>* list : {&senders_, &receivers_}) {
-    while (wish* const w = list->pop_front()) {
-      waiter* const tell = w->group->tell;
-      if (find_closed(w)) tell->fire(tell);
-    }
-  }
+  tell_closed(senders_);
+  if (kept_ == 0) tell_closed(receivers_);  // else when it is known what comes of that
   return true;
 }
 

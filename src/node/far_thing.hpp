@@ -33,6 +33,17 @@
 //
 //   enlist: leave --> asked: bytes count --> answered --> next one held: leave
 //           held, when too many count --'                 '-> taken back: forgotten
+//
+// A send that is one of several cases of a select. Its group can be claimed here only, and room
+// there is found there only. So the home is asked for room; when that is kept, and the group can be
+// claimed, the item follows, and who waits is told when it has been put in. Else the room is freed.
+//
+//   enlist: ask for room --> kept: claim --yes--> fill it: item --> answered: told
+//                 |                       '-no--> free it: forgotten
+//                 '-> taken back, or closed: forgotten
+//
+// From the claim on nothing else of the select can happen: it ends as that answer says, or with the
+// loss of the home. Who takes it back meanwhile waits for that.
 
 namespace manta::inline v0::node {
 
@@ -50,6 +61,8 @@ struct far_wish {
     exec::wish_state state = exec::wish_state::open;
     bool is_told = false;
   };
+  bool wants_room = false;        // it is a send, one of several cases
+  bool is_filling = false;        // the room that was kept for that; its group is claimed by this
   bool is_leaving = false;        // it was held, and its item is being written
   std::optional<conclusion> end;  // of one that came meanwhile
   bool is_unwanted = false;
@@ -139,6 +152,10 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   thing_answer read(const wire::result_view& came, const box_of& box) const;
   void answered(const far_wish_ptr& one, const void* key, const wire::result_view& came) noexcept;
   void answered_item(const far_wish_ptr& one, const wire::result_view& came) noexcept;
+  void answered_room(const far_wish_ptr& one, const wire::result_view& came) noexcept;
+  void fill_soon(const far_wish_ptr& one) noexcept;
+  void fill(const far_wish_ptr& one) noexcept;
+  void filled(const far_wish_ptr& one, std::exception_ptr why) noexcept;
   static bool note_item(exec::wish& w, exec::wish_state state, std::exception_ptr why,
                         bool is_claimed) noexcept;
   void give_back_soon(const far_wish_ptr& one, void* item) noexcept;
@@ -150,12 +167,14 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   bool take_back(const void* key) noexcept;
 
   worker_questions::writer send_of(const far_wish_ptr& one);
+  worker_questions::writer question_of(const far_wish_ptr& one);
   bool holds_back(const far_wish_ptr& one);
   void send_held_soon() noexcept;
   void send_held() noexcept;
   void send_one_held(const far_wish_ptr& one) noexcept;
   struct held_turn;
   struct lost_item;
+  struct filling;
 
   far_things& in_;
   const base::id id_;

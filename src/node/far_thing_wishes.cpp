@@ -59,18 +59,10 @@ void far_thing::leave(const far_wish_ptr& one, const void* key,
 bool far_thing::enlist(exec::wish& w) noexcept {
   try {
     if (items_ == nullptr) raise(errc::unsupported, "items of that channel can't travel");
-    if (w.is_send && w.group->open.load(std::memory_order_relaxed) > 1) {
-      raise(errc::unsupported,
-            "select: sending to a channel of another process can't be one of several cases yet; "
-            "receive in the select, or send without it");
-    }
     const auto one = std::make_shared<far_wish>();
     one->want = &w;
-    if (!w.is_send) {
-      begin(one, &w, question(thing_op::receive, 0, nullptr));
-    } else if (!holds_back(one)) {
-      begin(one, &w, send_of(one));
-    }
+    one->wants_room = w.is_send && w.group->open.load(std::memory_order_relaxed) > 1;
+    if (!w.is_send || !holds_back(one)) begin(one, &w, question_of(one));
     return false;
   } catch (...) {
     if (!w.group->claim()) return false;
@@ -122,6 +114,7 @@ bool far_thing::note_item(exec::wish& w, wish_state state, std::exception_ptr wh
 // By who found the answer in the ring. `key`: what it is listed by.
 void far_thing::answered(const far_wish_ptr& one, const void* key,
                          const wire::result_view& came) noexcept {
+  if (one->wants_room) return answered_room(one, came);
   if (one->want != nullptr) return answered_item(one, came);
   std::exception_ptr why;
   thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
@@ -204,6 +197,84 @@ void far_thing::give_back_soon(const far_wish_ptr& one, void* item) noexcept {
   }
 }
 
+// ---- sends that are one of several cases
+
+void far_thing::answered_room(const far_wish_ptr& one, const wire::result_view& came) noexcept {
+  exec::wish& w = *one->want;
+  std::exception_ptr why;
+  wish_state state = wish_state::met;
+  try {
+    state = static_cast<wish_state>(read(came, {}).state);
+  } catch (...) {
+    why = std::current_exception();
+  }
+  if (state == wish_state::met) {
+    if (why == nullptr && w.group->claim()) return fill_soon(one);
+    tell(thing_op::free_room, one->number, nullptr);
+    // Another case has happened, or it was given up.
+    if (why == nullptr) state = wish_state::open;
+  }
+  conclude(*one, &w, state, note_item(w, state, std::move(why), false));
+}
+
+/// Fills the room as it ends, also when its line is closed: then who waits is told why it can't.
+struct far_thing::filling {
+  filling(std::shared_ptr<far_thing> by, far_wish_ptr wanted) noexcept
+      : of(std::move(by)), one(std::move(wanted)) {}
+  filling(const filling&) = delete;
+  filling& operator=(const filling&) = delete;
+  ~filling() { of->fill(one); }
+  const std::shared_ptr<far_thing> of;
+  const far_wish_ptr one;
+};
+
+// As give_back_soon.
+void far_thing::fill_soon(const far_wish_ptr& one) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    one->is_filling = true;
+  }
+  std::shared_ptr<filling> soon;
+  try {
+    soon = std::make_shared<filling>(shared_from_this(), one);
+  } catch (...) {
+    return fill(one);
+  }
+  try {
+    if (in_.node_ == 0) return;
+    node_things::global().do_aside(in_.node_, [held = std::move(soon)] {});
+  } catch (...) {
+    return;  // no memory, no thread: it went here
+  }
+}
+
+void far_thing::fill(const far_wish_ptr& one) noexcept {
+  try {
+    in_.asks_.begin(question(thing_op::fill_room, one->number, one->want->value),
+                    [self = shared_from_this(), one](const wire::result_view& came) {
+                      std::exception_ptr why;
+                      try {
+                        const thing_answer said = self->read(came, {});
+                        if (said.state != static_cast<std::uint8_t>(wish_state::met)) {
+                          raise(errc::decode_failed, "an answer about a channel that is none");
+                        }
+                      } catch (...) {
+                        why = std::current_exception();
+                      }
+                      self->filled(one, std::move(why));
+                    });
+  } catch (...) {
+    filled(one, std::current_exception());
+  }
+}
+
+// The home may have kept the room when the item has not come, or could not be put there.
+void far_thing::filled(const far_wish_ptr& one, std::exception_ptr why) noexcept {
+  if (why != nullptr) tell(thing_op::free_room, one->number, nullptr);
+  exec::wish& w = *one->want;
+  conclude(*one, &w, wish_state::met, note_item(w, wish_state::met, std::move(why), true));
+}
+
 void far_thing::conclude(far_wish& one, const void* key, wish_state state, bool is_told) noexcept {
   bool has_room = false;
   {
@@ -239,7 +310,7 @@ bool far_thing::take_back(const void* key) noexcept {
       open_.erase(found);
       return true;
     }
-    has_left = !one->is_leaving;
+    has_left = !one->is_leaving && !one->is_filling;
     one->is_unwanted = true;
   }
   if (has_left) tell(thing_op::withdraw, one->number, nullptr);
@@ -263,12 +334,19 @@ worker_questions::writer far_thing::send_of(const far_wish_ptr& one) {
   };
 }
 
-// False: it may leave now. While some are held one is under way, whose end lets the next one go.
+worker_questions::writer far_thing::question_of(const far_wish_ptr& one) {
+  if (one->wants_room) return question(thing_op::keep_room, 0, nullptr);
+  return one->want->is_send ? send_of(one) : question(thing_op::receive, 0, nullptr);
+}
+
+// False: it may leave now; what has no item only waits for those that are held. While some are
+// held one is under way, whose end lets the next one go.
 bool far_thing::holds_back(const far_wish_ptr& one) {
   if (in_.node_ == 0) return false;
   check_may_wait();
   const std::lock_guard lock(mutex_);
-  if (asked_bytes_ < most_asked_bytes && held_.empty() && leaving_ == 0) return false;
+  const bool is_full = asked_bytes_ >= most_asked_bytes && !one->wants_room;
+  if (!is_full && held_.empty() && leaving_ == 0) return false;
   held_.push_back(one);
   try {
     open_[one->want] = one;
@@ -319,7 +397,7 @@ void far_thing::send_one_held(const far_wish_ptr& one) noexcept {
   exec::wish& w = *one->want;
   std::exception_ptr why;
   try {
-    leave(one, &w, send_of(one));
+    leave(one, &w, question_of(one));
   } catch (...) {
     why = std::current_exception();
   }

@@ -52,9 +52,10 @@
 // Losses. The home is lost: what waits there ends with node_lost, and so does what is asked from
 // then on. Who waits is lost: its wishes and arrivals are withdrawn, its permits go back, and an
 // item that was taken for it and could not be sent is the oldest again, several in their order; one
-// that was sent is lost with it. A node that can't be reached counts as lost on either side;
-// handles that come when it is back are new ones. What was answered to one that has given this
-// one up, and lives on, stays taken until it asks again, or ends.
+// that was sent is lost with it. Room that was kept for what its select may send is free. A node
+// that can't be reached counts as lost on either side; handles that come when it is back are new
+// ones. What was answered to one that has given this one up, and lives on, stays taken until it
+// asks again, or ends.
 //
 // Costs, of an operation elsewhere: two messages, a wake of the home's loop, of the things' thread
 // there, of the loop and of the looker here, and who waits; release and what is put back: one

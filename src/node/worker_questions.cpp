@@ -76,11 +76,11 @@ void worker_questions::begin(const writer& write, taker then, std::uint64_t* tol
     const std::lock_guard lock(mutex_);
     if (over_.has_value()) over_->raise();
     number = ++last_ | question_mark;
+    if (told != nullptr) *told = number;  // `then` may read it
     asked_.emplace(number, std::move(then));
   }
   // Or two threads of the node could handle two questions of one task in the wrong order.
   is_making_.store(1, std::memory_order_relaxed);
-  if (told != nullptr) *told = number;
   try {
     const borrowed_workbench on;
     on->question = number;

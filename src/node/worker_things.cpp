@@ -83,9 +83,11 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
   void* box = nullptr;
   std::uint64_t taken = 0;  // of an item: which one of all that were, if it was
   std::shared_ptr<const void> kept;
+  bool has_room = false;  // it was told so; guarded by the mutex of `of`
   exec::permit_request request;
   exec::barrier_party party;
 
+  bool wants_room() const noexcept { return want.is_send && want.move == nullptr; }
   // False: it is met, or about to be.
   bool withdraw() noexcept {
     switch (at.kind) {
@@ -101,7 +103,7 @@ struct worker_things::open_wish : exec::waiter, std::enable_shared_from_this<ope
 
 void worker_things::ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
                         codec::in_archive& in, std::shared_ptr<const void> kept) {
-  if (asked.op > static_cast<std::uint8_t>(thing_op::arrive)) {
+  if (asked.op > static_cast<std::uint8_t>(thing_op::free_room)) {
     raise(errc::decode_failed, "a question that is none");
   }
   const auto what = static_cast<thing_op>(asked.op);
@@ -124,6 +126,12 @@ void worker_things::ask(std::uint64_t number, const shared_thing& of, const thin
       return receive(number, of, what == thing_op::receive);
     case thing_op::restore:
       return restore(of, in);
+    case thing_op::keep_room:
+      return keep_room(number, of);
+    case thing_op::fill_room:
+      return fill_room(number, of, asked.value, in);
+    case thing_op::free_room:
+      return free_room(of, asked.value);
     case thing_op::close:
       return say(number, {.value = channel_of(of).close() ? 1U : 0U});
     case thing_op::look:
@@ -225,6 +233,88 @@ void worker_things::wish_for(const std::shared_ptr<open_wish>& one, bool waits) 
   finish(*one);
 }
 
+// A send that is one of several cases elsewhere. Its item comes when it is known that it is to be
+// sent.
+void worker_things::keep_room(std::uint64_t number, const shared_thing& of) {
+  const auto one = std::make_shared<open_wish>(*this, number, of);
+  one->want.is_send = true;
+  wish_for(one, true);
+}
+
+// It is known by its number until who asked says what becomes of it, or is gone.
+void worker_things::finish_room(open_wish& one) noexcept {
+  bool is_there = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_there = open_.contains(one.number);
+    if (is_there) one.has_room = true;  // else who ended it may look at that now
+  }
+  if (!is_there) {
+    refuse_late(one);
+    return channel_of(one.at).free_room();
+  }
+  const auto write = [](workbench& on) {
+    codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
+  };
+  const told is = tell_(one.number, write, false);
+  if (is == told::yes || take_room(one.at, one.number) == nullptr) return;
+  channel_of(one.at).free_room();
+  if (is == told::later) refuse_(one.number, {errc::store_full, "no room to say that there is"});
+}
+
+// Null: none is kept there, any more.
+std::shared_ptr<worker_things::open_wish> worker_things::take_room(const shared_thing& of,
+                                                                   std::uint64_t kept) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(kept);
+  if (found == open_.end() || !found->second->has_room || found->second->at.core != of.core) {
+    return nullptr;
+  }
+  std::shared_ptr<open_wish> out = std::move(found->second);
+  open_.erase(found);
+  return out;
+}
+
+// One that is not known was never listed, or has been filled or freed. One that waits yet is of who
+// has given this process up: nobody would hear that there is room. When that has been found and is
+// not finished, it is known no more, so who finishes it frees it.
+void worker_things::free_room(const shared_thing& of, std::uint64_t kept) noexcept {
+  std::shared_ptr<open_wish> one;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(kept);
+    if (found == open_.end() || found->second->at.core != of.core) return;
+    if (!found->second->wants_room()) return;
+    one = std::move(found->second);
+    open_.erase(found);
+  }
+  if (one->has_room) {
+    channel_of(of).free_room();
+  } else {
+    one->withdraw();
+  }
+}
+
+void worker_things::fill_room(std::uint64_t number, const shared_thing& of, std::uint64_t kept,
+                              codec::in_archive& in) {
+  const std::shared_ptr<open_wish> one = take_room(of, kept);
+  if (one == nullptr) {
+    const error why{errc::node_lost, "no room is kept for that item: who sends it was given up"};
+    return refuse_(number, why);
+  }
+  bool is_read = false;
+  try {
+    one->box = of.items->make_box();
+    of.items->read(one->box, in);
+    is_read = true;
+    channel_of(of).fill_room(of.items->put, one->box);
+  } catch (...) {
+    if (!is_read) channel_of(of).free_room();
+    return refuse_(number, describe_current_exception("an item for a channel"));
+  }
+  say(number, {static_cast<std::uint8_t>(wish_state::met), 0});
+}
+
 void worker_things::acquire(std::uint64_t number, const shared_thing& of, std::uint64_t count,
                             bool waits) {
   const auto one = std::make_shared<open_wish>(*this, number, of);
@@ -249,6 +339,7 @@ void worker_things::arrive(std::uint64_t number, const shared_thing& of) {
 
 // It was met, or found closed, or was not to wait. What the worker does not get is put back.
 void worker_things::finish(open_wish& one, bool may_wait) noexcept {
+  if (one.wants_room() && one.want.state == wish_state::met) return finish_room(one);
   // One that waits to be told is known meanwhile: who takes it back is answered by it.
   const bool is_there = may_wait ? is_listed(one) : unlist(one);
   if (!is_there) refuse_late(one);
@@ -429,9 +520,10 @@ void worker_things::end(const error* why) noexcept {
     waiting.swap(open_);
     had.swap(held_);
   }
-  // What is met already is put back by who finishes it.
+  // What is met already is put back by who finishes it, but for room, which is finished.
   for (const auto& [number, one] : waiting) {
     if (one->withdraw() && why != nullptr) refuse_(number, *why);
+    if (one->has_room) channel_of(one->at).free_room();
   }
   for (const auto& [core, all] : had) semaphore_of(all.of).release(all.count);
 }

@@ -35,7 +35,10 @@ enum class thing_op : std::uint8_t {
   acquire,
   release,  ///< no answer
   available,
-  arrive
+  arrive,
+  keep_room,  ///< met: room is kept for an item, until one of the two that follow
+  fill_room,  ///< that of the wish of that number, with the item
+  free_room   ///< the same, without, also of one that waits for it yet; no answer
 };
 
 /// What is asked; the item of a send is behind it.
@@ -43,7 +46,7 @@ struct thing_question {
   std::uint64_t high = 0;  ///< the thing's id
   std::uint64_t low = 0;
   std::uint8_t op = 0;
-  std::uint64_t value = 0;  ///< permits; of withdraw the number of the wish
+  std::uint64_t value = 0;  ///< permits; of withdraw, fill_room and free_room a wish's number
 };
 /// The answer; an item that was received is behind it.
 struct thing_answer {
@@ -78,8 +81,8 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   /// item waits here. Throws decode_failed: nonsense; std::bad_alloc.
   void ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
            codec::in_archive& in, std::shared_ptr<const void> kept = nullptr);
-  /// The worker is gone: what it waits for is withdrawn, and its permits go back. With `why` it is
-  /// told so, as it may hear it.
+  /// The worker is gone: what it waits for is withdrawn, its permits go back, and room that was
+  /// kept for it is free. With `why` it is told so, as it may hear it.
   void end(const error* why = nullptr) noexcept;
   /// Whether it waits for something.
   bool is_waiting() noexcept {
@@ -92,6 +95,12 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   struct returned;
   void send(const std::shared_ptr<open_wish>& one, bool waits, codec::in_archive& in);
   void receive(std::uint64_t number, const shared_thing& of, bool waits);
+  void keep_room(std::uint64_t number, const shared_thing& of);
+  void fill_room(std::uint64_t number, const shared_thing& of, std::uint64_t kept,
+                 codec::in_archive& in);
+  void finish_room(open_wish& one) noexcept;
+  void free_room(const shared_thing& of, std::uint64_t kept) noexcept;
+  std::shared_ptr<open_wish> take_room(const shared_thing& of, std::uint64_t kept) noexcept;
   void wish_for(const std::shared_ptr<open_wish>& one, bool waits);
   void acquire(std::uint64_t number, const shared_thing& of, std::uint64_t count, bool waits);
   void arrive(std::uint64_t number, const shared_thing& of);

@@ -17,7 +17,7 @@
 
 #include "support.hpp"
 
-// channel<T> and select.
+// channel<T>; select has select_test.cpp.
 
 namespace channel_test {
 
@@ -36,7 +36,6 @@ std::string outcome(F&& f) {
   return "done";
 }
 
-// [stays:async]: a send among the cases of a select is for channels of the task's own node.
 struct relay {
   long forward(manta::channel<int> from, manta::channel<int> to) {
     long sum = 0;
@@ -405,195 +404,6 @@ TEST_CASE("a channel behaves as its model under random calls", "[channel][stays:
       }
     }
     CHECK(agrees);
-  }
-}
-
-TEST_CASE("select takes the one case that can happen", "[select][stays:local]") {
-  const manta::channel<int> numbers(1);
-  const manta::channel<std::string> texts(1);
-  int number = 0;
-  std::string text;
-  const auto one = [&](manta::duration limit) {
-    return manta::select(limit, manta::on_receive(numbers, [&](int n) { number = n; }),
-                         manta::on_receive(texts, [&](std::string s) { text = std::move(s); }));
-  };
-  CHECK_FALSE(one(0s));
-  CHECK_FALSE(one(1ms));
-  texts.send("word");
-  CHECK(one(0s).value() == 1);
-  CHECK(text == "word");
-  numbers.send(5);
-  CHECK(one(test::patience).value() == 0);
-  CHECK(number == 5);
-
-  numbers.send(6);
-  bool was_sent = false;
-  const auto chosen = manta::select(manta::on_send(numbers, 7),
-                                    manta::on_send(texts, "more", [&] { was_sent = true; }));
-  CHECK(chosen == 1);
-  CHECK(was_sent);
-  CHECK(numbers.size() == 1);
-  CHECK(texts.receive() == "more");
-}
-
-TEST_CASE("select is fair to cases that can always happen", "[select][stays:local]") {
-  const manta::channel<int> a(1);
-  const manta::channel<int> b(1);
-  const manta::channel<int> c(1);
-  std::vector<int> taken(3);
-  const auto count = [&taken](int which) {
-    return [&taken, which](int) { ++taken[static_cast<std::size_t>(which)]; };
-  };
-  for (int i = 0; i < 300; ++i) {
-    for (const auto& each : {a, b, c}) each.try_send(i);
-    manta::select(manta::on_receive(a, count(0)), manta::on_receive(b, count(1)),
-                  manta::on_receive(c, count(2)));
-  }
-  CHECK(taken == std::vector<int>{100, 100, 100});
-}
-
-TEST_CASE("select passes over closed channels and ends typed when all are", "[select][anywhere]") {
-  const manta::runtime rt(test::two_workers());
-  const manta::channel<int> a(1);
-  const manta::channel<int> b(1);
-  int got = 0;
-  const auto one = [a, b, &got] {
-    manta::select(manta::on_receive(a, [&got](int n) { got = n; }),
-                  manta::on_receive(b, [&got](int n) { got = n; }));
-  };
-  a.close();
-  b.send(3);
-  one();
-  CHECK(got == 3);
-  // Closed while it waits: first one, which changes nothing, then the other.
-  const manta::channel<int> c(1);
-  const auto waiting = manta::remote<receives_either>(b, c);
-  c.close();
-  CHECK_FALSE(manta::wait_any(1ms, waiting));
-  b.close();
-  CHECK(waiting.get(test::patience) == "channel_closed");
-  CHECK_THROWS_AS(one(), manta::channel_closed);
-  CHECK_THROWS_AS(manta::select(0s, manta::on_send(b, 1)), manta::channel_closed);
-}
-
-TEST_CASE("select may name a channel twice, as source and as target", "[select][stays:local]") {
-  const manta::channel<int> c(1);
-  int received = 0;
-  int sent = 0;
-  for (int i = 0; i < 10; ++i) {
-    manta::select(manta::on_receive(c, [&](int) { ++received; }),
-                  manta::on_send(c, i, [&] { ++sent; }));
-  }
-  CHECK(sent == 5);
-  CHECK(received == 5);
-}
-
-TEST_CASE("of the cases of many selects at once each item takes exactly one",
-          "[select][stays:async]") {
-  // Two channels served by different threads at the same time: a select that both serve would lose
-  // an item, one that neither does would hang.
-  const manta::runtime rt(test::workers(4));
-  constexpr int each = 4000;
-  const manta::channel<int> a(1);
-  const manta::channel<int> b(2);
-  const manta::channel<int> out(3);
-  const auto produce = [](manta::channel<int> to, int first) {
-    for (int i = 0; i < each; ++i) to.send(first + i);
-    to.close();
-  };
-  const auto pa = manta::async([=] { produce(a, 0); });
-  const auto pb = manta::async([=] { produce(b, each); });
-  // Selectors that receive from either, and pass on by a select with a second target that is full.
-  const manta::channel<int> full(1);
-  full.send(-1);
-  std::vector<manta::future<int>> selectors;
-  for (int s = 0; s < 3; ++s) {
-    selectors.push_back(manta::async([=] {
-      int moved = 0;
-      const auto forward = [&](int item) {
-        manta::select(manta::on_send(full, item), manta::on_send(out, item));
-        ++moved;
-      };
-      static_cast<void>(outcome([&] {
-        for (;;) {
-          const auto limit = s == 0 ? manta::duration(20us) : manta::duration(test::patience);
-          manta::select(limit, manta::on_receive(a, forward), manta::on_receive(b, forward));
-        }
-      }));
-      return moved;
-    }));
-  }
-  std::vector<int> seen(2 * each);
-  for (int i = 0; i < 2 * each; ++i) {
-    const auto item = out.receive(test::patience);
-    REQUIRE(item);
-    ++seen[static_cast<std::size_t>(*item)];
-  }
-  int moved = 0;
-  for (auto& s : selectors) moved += s.get(test::patience);
-  CHECK(moved == 2 * each);
-  CHECK_FALSE(out.try_receive());
-  CHECK(full.size() == 1);
-  CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
-}
-
-TEST_CASE("random sends, receives, selects and a close lose and double nothing",
-          "[select][stays:async]") {
-  const manta::runtime rt(test::workers(4));
-  const unsigned seed = std::random_device{}();
-  INFO("seed " << seed);
-  for (int round = 0; round < 20; ++round) {
-    std::vector<manta::channel<int>> channels;
-    for (std::size_t k = 1; k <= 3; ++k) channels.emplace_back(k);
-    std::atomic<int> next{0};
-    // Each worker sends numbers nobody else does, or receives; both ways, or by select.
-    std::vector<manta::future<std::pair<std::vector<int>, std::vector<int>>>> workers;
-    for (unsigned w = 0; w < 4; ++w) {
-      workers.push_back(manta::async([=, &next] {
-        std::mt19937 random(seed + 4 * static_cast<unsigned>(round) + w);
-        std::vector<int> sent;
-        std::vector<int> got;
-        for (int step = 0; step < 300; ++step) {
-          const auto& c = channels[random() % 3];
-          const auto& d = channels[random() % 3];
-          const manta::duration limit = random() % 3 * 20us;
-          const int value = next++;
-          static_cast<void>(outcome([&] {
-            switch (random() % 4) {
-              case 0:
-                if (c.send(value, limit)) sent.push_back(value);
-                break;
-              case 1:
-                if (const auto item = c.receive(limit)) got.push_back(*item);
-                break;
-              case 2:
-                manta::select(limit, manta::on_receive(c, [&](int i) { got.push_back(i); }),
-                              manta::on_receive(d, [&](int i) { got.push_back(i); }));
-                break;
-              default:
-                manta::select(limit, manta::on_send(c, value, [&] { sent.push_back(value); }),
-                              manta::on_receive(d, [&](int i) { got.push_back(i); }));
-            }
-          }));
-          if (step == 290 && w == 0) channels[random() % 3].close();
-        }
-        return std::pair(sent, got);
-      }));
-    }
-    std::vector<int> sent;
-    std::vector<int> got;
-    for (auto& w : workers) {
-      const auto& [s, g] = w.get(test::patience);
-      sent.insert(sent.end(), s.begin(), s.end());
-      got.insert(got.end(), g.begin(), g.end());
-    }
-    for (const auto& c : channels) {
-      c.close();
-      for (int& item : c) got.push_back(item);
-    }
-    std::sort(sent.begin(), sent.end());
-    std::sort(got.begin(), got.end());
-    CHECK(sent == got);
   }
 }
 

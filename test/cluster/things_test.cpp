@@ -43,6 +43,26 @@ TEST_CASE("handles of channels, semaphores and barriers go on to any node", "[cl
   }
 }
 
+TEST_CASE("selects of all nodes send each item once, to whichever channel has room",
+          "[cluster][things]") {
+  const site here;
+  check_right(here.run({settler, "selects"}, {"MANTA_NODES=3", "MANTA_WORKERS=4"}), "selects");
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("a select that sends to a channel of a lost node is told so", "[cluster][things]") {
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+    lose("lost-select-homes", {.signal = signal, .with = workers});
+  }
+}
+
+TEST_CASE("a lost node's select has sent once or not at all, and its room is free",
+          "[cluster][things]") {
+  for (const int signal : {SIGKILL, SIGKILL, SIGSTOP, SIGTERM}) {
+    lose("lost-selectors", {.signal = signal, .with = workers});
+  }
+}
+
 TEST_CASE("who uses a channel of a lost node is told so", "[cluster][things]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM})
     lose("lost-homes", {.signal = signal, .with = workers});

@@ -211,7 +211,7 @@ TEST_CASE("a worker that asks nonsense of channels, semaphores and barriers is e
   check_end(end_of<names_a_channel>(name_of(own)), "channels that it was never given");
   CHECK_FALSE(own.is_closed());
   check_end(end_of<asks>(name{~0ULL, 1}, op_of(thing_op::look), 0), senseless);
-  for (const int op : {op_of(thing_op::arrive) + 1, 99, 255}) {
+  for (const int op : {op_of(thing_op::free_room) + 1, 99, 255}) {
     check_end(end_of<asks_channel>(c, op, 0), senseless);
     check_end(end_of<asks_barrier>(b, op, 0), senseless);
     check_end(end_of<asks_semaphore>(s, op, 0), senseless);

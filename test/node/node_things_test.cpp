@@ -3,288 +3,20 @@
 // two of them in this process, over a unix socket. What honest ones do is test/cluster's.
 #include "node/node_things.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <future>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include <manta/barrier.hpp>
-#include <manta/channel.hpp>
-#include <manta/semaphore.hpp>
-
 #include "node/facts_line.hpp"
-#include "node/trip.hpp"
-#include "node/workbench.hpp"
-#include "wire/error_record.hpp"
-#include "wire/link_support.hpp"
+#include "node/hostile_node.hpp"
 
 namespace manta_test::node_things_test {
 namespace {
-
-using namespace std::chrono_literals;
-using manta::base::id;
-using manta::node::node_things;
-using manta::node::peers;
-using manta::node::thing_op;
-namespace spec = manta::spec;
-
-// What was answered under each number: the code of an error, or the state of what happened.
-class answers {
- public:
-  void put(std::span<const std::byte> message) {
-    const manta::node::borrowed_workbench on;
-    const auto read = on->reader.read(message);
-    if (!read) return;
-    const auto* const came = std::get_if<wire::result_view>(&read->body);
-    if (came == nullptr) return;
-    std::string what = "no value";
-    if (const auto* const failure = std::get_if<wire::error_view>(&came->outcome)) {
-      what = manta::to_string(wire::to_error(*failure).code());
-    } else if (const auto* const value = std::get_if<spec::parcel_view>(&came->outcome)) {
-      manta::codec::in_archive in(*value);
-      const auto said = manta::codec::read<manta::node::thing_answer>(in);
-      what = "state " + std::to_string(said.state) + ", " + std::to_string(said.value);
-    }
-    const std::lock_guard lock(mutex_);
-    all_.emplace(read->head.request.low, what);  // who asked has taken the first one
-  }
-  // Waits for it: for long, it may be behind all questions that fit.
-  std::string of(std::uint64_t number) const {
-    const auto limit = std::chrono::steady_clock::now() + 100s;
-    while (std::chrono::steady_clock::now() < limit) {
-      {
-        const std::lock_guard lock(mutex_);
-        const auto found = all_.find(number);
-        if (found != all_.end()) return found->second;
-      }
-      std::this_thread::yield();
-    }
-    return "nothing";
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::string> all_;
-};
-
-// Gives questions to the things of this process, and answers to who waits for them.
-class things_ear final : public peers::visitor {
- public:
-  explicit things_ear(answers* to) : to_(to) {}
-  void on_begin(peers& /*by*/) override {}
-  void on_joined(peers& /*by*/, const spec::node_member& /*one*/) override {}
-  manta::base::deadline on_turn(peers& /*by*/, manta::base::time_point /*now*/) override {
-    return std::nullopt;
-  }
-  void on_message(peers& /*by*/, std::uint64_t from, const id& about,
-                  const peers::kept_message& message) override {
-    if (to_ != nullptr) return to_->put(message.bytes);
-    if (peers::topic_of(about) != peers::thing) return;
-    node_things::global().on_question(from, message, nullptr);
-  }
-  void on_gone(peers& /*by*/, std::uint64_t /*node*/, const std::string& /*why*/) override {}
-  void on_news(peers& /*by*/) override {}
-
- private:
-  answers* const to_;
-};
-
-spec::node_member things_member(std::uint64_t number, const std::string& path) {
-  spec::node_member out;
-  out.who.name = "rank-" + std::to_string(number);
-  out.who.address = "unix:" + path;
-  out.who.workers = 1;
-  out.process = {number, 1};
-  out.epoch = number;
-  return out;
-}
-
-class things_node {
- public:
-  things_node(std::uint64_t number, std::string path, answers* to)
-      : path_(std::move(path)),
-        number_(number),
-        ear_(to),
-        loop_(*wire::loop::start({})),
-        others_(std::make_unique<peers>(*loop_,
-                                        peers::settings{.self = {number, 1},
-                                                        .cluster =
-                                                            [] {
-                                                              return id{7, 7};
-                                                            }},
-                                        ear_)) {
-    auto opened = wire::socket_listener::open(
-        *loop_, {.path = path_}, someone(number),
-        [this](link_ptr from, const wire::greeting& by) { others_->accept(std::move(from), by); });
-    if (!opened) FAIL(opened.error().message());
-    listener_ = *std::move(opened);
-    on_loop([this] { others_->begin(number_); });
-  }
-  ~things_node() {
-    listener_.reset();
-    others_.reset();
-  }
-  things_node(const things_node&) = delete;
-  things_node& operator=(const things_node&) = delete;
-
-  void sees(const things_node& other) {
-    on_loop([&] { others_->see(things_member(other.number_, other.path_)); });
-  }
-  // The head says that it is a member no more.
-  void sees_end_of(const things_node& other) {
-    on_loop([&] {
-      spec::node_member is = things_member(other.number_, other.path_);
-      is.is = spec::node_state::ended;
-      others_->see(is);
-    });
-  }
-  void on_loop(const std::function<void()>& what) {
-    std::promise<void> done;
-    loop_->post([&] {
-      what();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-  peers& others() { return *others_; }
-
- private:
-  const std::string path_;
-  const std::uint64_t number_;
-  things_ear ear_;
-  std::unique_ptr<wire::loop> loop_;
-  std::unique_ptr<peers> others_;
-  std::unique_ptr<wire::socket_listener> listener_;
-};
-
-// A home and who asks it; three things of the home's, which are lent as long as this lives.
-class hostile_case {
- public:
-  hostile_case() {
-    home.sees(guest);
-    guest.sees(home);
-    home.on_loop([this] { manta::node::far_handles::global().begin(home.others()); });
-    node_things::global().open(home.others());
-    on_->write_for(2);
-    of_numbers = lend(numbers);
-    of_texts = lend(texts);
-    of_permits = lend(permits);
-    of_meeting = lend(meeting);
-  }
-  ~hostile_case() {
-    node_things::global().close();
-    on_->lent.clear();
-    node_things::global().stop_answering();
-    manta::node::far_handles::global().close();
-  }
-  hostile_case(const hostile_case&) = delete;
-  hostile_case& operator=(const hostile_case&) = delete;
-
-  // Its number.
-  std::uint64_t ask(const id& of, std::uint8_t op, std::uint64_t value = 0,
-                    const std::string& behind = {}, std::uint64_t number = 0) {
-    const manta::node::borrowed_workbench on;
-    on->out.clear();
-    manta::codec::write(on->out, manta::node::thing_question{of.high, of.low, op, value});
-    for (const char c : behind) on->out.raw(static_cast<std::uint8_t>(c));
-    on->out.finish();
-    if (number == 0) number = ++last;
-    manta::node::write_question(*on, {1, number}, wire::question::thing, "a test");
-    send(*on);
-    return number;
-  }
-  std::uint64_t ask(const id& of, thing_op op, std::uint64_t value = 0,
-                    const std::string& behind = {}) {
-    return ask(of, static_cast<std::uint8_t>(op), value, behind);
-  }
-  std::uint64_t send_text(const id& of, const std::string& item) {
-    const manta::node::borrowed_workbench on;
-    on->write_for(1);
-    on->out.clear();
-    const manta::node::thing_question asked{of.high, of.low,
-                                            static_cast<std::uint8_t>(thing_op::send), 0};
-    manta::codec::write(on->out, asked);
-    manta::codec::write(on->out, item);
-    on->out.finish();
-    const std::uint64_t number = ++last;
-    manta::node::write_question(*on, {1, number}, wire::question::thing, "a test");
-    send(*on);
-    return number;
-  }
-  std::string answer_of(const id& of, thing_op op, std::uint64_t value = 0,
-                        const std::string& behind = {}) {
-    return came.of(ask(of, op, value, behind));
-  }
-  void send(manta::node::workbench& on) {
-    const auto is = speaks->others().send_when_room(1, {peers::thing, ++last}, on.writer.pieces(),
-                                                    on.writer.size_bytes());
-    if (!is) FAIL(is.error().message());
-  }
-  // As if it had come from the guest.
-  void takes_back(const id& of, std::uint64_t number) {
-    const manta::node::borrowed_workbench on;
-    on->out.clear();
-    const auto op = static_cast<std::uint8_t>(thing_op::withdraw);
-    manta::codec::write(on->out, manta::node::thing_question{of.high, of.low, op, number});
-    on->out.finish();
-    manta::node::write_question(*on, {1, ++last}, wire::question::thing, "a test");
-    const auto kept = std::make_shared<wire::frame_buffer>();
-    kept->reset(on->writer.size_bytes());
-    std::byte* to = kept->room().data();
-    for (const auto piece : on->writer.pieces()) to = std::ranges::copy(piece, to).out;
-    home.on_loop([&] { node_things::global().on_question(2, {kept, kept->bytes()}, nullptr); });
-  }
-  // The loop hears that the guest is gone.
-  void lose_guest() {
-    home.on_loop([] { node_things::global().on_gone(2); });
-  }
-
-  answers came;
-  folder at;
-  things_node home{1, (at.path() / "a" / "s").string(), nullptr};
-  things_node guest{2, (at.path() / "b" / "s").string(), &came};
-  things_node* speaks = &guest;
-  manta::channel<int> numbers{4};
-  manta::channel<std::string> texts{4};
-  manta::semaphore permits{3};
-  manta::barrier meeting{2};
-  id of_numbers;
-  id of_texts;
-  id of_permits;
-  id of_meeting;
-  std::uint64_t last = 0;
-
- private:
-  template <class H>
-  id lend(const H& handle) {
-    manta::codec::out_archive out;
-    manta::codec::write(out, handle);
-    const auto& thing =
-        *reinterpret_cast<const manta::node::shared_thing*>(out.lent().front().as.local);
-    return node_things::global().name(*on_, thing, "a test").id;
-  }
-  manta::node::borrowed_workbench on_;
-};
-
-constexpr const char* nonsense = "decode_failed";
-
-// The number of a question of what asks in that life of its: worker_questions::life_of.
-constexpr std::uint64_t in_life(std::uint64_t life, std::uint64_t number) {
-  return life << 40U | number;
-}
 
 TEST_CASE("a node that asks nonsense of channels, semaphores and barriers is told so", "[node]") {
   hostile_case c;
@@ -293,7 +25,7 @@ TEST_CASE("a node that asks nonsense of channels, semaphores and barriers is tol
     for (const id& of : {id{0, 0}, id{c.of_numbers.high, 99}, id{c.of_numbers.high + 1, 1}}) {
       CHECK(c.answer_of(of, thing_op::look) == "object_lost");
     }
-    for (const int op : {13, 14, 255}) {
+    for (const int op : {16, 17, 255}) {
       CHECK(c.came.of(c.ask(c.of_numbers, static_cast<std::uint8_t>(op))) == nonsense);
     }
   }
@@ -479,6 +211,95 @@ TEST_CASE("a node that waits with too many bytes is told so, and forgotten with 
   CHECK(c.came.of(again) == "node_lost");
 }
 
+// Of four places three have an item, and one is kept for the guest's.
+struct kept_case : hostile_case {
+  kept_case() {
+    for (const char* const one : {"1", "2", "3"}) texts.send(one);
+    CHECK(came.of(kept = ask(of_texts, thing_op::keep_room)) == "state 1, 0");
+    CHECK_FALSE(has_room());
+  }
+  bool has_room() { return texts.try_send(std::string("none")); }
+  std::string fill(std::uint64_t by) {
+    return came.of(send_text(of_texts, "late", thing_op::fill_room, by));
+  }
+  std::uint64_t kept = 0;
+};
+
+TEST_CASE("room that is kept for a node's item is filled, freed, or free with its end", "[node]") {
+  kept_case c;
+  SECTION("filled, once") {
+    CHECK(c.fill(c.kept) == "state 1, 0");
+    CHECK(c.fill(c.kept) == "node_lost");
+    c.ask(c.of_texts, thing_op::free_room, c.kept);  // of none: not answered
+    CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 4");
+  }
+  SECTION("freed, and who waits behind it goes on") {
+    const std::uint64_t behind = c.send_text(c.of_texts, "behind");
+    CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 3");
+    c.ask(c.of_texts, thing_op::free_room, c.kept);
+    CHECK(c.came.of(behind) == "state 1, 0");
+    CHECK(c.fill(c.kept) == "node_lost");
+  }
+  SECTION("not filled, by nonsense, and by who has none") {
+    CHECK(c.fill(c.ask(c.of_numbers, thing_op::receive)) == "node_lost");
+    CHECK(c.answer_of(c.of_numbers, thing_op::fill_room, c.kept, "1234") == "node_lost");
+    CHECK(c.answer_of(c.of_texts, thing_op::fill_room, c.kept, "\x7f") == nonsense);
+    CHECK(c.has_room());
+  }
+  SECTION("free with the end of its node, which may not have heard of it") {
+    std::promise<void> goes_on;
+    CHECK(c.texts.receive(30s) == "1");
+    CHECK(c.answer_of(c.of_texts, thing_op::keep_room) == "state 1, 0");
+    c.ask(c.of_texts, thing_op::keep_room);
+    CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 2");  // it is listed
+    manta::node::facts_line::of_things().add([&] { goes_on.get_future().wait(); });
+    c.lose_guest();
+    CHECK(c.texts.receive(30s) == "2");  // is kept for the third before that is ended
+    goes_on.set_value();
+    CHECK(happens([&] { return c.has_room() && c.texts.size() == 4; }));
+  }
+  SECTION("freed by who has given its home up, and hears of no room") {
+    const std::uint64_t waits = c.ask(c.of_texts, thing_op::keep_room);
+    const std::uint64_t is_met = c.ask(c.of_texts, thing_op::keep_room);
+    CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 3");  // they are listed
+    c.ask(c.of_texts, thing_op::free_room, waits);
+    CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 3");
+    std::promise<void> goes_on;
+    manta::node::facts_line::of_things().add([&] { goes_on.get_future().wait(); });
+    c.takes_back(c.of_texts, is_met, thing_op::free_room);
+    CHECK(c.texts.receive(30s) == "1");  // is kept for it, which is told behind that
+    goes_on.set_value();
+    CHECK(happens([&] { return c.has_room(); }));
+    CHECK(c.fill(c.kept) == "state 1, 0");
+    CHECK(c.texts.size() == 4);
+  }
+  SECTION("taken back: what waits at once, what is kept by who has it") {
+    c.takes_back(c.of_texts, c.kept);
+    const std::uint64_t second = c.ask(c.of_texts, thing_op::keep_room);
+    CHECK(c.answer_of(c.of_texts, thing_op::look) == "state 0, 3");
+    c.takes_back(c.of_texts, second);
+    CHECK(c.came.of(second) == "state 0, 0");
+    CHECK(c.fill(c.kept) == "state 1, 0");
+  }
+}
+
+TEST_CASE("room that is kept is told of when its channel has been closed", "[node]") {
+  kept_case c;
+  c.texts.close();
+  for (const char* const one : {"1", "2", "3"}) CHECK(c.texts.receive(30s) == one);
+  CHECK_FALSE(c.texts.try_receive().has_value());  // not known yet
+  auto last = std::async(std::launch::async, [&] { return c.texts.next(); });
+  SECTION("an item comes of it") {
+    CHECK(c.fill(c.kept) == "state 1, 0");
+    CHECK(last.get() == "late");
+    CHECK(c.answer_of(c.of_texts, thing_op::keep_room) == "state 2, 0");
+  }
+  SECTION("none comes, since its node ends") {
+    c.lose_guest();
+    CHECK(last.get() == std::nullopt);
+  }
+}
+
 TEST_CASE("a node that has given this one up and asks again begins anew", "[node]") {
   hostile_case c;
   const auto asks = [&](std::uint64_t number, const id& of, thing_op op, std::uint64_t value) {
@@ -514,7 +335,7 @@ TEST_CASE("questions about things whose bytes are at random harm nobody", "[node
     const id of[] = {c.of_numbers, c.of_texts, c.of_permits, c.of_meeting};
     std::string behind(random() % 24, '\0');
     for (char& one : behind) one = static_cast<char>(random());
-    c.ask(of[random() % 4], static_cast<std::uint8_t>(random() % 16), random() % 5, behind);
+    c.ask(of[random() % 4], static_cast<std::uint8_t>(random() % 19), random() % 5, behind);
   }
   CHECK(c.answer_of(c.of_meeting, thing_op::look) == nonsense);  // all have come
   c.lose_guest();

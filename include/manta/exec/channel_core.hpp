@@ -35,10 +35,16 @@
 // group first, with one exchange; a wish whose group is claimed is passed over. So of all cases of
 // a select, on whatever channels, one happens. The group is told once, by who claimed it.
 //
+// A send of another process that is one of several cases can't be claimed here: it wishes for room
+// only, which is kept for it while its process is asked whether it is still wanted. Room that is
+// kept counts as taken, and an item may yet come of it when the channel has been closed.
+//
 // Invariants, whenever the mutex is free
-//   1. receivers are listed only while the channel is empty and open, senders while full and open.
+//   1. receivers are listed only while the channel is empty, and open or with room that is kept;
+//      senders while it is full, with the room that is kept, and open.
 //   2. a wish is served, or found closed, or taken back: one of these.
 //   3. after `withdraw` nobody touches the wish; a group may go when its wishes were withdrawn.
+//   4. room that was kept is filled or freed, once.
 // Limits: a user's move constructor runs under the mutex, so it must not use the same channel.
 
 namespace manta::inline v0::exec {
@@ -63,6 +69,7 @@ struct wish_group {
 /// To put one item into a channel, or to take one.
 struct wish {
   /// Moves an item between the channel's buffer and `value`; may throw, and then moved nothing.
+  /// Null, of a send: room for an item is kept instead.
   void (*move)(void* items, void* value) = nullptr;
   void* value = nullptr;
   bool is_send = false;
@@ -117,6 +124,11 @@ class MANTA_API channel_core {
   /// Puts an item back that was taken and is not wanted: it is the oldest again, and there may be
   /// one more than the capacity for a while. `put_front` moves it, as wish::move does.
   void restore(void (*put_front)(void* items, void* value), void* value) noexcept;
+  /// Puts an item into room that was kept for it; closing does not take that away. Throws what
+  /// moving the item does: then that room is free, as by free_room.
+  void fill_room(void (*move)(void* items, void* value), void* value);
+  /// The room that was kept for an item is not needed.
+  void free_room() noexcept;
   /// No more items: senders that wait and, once it is empty, receivers find it closed. False when
   /// it was closed already. This one, size and is_closed throw only of a channel elsewhere that
   /// can't be asked: node_lost, cancelled, std::bad_alloc.
@@ -133,12 +145,15 @@ class MANTA_API channel_core {
   static bool find_closed(wish* w) noexcept;
   static wish* first_free(linked_list<wish>& list) noexcept;
   void settle() noexcept;
+  void tell_closed(linked_list<wish>& list) noexcept;
+  void give_up_room() noexcept;
 
   mutable std::mutex mutex_;
   void* const items_;
   const std::size_t capacity_;
   far_channel* far_ = nullptr;
   std::size_t size_ = 0;
+  std::size_t kept_ = 0;  // room for items that may come
   bool is_closed_ = false;
   linked_list<wish> receivers_;
   linked_list<wish> senders_;
