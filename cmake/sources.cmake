@@ -168,6 +168,7 @@ set(manta_sources
   src/node/shared_names.cpp
   src/node/surplus_data.cpp
   src/node/task_records.cpp
+  src/node/thing_relay.cpp
   src/node/trade.cpp
   src/node/trade_data.cpp
   src/node/trade_overflow.cpp

@@ -61,10 +61,11 @@ struct far_wish {
     exec::wish_state state = exec::wish_state::open;
     bool is_told = false;
   };
-  bool wants_room = false;        // it is a send, one of several cases
-  bool is_filling = false;        // the room that was kept for that; its group is claimed by this
-  bool is_leaving = false;        // it was held, and its item is being written
-  std::optional<conclusion> end;  // of one that came meanwhile
+  bool wants_room = false;  // it is a send, one of several cases
+  bool is_filling = false;  // the room that was kept for that; its group is claimed by this
+  std::atomic<bool> is_lost{false};  // it wants room, and its home is said to be lost
+  bool is_leaving = false;           // it was held, and its item is being written
+  std::optional<conclusion> end;     // of one that came meanwhile
   bool is_unwanted = false;
   bool is_concluded = false;
   exec::wish* want = nullptr;
@@ -138,6 +139,25 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   std::uint64_t node() const noexcept {
     return run_ != 0 && run_ == far_handles::global().run() ? in_.node_ : 0;
   }
+  // Also of one that is over.
+  std::uint64_t home() const noexcept { return in_.node_; }
+
+  // For thing_relay.hpp, whose wishes are in no list of this.
+  /// Where an item is read into, when one came.
+  using box_of = std::function<void*()>;
+  /// Throws what the node says. `box`: none, where no item can come.
+  thing_answer read(const wire::result_view& came, const box_of& box) const;
+  /// A question, as it is; by who may wait for room. `box`: null, no item goes with it. Throws as
+  /// worker_questions::begin.
+  void pass_on(thing_op op, std::uint64_t value, const void* box, worker_questions::taker then,
+               std::uint64_t* number);
+  /// The same of what has no answer, and never throws.
+  void pass_told(thing_op op, std::uint64_t value, const void* box) noexcept {
+    tell(op, value, box);
+  }
+  /// Permits; by any thread, which waits for nothing.
+  void release_now(std::uint64_t count) noexcept;
+
   std::atomic<std::uint32_t> times_came{1};  // times the node has sent it, which it has back then
 
  private:
@@ -147,9 +167,7 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   void check_may_wait() const;
   thing_answer ask_number(thing_op op, std::uint64_t value);
   void tell(thing_op op, std::uint64_t value, const void* box) noexcept;
-  // Where an item is read into, when one came.
-  using box_of = std::function<void*()>;
-  thing_answer read(const wire::result_view& came, const box_of& box) const;
+  void free_room_of(const far_wish& one) noexcept;
   void answered(const far_wish_ptr& one, const void* key, const wire::result_view& came) noexcept;
   void answered_item(const far_wish_ptr& one, const wire::result_view& came) noexcept;
   void answered_room(const far_wish_ptr& one, const wire::result_view& came) noexcept;
@@ -188,5 +206,8 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   std::deque<far_wish_ptr> held_;  // sends that wait until it is less; some are under way then
   std::uint32_t leaving_ = 0;      // of those, taken from there and not sent yet
 };
+
+/// Null: it lives here.
+far_thing* far_of(const shared_thing& of) noexcept;
 
 }  // namespace manta::inline v0::node

@@ -54,6 +54,8 @@ void far_thing::leave(const far_wish_ptr& one, const void* key,
         self->answered(one, key, came);
       },
       &one->number);
+  // Its end may have overtaken it; it leaves all the same.
+  if (one->is_lost.load()) free_room_of(*one);
 }
 
 bool far_thing::enlist(exec::wish& w) noexcept {
@@ -199,6 +201,14 @@ void far_thing::give_back_soon(const far_wish_ptr& one, void* item) noexcept {
 
 // ---- sends that are one of several cases
 
+// By whoever ends it, also where what goes there must not be waited for.
+void far_thing::free_room_of(const far_wish& one) noexcept {
+  const node_things::in_haste waits_for_nothing;
+  tell(thing_op::free_room, one.number, nullptr);
+}
+
+// An error may come from here, when the home has been given up: that has the wish still, if it
+// lives.
 void far_thing::answered_room(const far_wish_ptr& one, const wire::result_view& came) noexcept {
   exec::wish& w = *one->want;
   std::exception_ptr why;
@@ -210,7 +220,8 @@ void far_thing::answered_room(const far_wish_ptr& one, const wire::result_view& 
   }
   if (state == wish_state::met) {
     if (why == nullptr && w.group->claim()) return fill_soon(one);
-    tell(thing_op::free_room, one->number, nullptr);
+    if (why != nullptr) one->is_lost.store(true);
+    free_room_of(*one);
     // Another case has happened, or it was given up.
     if (why == nullptr) state = wish_state::open;
   }
@@ -270,7 +281,7 @@ void far_thing::fill(const far_wish_ptr& one) noexcept {
 
 // The home may have kept the room when the item has not come, or could not be put there.
 void far_thing::filled(const far_wish_ptr& one, std::exception_ptr why) noexcept {
-  if (why != nullptr) tell(thing_op::free_room, one->number, nullptr);
+  if (why != nullptr) free_room_of(*one);
   exec::wish& w = *one->want;
   conclude(*one, &w, wish_state::met, note_item(w, wish_state::met, std::move(why), true));
 }

@@ -143,12 +143,25 @@ wish_state far_thing::attempt(const exec::wish& w) {
 
 void far_thing::restore(void* box) noexcept { tell(thing_op::restore, 0, box); }
 
+void far_thing::pass_on(thing_op op, std::uint64_t value, const void* box,
+                        worker_questions::taker then, std::uint64_t* number) {
+  in_.asks_.begin(
+      [&](workbench& on, const base::id& request) {
+        write_asked(on, request, op, value, [&] {
+          if (box != nullptr) items_->write_box(box, on.out);
+        });
+      },
+      std::move(then), number);
+}
+
+void far_thing::release_now(std::uint64_t count) noexcept {
+  const node_things::in_haste waits_for_nothing;
+  tell(thing_op::release, count, nullptr);
+}
+
 // ---- all of them
 
-namespace {
-
-// Null: it lives here.
-const far_thing* far_of(const shared_thing& of) noexcept {
+far_thing* far_of(const shared_thing& of) noexcept {
   if (of.kind == spec::reference_kind::barrier) {
     return static_cast<far_thing*>(static_cast<exec::barrier_core*>(of.core)->stands_for());
   }
@@ -157,8 +170,6 @@ const far_thing* far_of(const shared_thing& of) noexcept {
   }
   return static_cast<far_thing*>(static_cast<exec::channel_core*>(of.core)->stands_for());
 }
-
-}  // namespace
 
 base::id id_of_far(const shared_thing& of) noexcept {
   const far_thing* const far = far_of(of);

@@ -84,18 +84,11 @@ const char* what_is(spec::reference_kind kind) noexcept {
   return "handle";
 }
 
-// The same of a channel, semaphore or barrier. What a worker makes is nobody else's.
+// The same of a channel, semaphore or barrier. What stands here for another node's has a name of
+// its own for workers. What a worker makes is nobody else's.
 base::id name_of(const shared_thing& thing, const char* function) {
-  const base::id id = id_of_far(thing);
-  const bool is_far = id != base::id{};
-  if (exec::asks_elsewhere() && is_far) return id;
-  if (!exec::asks_elsewhere() && !is_far) return shared_names::global().name(thing);
-  if (is_far) {
-    raise(errc::unsupported,
-          fmt::format("{}: a {} of another node can't go to an isolated worker yet; run it with "
-                      "isolation = threads, or in the node where the {} was made",
-                      readable_name(function), what_is(thing.kind), what_is(thing.kind)));
-  }
+  if (!exec::asks_elsewhere()) return shared_names::global().name(thing);
+  if (const base::id id = id_of_far(thing); id != base::id{}) return id;
   raise(errc::unsupported,
         fmt::format("{}: a {} that was made in an isolated worker can't leave it; make it in the "
                     "driver and pass it to the task",

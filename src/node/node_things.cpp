@@ -65,7 +65,12 @@ error too_many_bytes(std::size_t open) {
                   open, worker_things::most_open_bytes)};
 }
 
+constinit thread_local bool is_in_haste = false;
+
 }  // namespace
+
+node_things::in_haste::in_haste() noexcept : was_so_(std::exchange(is_in_haste, true)) {}
+node_things::in_haste::~in_haste() { is_in_haste = was_so_; }
 
 /// What asks another node of its things. Those that stand for one keep it.
 struct node_things::asker {
@@ -91,7 +96,8 @@ void node_things::asker::send(void* self, workbench& on) noexcept {
   peers* const by = all.peers_.load();
   if (by == nullptr) return;  // and what was asked has ended
   try {
-    const auto then = trade::is_own_thread() ? peers::when_full::send : peers::when_full::wait;
+    const bool may_wait = !is_in_haste && !trade::is_own_thread();
+    const auto then = may_wait ? peers::when_full::wait : peers::when_full::send;
     const result<void> is = far_handles::global().send(*by, {peers::thing, ++all.last_}, on, then);
     if (!is) all.give_up(*of, lost_home_error(of->name, is.error().message()));
   } catch (...) {

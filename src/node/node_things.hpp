@@ -66,8 +66,8 @@
 // it handled or not; an honest one keeps its senders' items before that: far_thing.hpp. Items that
 // can't travel keep their channel's handle in its node. A user's function that the things' thread
 // or the looker calls can't use what is elsewhere: it would wait for itself. What stands for
-// another node's thing does not go to isolated workers. A runtime's end ends its things for all
-// others.
+// another node's thing goes to this one's isolated workers, which ask it by thing_relay.hpp. A
+// runtime's end ends its things for all others.
 //
 // Threads: any, but as said. The mutex comes before that of far_handles; no user's code is called
 // under it.
@@ -102,6 +102,17 @@ class node_things {
                                std::uint64_t size, make_mirror make);
   /// By a thread that may wait for room in what goes to that node. Throws as facts_line::add.
   void do_aside(std::uint64_t node, std::function<void()> what);
+  /// While it lives, what this thread tells is small, and goes also where there is no room.
+  class in_haste {
+   public:
+    in_haste() noexcept;
+    ~in_haste();
+    in_haste(const in_haste&) = delete;
+    in_haste& operator=(const in_haste&) = delete;
+
+   private:
+    const bool was_so_;
+  };
   /// Lets go of it where a user's destructor may run.
   static void drop_soon(std::shared_ptr<void> owner) noexcept;
 

@@ -15,6 +15,8 @@
 #include <manta/exec/channel_core.hpp>
 #include <manta/exec/semaphore_core.hpp>
 
+#include "node/far_things.hpp"
+#include "node/thing_relay.hpp"
 #include "node/worker_facts.hpp"
 
 namespace manta::inline v0::node {
@@ -106,6 +108,10 @@ void worker_things::ask(std::uint64_t number, const shared_thing& of, const thin
   if (asked.op > static_cast<std::uint8_t>(thing_op::free_room)) {
     raise(errc::decode_failed, "a question that is none");
   }
+  if (id_of_far(of) != base::id{}) {
+    if (const auto by = relay()) by->ask(number, of, asked, in);
+    return;
+  }
   const auto what = static_cast<thing_op>(asked.op);
   if (what == thing_op::withdraw) return withdraw(asked.value);
   if (of.kind == spec::reference_kind::semaphore) return ask_semaphore(number, of, asked);
@@ -140,6 +146,19 @@ void worker_things::ask(std::uint64_t number, const shared_thing& of, const thin
     default:
       raise(errc::decode_failed, "a question about a channel that is none");
   }
+}
+
+// Null: the worker is gone.
+std::shared_ptr<thing_relay> worker_things::relay() {
+  const std::lock_guard lock(mutex_);
+  if (is_over_) return nullptr;
+  if (relay_ == nullptr) relay_ = std::make_shared<thing_relay>(tell_, refuse_);
+  return relay_;
+}
+
+bool worker_things::is_waiting() noexcept {
+  const std::lock_guard lock(mutex_);
+  return !open_.empty() || (relay_ != nullptr && relay_->is_waiting());
 }
 
 void worker_things::ask_semaphore(std::uint64_t number, const shared_thing& of,
@@ -513,9 +532,11 @@ void worker_things::release(const shared_thing& of, std::uint64_t count) {
 void worker_things::end(const error* why) noexcept {
   decltype(open_) waiting;
   decltype(held_) had;
+  std::shared_ptr<thing_relay> relay;
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
+    relay = relay_;
     if (why != nullptr) why_over_ = *why;
     waiting.swap(open_);
     had.swap(held_);
@@ -526,6 +547,7 @@ void worker_things::end(const error* why) noexcept {
     if (one->has_room) channel_of(one->at).free_room();
   }
   for (const auto& [core, all] : had) semaphore_of(all.of).release(all.count);
+  if (relay != nullptr) relay->end();
 }
 
 }  // namespace manta::inline v0::node

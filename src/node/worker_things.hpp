@@ -21,6 +21,7 @@
 namespace manta::inline v0::node {
 
 class facts_line;
+class thing_relay;
 
 enum class thing_op : std::uint8_t {
   try_send,
@@ -85,10 +86,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   /// kept for it is free. With `why` it is told so, as it may hear it.
   void end(const error* why = nullptr) noexcept;
   /// Whether it waits for something.
-  bool is_waiting() noexcept {
-    const std::lock_guard lock(mutex_);
-    return !open_.empty();
-  }
+  bool is_waiting() noexcept;
 
  private:
   struct open_wish;
@@ -119,6 +117,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   void give_back(open_wish& one) noexcept;
   static void give_back_all() noexcept;
   void say(std::uint64_t number, const thing_answer& what) noexcept;
+  std::shared_ptr<thing_relay> relay();
   void note_permits(const shared_thing& of, std::uint64_t count);
   bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;
 
@@ -135,6 +134,7 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
     std::uint64_t count = 0;
   };
   std::unordered_map<const void*, permits> held_;  // by the semaphore's core
+  std::shared_ptr<thing_relay> relay_;             // null: it uses nothing of other nodes
 };
 
 }  // namespace manta::inline v0::node

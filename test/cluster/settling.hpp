@@ -325,6 +325,9 @@ int rested_apart(const manta::runtime& rt);
 int crowded(const manta::runtime& rt, bool has_disk);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
+// settler_relays.cpp
+int relayed_things(const manta::runtime& rt);
+int lost_relayed(const manta::runtime& rt);
 // settler_selects.cpp
 int selects(const manta::runtime& rt);
 int lost_select_homes(const manta::runtime& rt);

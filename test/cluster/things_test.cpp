@@ -63,6 +63,20 @@ TEST_CASE("a lost node's select has sent once or not at all, and its room is fre
   }
 }
 
+TEST_CASE("isolated workers use channels, semaphores and barriers of other nodes",
+          "[cluster][things]") {
+  const site here;
+  check_right(here.run({settler, "relayed-things"}, {"MANTA_NODES=3", "MANTA_WORKERS=4"}),
+              "relayed-things");
+  CHECK(here.jobs().empty());
+}
+
+TEST_CASE("isolated workers that use a channel of a lost node are told so", "[cluster][things]") {
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM}) {
+    lose("lost-relayed", {.signal = signal, .with = workers});
+  }
+}
+
 TEST_CASE("who uses a channel of a lost node is told so", "[cluster][things]") {
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM})
     lose("lost-homes", {.signal = signal, .with = workers});

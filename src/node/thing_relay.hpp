@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include <manta/node/shared_thing.hpp>
+
+#include "node/worker_things.hpp"
+
+// What an isolated worker does with channels, semaphores and barriers of other nodes.
+//
+// Problem. A worker asks its node, and these live elsewhere. The node must not wait for the answers
+// where it reads what workers send, and what a worker had there must go back when it ends.
+//
+// Idea. The home speaks the worker's language: worker_things.hpp serves both. So each question goes
+// on as it is, under a number of this node's, and its answer goes back under the worker's. What
+// stands here for the thing (far_thing.hpp) is not asked itself: it would be one more place that
+// waits.
+//
+//   worker --Ask 5--> ring --> ask --> line of the home's --Ask 91--> peers ~~~> home
+//   worker <--Answer 5-- ring <-- [facts' line, of an item] <-- [looker] <--Answer 91--- home
+//
+// Items are read where they arrive and written where they leave, as handles mean something else in
+// each process. All but a release leaves by the line of that home, whose thread may wait for room:
+// in the worker's order. A release leaves at once: it is there before the result of who had it.
+//
+// Ends. The worker's: its wishes are taken back, as it would; what was met meanwhile goes back, an
+// item to be the oldest again. The home's: what waits is told so. This node's: it is lost for the
+// home with all it has asked.
+//
+// Limits. worker_things::most_open questions that are not answered. Several items that a worker has
+// not got go back in any order. Threads: any; nothing of others is called under the lock.
+
+namespace manta::inline v0::node {
+
+class far_thing;
+
+/// Those of one worker.
+class thing_relay : public std::enable_shared_from_this<thing_relay> {
+ public:
+  thing_relay(worker_things::teller tell, worker_things::refuser refuse)
+      : tell_(std::move(tell)), refuse_(std::move(refuse)) {}
+
+  /// As worker_things::ask, of a thing that stands for one of another node.
+  void ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
+           codec::in_archive& in);
+  /// The worker is gone.
+  void end() noexcept;
+  /// Whether it waits for something.
+  bool is_waiting() noexcept {
+    const std::lock_guard lock(mutex_);
+    return !open_.empty();
+  }
+
+ private:
+  struct passed;
+  using passed_ptr = std::shared_ptr<passed>;
+  struct leaving;
+  void pass(const passed_ptr& one, codec::in_archive& in);
+  bool list(const passed_ptr& one);
+  passed_ptr found(std::uint64_t number) noexcept;
+  passed_ptr room_of(const shared_thing& of, std::uint64_t number) noexcept;
+  void tell_of(const passed_ptr& which, thing_op op) noexcept;
+  static void leave_soon(passed_ptr one) noexcept;
+  void leave(const passed_ptr& one) noexcept;
+  void answered(const passed_ptr& one, const wire::result_view& came) noexcept;
+  void finish(const passed_ptr& one) noexcept;
+  bool is_there(const passed& one) noexcept;
+  bool say(const passed& one) noexcept;
+  void take_back(const passed_ptr& one) noexcept;
+  void release(const shared_thing& of, std::uint64_t count);
+  void note_permits(const shared_thing& of, std::uint64_t count);
+  bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;
+
+  const worker_things::teller tell_;
+  const worker_things::refuser refuse_;
+  std::mutex mutex_;
+  bool is_over_ = false;
+  std::unordered_map<std::uint64_t, passed_ptr> open_;
+  struct permits {
+    shared_thing of;
+    std::uint64_t count = 0;
+  };
+  std::unordered_map<const void*, permits> held_;  // by the semaphore's core
+};
+
+}  // namespace manta::inline v0::node
