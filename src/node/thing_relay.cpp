@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/thing_relay.hpp"
 
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -73,7 +74,9 @@ struct thing_relay::passed {
   passed_ptr about;         // whose number goes with it, once that has one
   void* box = nullptr;      // an item, which goes with it or came
   std::uint64_t asked = 0;  // this node's number; 0: it has none yet. The home's line, and after it
+  bool has_left = false;    // so it has one, which does not change; the lock's
   bool has_room = false;    // kept for it at the home; the lock's
+  bool is_filled = false;   // or about to be, that room; the lock's
   std::optional<error> why;
   thing_answer said;
 };
@@ -120,7 +123,7 @@ void thing_relay::pass(const passed_ptr& one, codec::in_archive& in) {
     }
   }
   if (one->op == thing_op::fill_room) {
-    one->about = room_of(one->at, one->value);
+    one->about = room_to_fill(one->at, one->value);
     if (one->about == nullptr) {
       return refuse_(one->number, {errc::node_lost, "no room is kept for that item"});
     }
@@ -135,7 +138,8 @@ bool thing_relay::list(const passed_ptr& one) {
     const std::lock_guard lock(mutex_);
     if (is_over_) return false;
     count = open_.size();
-    if (count < worker_things::most_open) {
+    // What fills room ends two of them.
+    if (count < worker_things::most_open || one->op == thing_op::fill_room) {
       if (!open_.emplace(one->number, one).second) {
         raise(errc::decode_failed, "two questions of one number");
       }
@@ -161,8 +165,26 @@ thing_relay::passed_ptr thing_relay::room_of(const shared_thing& of,
   return at->second;
 }
 
-// What has no answer of its own.
+// The same, for the first that fills it.
+thing_relay::passed_ptr thing_relay::room_to_fill(const shared_thing& of,
+                                                  std::uint64_t number) noexcept {
+  passed_ptr kept = room_of(of, number);
+  if (kept == nullptr) return nullptr;
+  const std::lock_guard lock(mutex_);
+  return std::exchange(kept->is_filled, true) ? nullptr : kept;
+}
+
+// What has no answer of its own. Room that others wait for is freed at once.
 void thing_relay::tell_of(const passed_ptr& which, thing_op op) noexcept {
+  bool goes_now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    goes_now = which->has_left && op == thing_op::free_room;
+  }
+  if (goes_now) {
+    const node_things::in_haste waits_for_nothing;
+    return which->to->pass_told(op, which->asked, nullptr);
+  }
   try {
     auto one = std::make_shared<passed>(shared_from_this(), 0, which->at, op, 0);
     one->about = which;
@@ -202,6 +224,8 @@ void thing_relay::leave(const passed_ptr& one) noexcept {
     one->to->pass_on(
         one->op, value, takes_item(one->op) ? one->box : nullptr,
         [one](const wire::result_view& came) { one->by->answered(one, came); }, &one->asked);
+    const std::lock_guard lock(mutex_);
+    one->has_left = true;
   } catch (...) {
     one->why = describe_current_exception("a question to another node");
     finish(one);
@@ -241,6 +265,8 @@ void thing_relay::finish(const passed_ptr& one) noexcept {
     }
   }
   if (one->why.has_value()) {
+    // The home may have it still, when it has been given up from here.
+    if (one->op == thing_op::keep_room) tell_of(one, thing_op::free_room);
     if (is_known) refuse_(one->number, *one->why);
     return;
   }
@@ -260,7 +286,10 @@ void thing_relay::finish(const passed_ptr& one) noexcept {
 // It is not known any more.
 bool thing_relay::is_there(const passed& one) noexcept {
   const std::lock_guard lock(mutex_);
-  return open_.erase(one.number) > 0;
+  const auto at = open_.find(one.number);
+  if (at == open_.end() || at->second.get() != &one) return false;
+  open_.erase(at);
+  return true;
 }
 
 bool thing_relay::say(const passed& one) noexcept {
@@ -319,8 +348,16 @@ void thing_relay::end() noexcept {
     waiting.swap(open_);
     had.swap(held_);
   }
+  // What has left is taken back at once: before anything that this node asks as it hears of the
+  // end. What may be leaving just now is behind that.
   for (const auto& [number, one] : waiting) {
-    tell_of(one, one->has_room ? thing_op::free_room : thing_op::withdraw);
+    const thing_op op = one->has_room ? thing_op::free_room : thing_op::withdraw;
+    if (!one->has_left) {
+      tell_of(one, op);
+      continue;
+    }
+    const node_things::in_haste waits_for_nothing;
+    one->to->pass_told(op, one->asked, nullptr);
   }
   for (const auto& [core, all] : had) far_of(all.of)->release_now(all.count);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include <manta/node/shared_thing.hpp>
 
@@ -25,14 +26,18 @@
 //
 // Items are read where they arrive and written where they leave, as handles mean something else in
 // each process. All but a release leaves by the line of that home, whose thread may wait for room:
-// in the worker's order. A release leaves at once: it is there before the result of who had it.
+// in the worker's order. A release leaves at once: it is there before the result of who had it; and
+// so does what frees room, which others wait for.
 //
 // Ends. The worker's: its wishes are taken back, as it would; what was met meanwhile goes back, an
 // item to be the oldest again. The home's: what waits is told so. This node's: it is lost for the
 // home with all it has asked.
 //
-// Limits. worker_things::most_open questions that are not answered. Several items that a worker has
-// not got go back in any order. Threads: any; nothing of others is called under the lock.
+// Limits. worker_things::most_open questions that are not answered, not counting what fills room.
+// The items of a worker's sends are not held back here, as a node's own are (far_thing.hpp): many
+// large ones to full channels of one home may reach its worker_things::most_open_bytes, and then
+// this node's own are refused with store_full, too. Several items that a worker has not got go back
+// in any order. Threads: any; nothing of others is called under the lock.
 
 namespace manta::inline v0::node {
 
@@ -63,6 +68,7 @@ class thing_relay : public std::enable_shared_from_this<thing_relay> {
   bool list(const passed_ptr& one);
   passed_ptr found(std::uint64_t number) noexcept;
   passed_ptr room_of(const shared_thing& of, std::uint64_t number) noexcept;
+  passed_ptr room_to_fill(const shared_thing& of, std::uint64_t number) noexcept;
   void tell_of(const passed_ptr& which, thing_op op) noexcept;
   static void leave_soon(passed_ptr one) noexcept;
   void leave(const passed_ptr& one) noexcept;
