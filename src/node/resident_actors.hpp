@@ -142,7 +142,7 @@ class resident_actors {
                  const resident_ptr& one) noexcept;
   void call(peers& by, const key& who, const wire::message_view* read) noexcept;
   bool sits_down(const key& who, exec::job* job) noexcept;
-  error stopped_error(const resident* of) const noexcept;
+  error stopped_error(const resident& of) const noexcept;
   void hear_question(peers& by, std::uint64_t from, const wire::ask_view& asked) noexcept;
   void watch(peers& by, std::uint64_t from, const base::id& actor) noexcept;
   void note_unwanted(const peers::kept_message& message) const;

@@ -67,20 +67,20 @@ void resident_actors::call(peers& by, const key& who, const wire::message_view* 
     made->drop();  // the future's, which nobody has
   } catch (...) {
     const error why = describe_current_exception("the message of a call");
-    const bool is_stopped = reading.has_value() && reading->is_asked();
-    refuse_call(by, who, is_stopped ? stopped_error(to.get()) : why);
+    // What was not found was not waited for: its end may have stopped this, too.
+    const bool is_stopped = to != nullptr && reading.has_value() && reading->is_asked();
+    refuse_call(by, who, is_stopped ? stopped_error(*to) : why);
   }
 }
 
 // What is said of a call that was stopped while it was read: by who cancels it, or by its actor's
 // end.
-error resident_actors::stopped_error(const resident* of) const noexcept {
-  if (of == nullptr) return exec::cancelled_error();
-  const bool has_ended = find(of->id) == nullptr;
-  if (!has_ended && !of->core->is_stopping()) return exec::cancelled_error();
+error resident_actors::stopped_error(const resident& of) const noexcept {
+  const bool has_ended = find(of.id) == nullptr;
+  if (!has_ended && !of.core->is_stopping()) return exec::cancelled_error();
   if (has_ended && is_leaving_.load()) return node_leaves();
-  const error* const loss = of->core->loss();
-  return loss != nullptr ? *loss : end_error(of->id);
+  const error* const loss = of.core->loss();
+  return loss != nullptr ? *loss : end_error(of.id);
 }
 
 // Also of one that was killed meanwhile: the construction finds that, and lets go of the core.

@@ -352,7 +352,12 @@ void thing_relay::end() noexcept {
   // end. What may be leaving just now is behind that.
   for (const auto& [number, one] : waiting) {
     const thing_op op = one->has_room ? thing_op::free_room : thing_op::withdraw;
-    if (!one->has_left) {
+    bool has_left = false;
+    {
+      const std::lock_guard lock(mutex_);
+      has_left = one->has_left;
+    }
+    if (!has_left) {
       tell_of(one, op);
       continue;
     }

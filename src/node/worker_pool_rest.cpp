@@ -63,9 +63,11 @@ class shown_wait {
       const std::lock_guard lock(mutex);
       before_ = std::exchange(last, this);
     }
-    if (!of.is_stopping()) return;
-    stop_.ask();  // before who kills it could find this
-    j->ask_to_stop();
+    if (of.is_stopping()) stop();  // before who kills it could find this
+  }
+  void stop() noexcept {
+    stop_.ask();
+    job_->ask_to_stop();
   }
   ~shown_wait() {
     const std::lock_guard lock(mutex);
@@ -190,7 +192,8 @@ void worker_pool::wake_here(hand* at, const exec::actor_core& of, exec::job* j) 
     at->down.bell();
   }
   let_others_order();  // what gives room up may be one of the next messages
-  const shown_wait shown(of, j);
+  shown_wait shown(of, j);
+  if (is_closing_.load()) shown.stop();  // likewise of who ends all of them
   if (j->ops->origin == nullptr) {
     by.wake_arguments(j, true, 0);  // a construction
     return;

@@ -265,7 +265,9 @@ void worker_things::finish_room(open_wish& one) noexcept {
   bool is_there = false;
   {
     const std::lock_guard lock(mutex_);
-    is_there = open_.contains(one.number);
+    // Another one may have the number by now.
+    const auto found = open_.find(one.number);
+    is_there = found != open_.end() && found->second.get() == &one;
     if (is_there) one.has_room = true;  // else who ended it may look at that now
   }
   if (!is_there) {
@@ -276,7 +278,15 @@ void worker_things::finish_room(open_wish& one) noexcept {
     codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
   };
   const told is = tell_(one.number, write, false);
-  if (is == told::yes || take_room(one.at, one.number) == nullptr) return;
+  if (is == told::yes) return;
+  std::shared_ptr<open_wish> gone;  // ends without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(one.number);
+    if (found == open_.end() || found->second.get() != &one) return;
+    gone = std::move(found->second);
+    open_.erase(found);
+  }
   channel_of(one.at).free_room();
   if (is == told::later) refuse_(one.number, {errc::store_full, "no room to say that there is"});
 }

@@ -181,10 +181,16 @@ int lost_selectors(const manta::runtime& rt) {
   expect(comes("behind"), "and so does one of another node");
   bool in_order = true;
   int next = 0;
-  while (next < 20) in_order = in_order && busy.receive(long_enough) == next++;
+  for (; next < 20; ++next) {
+    const auto came = busy.receive(long_enough);
+    in_order = in_order && came == next;
+  }
   say_pids(rt);
   while (!ends_within(sends, 0ms)) {
-    if (const auto came = busy.receive(1ms)) in_order = in_order && *came == next++;
+    const auto came = busy.receive(1ms);
+    if (!came) continue;
+    in_order = in_order && *came == next;
+    ++next;
   }
   // What was on its way may come later than that, among the two that fill it.
   int filled = 0;
@@ -195,7 +201,8 @@ int lost_selectors(const manta::runtime& rt) {
       if (*came == -1) {
         --filled;
       } else {
-        in_order = in_order && *came == next++;
+        in_order = in_order && *came == next;
+        ++next;
       }
     }
   }
