@@ -465,7 +465,7 @@ result<void> cluster::join() {
 // A process whose place was given to another must not go on as if nothing had happened.
 void cluster::watch_the_fence() {
   const bool serves = is_serving();
-  process_->tell_over([this, serves](const std::optional<error>& why) {
+  process_->tell_over([serves](const std::optional<error>& why) {
     if (serves) return end_signals::ring();
     if (!why.has_value()) return;
     warn(why->message());
