@@ -99,7 +99,8 @@ thing_answer far_thing::ask_number(thing_op op, std::uint64_t value) {
     until->nap.signal();
   });
   worker_questions::wait(until->nap);
-  if (until->why) std::rethrow_exception(until->why);
+  // Who waits is the last to hold it.
+  if (until->why) std::rethrow_exception(std::exchange(until->why, nullptr));
   return until->got;
 }
 
@@ -137,7 +138,8 @@ wish_state far_thing::attempt(const exec::wish& w) {
                     until->nap.signal();
                   });
   worker_questions::wait(until->nap);
-  if (until->why) std::rethrow_exception(until->why);
+  // Who waits is the last to hold it.
+  if (until->why) std::rethrow_exception(std::exchange(until->why, nullptr));
   return static_cast<wish_state>(until->got.state);
 }
 
