@@ -296,7 +296,8 @@ std::shared_ptr<void> node_things::owner_of(const base::id& id) noexcept {
 namespace {
 
 // Whether it is a release of permits: nothing of the user's, and nobody hears of what held them,
-// a task's result, before they are back.
+// a task's result, before they are back. Not room that is given up: that must not pass the question
+// that it is about, which may be in the line still.
 bool gives_back(std::span<const std::byte> message) {
   constexpr std::size_t most = 512;
   if (message.size() > most) return false;
