@@ -73,6 +73,7 @@ struct node_story {
   bool lives = true;
   std::map<std::uint64_t, std::uint64_t> runs;  // tasks, and what they use
   std::map<std::uint64_t, in_line_story> line;  // tasks
+  time_point last_group_turn{};
 };
 
 class work_check {
@@ -283,10 +284,14 @@ class work_check {
     const bool is_group = one.is == told::group_turn;
     const bool is_turn = is_group || (is_through && has_waited);
     if (!is_turn && !is_through) return;
+    // A group's turn is told at the pass's begin, wherever in it that was.
+    time_point& group_turn = nodes_[one.node].last_group_turn;
+    if (is_group) group_turn = one.at;
+    const int most = group_turn == one.at ? 2 : 1;
     for (auto& [number, of] : line) {
       if (is_turn && of.from == one.other) {
         of.passed.clear();
-        of.most = is_group ? 2 : 1;
+        of.most = most;
       }
       if (!is_through) continue;
       // What it got would have been enough.
