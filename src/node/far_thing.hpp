@@ -29,7 +29,8 @@
 // who sends behind another one of this node waits for that one, here or there. There, its item
 // would take memory that is another node's: so once those that have left and are not answered have
 // most_asked_bytes, others are held here, unwritten, and leave as those are answered, by a
-// thread that may wait for room. Other channels do not wait for them.
+// thread that may wait for room. Other channels do not wait for them. What isolated workers of this
+// node send, which thing_relay.hpp passes on, is in the same line and counts with the others.
 //
 //   enlist: leave --> asked: bytes count --> answered --> next one held: leave
 //           held, when too many count --'                 '-> taken back: forgotten
@@ -50,13 +51,31 @@ namespace manta::inline v0::node {
 /// Of sends to one channel that have left and are not answered.
 inline constexpr std::size_t most_asked_bytes = std::size_t{32} << 20U;
 
+class far_thing;
+
+/// A send, or a question for room, that may be held back before it leaves. What is in it is guarded
+/// by the mutex of its thing.
+struct held_send {
+  held_send() = default;
+  held_send(const held_send&) = delete;
+  held_send& operator=(const held_send&) = delete;
+  virtual ~held_send() = default;
+  /// It was held, and its turn has come. By who may wait for room; `self` is this.
+  virtual void leave_now(far_thing& of, const std::shared_ptr<held_send>& self) noexcept = 0;
+
+  std::size_t bytes = 0;      // of what was asked, while it counts
+  bool is_concluded = false;  // it does not count any more
+  bool is_leaving = false;    // it was held, and its item is being written
+};
+
 /// A wish that the node has: until it is answered, or was taken back. A send may be held back
 /// before it leaves; the thing's mutex guards where it is then.
-struct far_wish {
+struct far_wish final : held_send {
+  void leave_now(far_thing& of, const std::shared_ptr<held_send>& self) noexcept override;
+
   exec::parker answered;
   std::atomic<bool> was_withdrawn{false};
   std::uint64_t number = 0;
-  std::size_t bytes = 0;  // of what was asked, while it counts
   struct conclusion {
     exec::wish_state state = exec::wish_state::open;
     bool is_told = false;
@@ -64,10 +83,8 @@ struct far_wish {
   bool wants_room = false;  // it is a send, one of several cases
   bool is_filling = false;  // the room that was kept for that; its group is claimed by this
   std::atomic<bool> is_lost{false};  // it wants room, and its home is said to be lost
-  bool is_leaving = false;           // it was held, and its item is being written
-  std::optional<conclusion> end;     // of one that came meanwhile
+  std::optional<conclusion> end;     // of one that came while it was leaving
   bool is_unwanted = false;
-  bool is_concluded = false;
   exec::wish* want = nullptr;
   exec::permit_request* request = nullptr;
   exec::barrier_party* party = nullptr;
@@ -147,10 +164,16 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   using box_of = std::function<void*()>;
   /// Throws what the node says. `box`: none, where no item can come.
   thing_answer read(const wire::result_view& came, const box_of& box) const;
-  /// A question, as it is; by who may wait for room. `box`: null, no item goes with it. Throws as
-  /// worker_questions::begin.
+  /// A question, as it is; by who may wait for room. `box`: null, no item goes with it. `counts`:
+  /// the send whose bytes these are, until it is concluded. Throws as worker_questions::begin.
   void pass_on(thing_op op, std::uint64_t value, const void* box, worker_questions::taker then,
-               std::uint64_t* number);
+               std::uint64_t* number, held_send* counts = nullptr);
+  /// False: it may leave now. True: it is told when. Throws std::bad_alloc.
+  bool hold_back(const std::shared_ptr<held_send>& one, bool has_item);
+  /// False: it is not held, or not any more.
+  bool forget_held(const std::shared_ptr<held_send>& one) noexcept;
+  /// It was answered, or could not leave: others may.
+  void conclude_send(held_send& one) noexcept;
   /// The same of what has no answer, and never throws.
   void pass_told(thing_op op, std::uint64_t value, const void* box) noexcept {
     tell(op, value, box);
@@ -187,9 +210,13 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   worker_questions::writer send_of(const far_wish_ptr& one);
   worker_questions::writer question_of(const far_wish_ptr& one);
   bool holds_back(const far_wish_ptr& one);
+  bool has_to_wait(bool has_item) const noexcept;
+  void count(held_send& one, std::size_t bytes) noexcept;
+  bool count_no_more(held_send& one) noexcept;
   void send_held_soon() noexcept;
   void send_held() noexcept;
   void send_one_held(const far_wish_ptr& one) noexcept;
+  friend struct far_wish;
   struct held_turn;
   struct lost_item;
   struct filling;
@@ -202,9 +229,10 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   std::uint64_t run_ = 0;              // the runtime that counts it
   std::mutex mutex_;
   std::unordered_map<const void*, far_wish_ptr> open_;
-  std::size_t asked_bytes_ = 0;    // in sends that have left and are not answered
-  std::deque<far_wish_ptr> held_;  // sends that wait until it is less; some are under way then
-  std::uint32_t leaving_ = 0;      // of those, taken from there and not sent yet
+  std::size_t asked_bytes_ = 0;  // in sends that have left and are not answered
+  // Sends that wait until it is less; some are under way then.
+  std::deque<std::shared_ptr<held_send>> held_;
+  std::uint32_t leaving_ = 0;  // of those, taken from there and not sent yet
 };
 
 /// Null: it lives here.

@@ -33,14 +33,13 @@ void far_thing::begin(const far_wish_ptr& one, const void* key,
   try {
     leave(one, key, ask);
   } catch (...) {
-    bool has_held = false;
+    bool has_room = false;
     {
       const std::lock_guard lock(mutex_);
       open_.erase(key);
-      asked_bytes_ -= std::exchange(one->bytes, 0);
-      has_held = !held_.empty();
+      has_room = count_no_more(*one);
     }
-    if (has_held) send_held_soon();
+    if (has_room) send_held_soon();
     throw;
   }
 }
@@ -295,9 +294,7 @@ void far_thing::conclude(far_wish& one, const void* key, wish_state state, bool 
       return;
     }
     open_.erase(key);
-    asked_bytes_ -= std::exchange(one.bytes, 0);
-    one.is_concluded = true;
-    has_room = !held_.empty() && asked_bytes_ < most_asked_bytes;
+    has_room = count_no_more(one);
     one.was_withdrawn = state == wish_state::open;
     if (is_told) {
       exec::waiter* const whom = one.whom();
@@ -338,10 +335,7 @@ bool far_thing::take_back(const void* key) noexcept {
 worker_questions::writer far_thing::send_of(const far_wish_ptr& one) {
   return [this, one](workbench& on, const base::id& request) {
     write_asked(on, request, thing_op::send, 0, [&] { items_->write(one->want->value, on.out); });
-    const std::lock_guard lock(mutex_);
-    if (one->is_concluded) return;  // its node is lost
-    one->bytes = on.writer.size_bytes();
-    asked_bytes_ += one->bytes;
+    count(*one, on.writer.size_bytes());
   };
 }
 
@@ -356,8 +350,7 @@ bool far_thing::holds_back(const far_wish_ptr& one) {
   if (in_.node_ == 0) return false;
   check_may_wait();
   const std::lock_guard lock(mutex_);
-  const bool is_full = asked_bytes_ >= most_asked_bytes && !one->wants_room;
-  if (!is_full && held_.empty() && leaving_ == 0) return false;
+  if (!has_to_wait(!one->wants_room)) return false;
   held_.push_back(one);
   try {
     open_[one->want] = one;
@@ -366,6 +359,48 @@ bool far_thing::holds_back(const far_wish_ptr& one) {
     throw;
   }
   return true;
+}
+
+bool far_thing::hold_back(const std::shared_ptr<held_send>& one, bool has_item) {
+  const std::lock_guard lock(mutex_);
+  if (!has_to_wait(has_item)) return false;
+  held_.push_back(one);
+  return true;
+}
+
+bool far_thing::forget_held(const std::shared_ptr<held_send>& one) noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::erase(held_, one) > 0;
+}
+
+void far_thing::conclude_send(held_send& one) noexcept {
+  bool has_room = false;
+  {
+    const std::lock_guard lock(mutex_);
+    has_room = count_no_more(one);
+  }
+  if (has_room) send_held_soon();
+}
+
+// The mutex is held.
+bool far_thing::has_to_wait(bool has_item) const noexcept {
+  const bool is_full = has_item && asked_bytes_ >= most_asked_bytes;
+  return is_full || !held_.empty() || leaving_ > 0;
+}
+
+// Not of one whose node is found lost while it is written.
+void far_thing::count(held_send& one, std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (one.is_concluded) return;
+  one.bytes = bytes;
+  asked_bytes_ += bytes;
+}
+
+// Whether others may leave; the mutex is held.
+bool far_thing::count_no_more(held_send& one) noexcept {
+  asked_bytes_ -= std::exchange(one.bytes, 0);
+  one.is_concluded = true;
+  return !held_.empty() && asked_bytes_ < most_asked_bytes;
 }
 
 /// Lets them go as it ends, also when its line is closed: then each is told why it can't.
@@ -389,7 +424,7 @@ void far_thing::send_held_soon() noexcept {
 
 void far_thing::send_held() noexcept {
   for (std::uint32_t mine = 0;; mine = 1) {
-    far_wish_ptr one;
+    std::shared_ptr<held_send> one;
     {
       const std::lock_guard lock(mutex_);
       leaving_ -= mine;  // who comes now goes behind it
@@ -399,8 +434,12 @@ void far_thing::send_held() noexcept {
       ++leaving_;
       one->is_leaving = true;
     }
-    send_one_held(one);
+    one->leave_now(*this, one);
   }
+}
+
+void far_wish::leave_now(far_thing& of, const std::shared_ptr<held_send>& self) noexcept {
+  of.send_one_held(std::static_pointer_cast<far_wish>(self));
 }
 
 // Who waits does so until it is concluded, which it is not while it is written.

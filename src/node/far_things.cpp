@@ -146,12 +146,13 @@ wish_state far_thing::attempt(const exec::wish& w) {
 void far_thing::restore(void* box) noexcept { tell(thing_op::restore, 0, box); }
 
 void far_thing::pass_on(thing_op op, std::uint64_t value, const void* box,
-                        worker_questions::taker then, std::uint64_t* number) {
+                        worker_questions::taker then, std::uint64_t* number, held_send* counts) {
   in_.asks_.begin(
       [&](workbench& on, const base::id& request) {
         write_asked(on, request, op, value, [&] {
           if (box != nullptr) items_->write_box(box, on.out);
         });
+        if (counts != nullptr) count(*counts, on.writer.size_bytes());
       },
       std::move(then), number);
 }

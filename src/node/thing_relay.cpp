@@ -56,14 +56,15 @@ error too_many_passed(std::size_t open) {
 }  // namespace
 
 /// One question that goes on.
-struct thing_relay::passed {
+struct thing_relay::passed final : held_send {
   passed(std::shared_ptr<thing_relay> asks, std::uint64_t under, const shared_thing& thing,
          thing_op what, std::uint64_t with)
       : by(std::move(asks)), number(under), at(thing), to(far_of(thing)), op(what), value(with) {}
-  passed(const passed&) = delete;
-  passed& operator=(const passed&) = delete;
-  ~passed() {
+  ~passed() override {
     if (box != nullptr) at.items->drop_box(box);
+  }
+  void leave_now(far_thing& /*of*/, const std::shared_ptr<held_send>& self) noexcept override {
+    by->go(std::static_pointer_cast<passed>(self), value);
   }
   const std::shared_ptr<thing_relay> by;
   const std::uint64_t number;  // the worker's
@@ -214,19 +215,45 @@ void thing_relay::leave(const passed_ptr& one) noexcept {
   std::uint64_t value = one->value;
   if (one->about != nullptr) {
     value = one->about->asked;
-    if (value == 0) return;  // that has not left
+    if (value == 0) return forget_held(one->about);  // that has not left
   }
   if (one->op == thing_op::restore || one->number == 0) {
     return one->to->pass_told(one->op, value, one->box);
   }
+  try {
+    if (is_held(one)) return;
+  } catch (...) {
+    one->why = describe_current_exception("a question to another node");
+    return finish(one);
+  }
+  go(one, value);
+}
+
+// Until those that have left for its channel are fewer. One that wants room has no item, and only
+// waits for its turn.
+bool thing_relay::is_held(const passed_ptr& one) {
+  const bool is_send = one->op == thing_op::send;
+  if (!is_send && one->op != thing_op::keep_room) return false;
+  return one->to->hold_back(one, is_send);
+}
+
+// It was taken back, which its home would say if it knew it.
+void thing_relay::forget_held(const passed_ptr& one) noexcept {
+  if (one->to->forget_held(one) && is_there(*one)) say(*one);
+}
+
+void thing_relay::go(const passed_ptr& one, std::uint64_t value) noexcept {
   if (found(one->number) != one) return;  // the worker is gone
+  const bool is_send = one->op == thing_op::send;
   try {
     one->to->pass_on(
         one->op, value, takes_item(one->op) ? one->box : nullptr,
-        [one](const wire::result_view& came) { one->by->answered(one, came); }, &one->asked);
+        [one](const wire::result_view& came) { one->by->answered(one, came); }, &one->asked,
+        is_send ? one.get() : nullptr);
     const std::lock_guard lock(mutex_);
     one->has_left = true;
   } catch (...) {
+    if (is_send) one->to->conclude_send(*one);
     one->why = describe_current_exception("a question to another node");
     finish(one);
   }
@@ -234,6 +261,7 @@ void thing_relay::leave(const passed_ptr& one) noexcept {
 
 // By the looker. What is the user's is written for the worker by the facts' thread.
 void thing_relay::answered(const passed_ptr& one, const wire::result_view& came) noexcept {
+  if (one->op == thing_op::send) one->to->conclude_send(*one);
   try {
     const auto box = [&] { return one->box = one->at.items->make_box(); };
     one->said = one->to->read(

@@ -33,11 +33,14 @@
 // item to be the oldest again. The home's: what waits is told so. This node's: it is lost for the
 // home with all it has asked.
 //
+// Sends. Those that have left for a channel and are not answered have far_thing's most_asked_bytes
+// with this node's own; others are held here, in one line with those, and leave as these are
+// answered. One that is taken back, or whose worker ends, leaves the line.
+//
 // Limits. worker_things::most_open questions that are not answered, not counting what fills room.
-// The items of a worker's sends are not held back here, as a node's own are (far_thing.hpp): many
-// large ones to full channels of one home may reach its worker_things::most_open_bytes, and then
-// this node's own are refused with store_full, too. Several items that a worker has not got go back
-// in any order. Threads: any; nothing of others is called under the lock.
+// What is held is in this node's memory, as is what its workers send to its own channels. Several
+// items that a worker has not got go back in any order. Threads: any; nothing of others is called
+// under the lock.
 
 namespace manta::inline v0::node {
 
@@ -72,6 +75,9 @@ class thing_relay : public std::enable_shared_from_this<thing_relay> {
   void tell_of(const passed_ptr& which, thing_op op) noexcept;
   static void leave_soon(passed_ptr one) noexcept;
   void leave(const passed_ptr& one) noexcept;
+  bool is_held(const passed_ptr& one);
+  void forget_held(const passed_ptr& one) noexcept;
+  void go(const passed_ptr& one, std::uint64_t value) noexcept;
   void answered(const passed_ptr& one, const wire::result_view& came) noexcept;
   void finish(const passed_ptr& one) noexcept;
   bool is_there(const passed& one) noexcept;

@@ -2,12 +2,15 @@
 // Items of channels between nodes that are large, and senders that wait: settler.cpp.
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include "cluster/settling.hpp"
 
@@ -140,6 +143,109 @@ void check_held_senders(const std::string& node) {
   expect(none.get(long_enough) == 1, "the others are told that it is closed");
 }
 
+// ---- the same of isolated workers, whose items their node passes on
+
+bulkies makes_bulkies() { return bulkies(1); }
+
+using sender_of_worker = std::pair<int, int>;  // its number, and its process
+manta::coroutine<bool> relays_bulky(bulkies to, int number,
+                                    manta::channel<sender_of_worker> began) {
+  bulky item{number, std::string(bulk, 'x')};
+  sender_of_worker mine{number, static_cast<int>(getpid())};
+  co_await began.async_send(std::move(mine));
+  try {
+    co_await to.async_send(std::move(item));
+    co_return true;
+  } catch (const manta::exception&) {
+    co_return false;  // closed, or cancelled
+  }
+}
+
+// Counts them by their numbers, as many as are there.
+void take_all(const bulkies& from, std::vector<int>& seen) {
+  try {
+    while (const auto item = from.try_receive()) ++seen.at(static_cast<std::size_t>(item->number));
+  } catch (const manta::channel_closed&) {
+    return;
+  }
+}
+
+// Senders in workers of this node, which have asked as long as there was room to.
+struct crowd {
+  crowd(const bulkies& to, int count) : all(static_cast<std::size_t>(count)) {
+    const manta::channel<sender_of_worker> began(all.size());
+    const manta::options apart{.isolation = manta::isolation_mode::processes, .max_retries = 0};
+    bulky::written = 0;
+    for (int i = 0; i < count; ++i) {
+      all[static_cast<std::size_t>(i)] = manta::remote<relays_bulky>.with(apart)(to, i, began);
+    }
+    for (int i = 0; i < count; ++i) {
+      const auto one = began.receive(long_enough);
+      expect(one.has_value(), "a sender in a worker begins");
+      if (one.has_value()) last = *one;
+    }
+    std::this_thread::sleep_for(200ms);  // no event ends this: nothing more may leave
+    left = bulky::written;
+  }
+  // Receives until all have ended: each that has sent is seen, once, or more often when some ran
+  // again. How many have.
+  int ends(const bulkies& from, bool run_again = false) const {
+    std::vector<int> seen(all.size());
+    int ended = 0;
+    const auto limit = std::chrono::steady_clock::now() + long_enough;
+    while (ended < static_cast<int>(all.size()) && std::chrono::steady_clock::now() < limit) {
+      take_all(from, seen);
+      ended = 0;
+      for (const auto& one : all) ended += ends_within(one, 0ms) ? 1 : 0;
+    }
+    take_all(from, seen);
+    int sent = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto is = all[i].try_get(0ms);
+      const bool has_sent = is.has_value() && *is;
+      sent += has_sent ? 1 : 0;
+      const bool is_right_often =
+          has_sent ? seen[i] == 1 || (run_again && seen[i] > 0) : seen[i] <= 1;
+      expect(is_right_often, "one of " + std::to_string(i) + " comes so often: " +
+                                 std::to_string(seen[i]) + (has_sent ? ", sent" : ", not sent"));
+    }
+    expect(ended == static_cast<int>(all.size()), "all end: " + std::to_string(ended));
+    return sent;
+  }
+
+  std::vector<manta::future<bool>> all;
+  sender_of_worker last;  // of those that have begun
+  int left = 0;           // items that had left before anybody received one
+};
+
+void check_held_relays(const std::string& node) {
+  constexpr int count = 120;
+  const auto make = [&] { return manta::remote<makes_bulkies>.with(at(node))().get(long_enough); };
+  {
+    const bulkies one = make();
+    const crowd of(one, count);
+    std::printf("%d of %d of workers have left before one is received\n", of.left, count);
+    expect(of.left >= 2 && of.left <= 40, "the others wait here: " + std::to_string(of.left));
+    expect(make().send({-1, std::string(bulk, 'y')}, long_enough), "another channel has room");
+    manta::cancel(of.all.at(static_cast<std::size_t>(of.last.first)));
+    expect(ends_within(of.all.at(static_cast<std::size_t>(of.last.first)), long_enough),
+           "who is held is taken back");
+    expect(of.ends(one) == count - 1, "all others send");
+  }
+  {
+    const bulkies one = make();
+    const crowd of(one, count);
+    // Its items leave the line; all of its tasks but one run again elsewhere.
+    if (of.last.second > 0) kill(of.last.second, SIGKILL);
+    const int sent = of.ends(one, true);
+    expect(sent >= count - 1, "all others send: " + std::to_string(sent));
+  }
+  const bulkies closed = make();
+  const crowd of(closed, count);
+  closed.close();
+  expect(of.ends(closed) == 1, "the others are told that it is closed");
+}
+
 // ---- sends that are late
 
 int selects_late(const manta::channel<int>& to, int count) {
@@ -171,6 +277,7 @@ int bulky_things(const manta::runtime& rt) {
   const std::string node = others(rt)[0].name;
   check_large_losers(node);
   check_held_senders(node);
+  check_held_relays(node);
   check_late_senders(node);
   return say("bulky-things");
 }

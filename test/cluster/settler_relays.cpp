@@ -128,6 +128,18 @@ std::string waits_to_send(const toolbox& of, const std::string& began) {
   });
 }
 
+// One of many, for whose items there is no room.
+manta::coroutine<std::string> waits_with_text(manta::channel<std::string> to, items began) {
+  std::string text(std::size_t{1} << 19U, 'x');
+  co_await began.async_send(1);
+  try {
+    co_await to.async_send(std::move(text));
+    co_return "sent";
+  } catch (const manta::exception& e) {
+    co_return manta::to_string(e.code());
+  }
+}
+
 // A task of that node, whose own workers they are.
 std::string looks_from_there(const toolbox& of) {
   return manta::remote<looks_at_box>.with(apart())(of).get(long_enough);
@@ -262,12 +274,27 @@ int lost_relayed(const manta::runtime& rt) {
   all.push_back(manta::remote<waits_to_meet>.with(apart())(box.meeting, std::string("r2")));
   all.push_back(manta::remote<waits_to_send>.with(apart())(box, std::string("r3")));
   expect(comes("r1") && comes("r2") && comes("r3"), "they wait");
+  // 50 MiB of them, so that some have not left when it strikes.
+  constexpr int count = 100;
+  const items began(count);
+  std::vector<manta::future<std::string>> texts;
+  for (int i = 0; i < count; ++i) {
+    texts.push_back(manta::remote<waits_with_text>.with(apart())(box.texts, began));
+  }
+  for (int i = 0; i < count; ++i) expect(began.receive(long_enough) == 1, "they send");
   std::this_thread::sleep_for(50ms);  // of the fault: what was asked has come when it strikes
   say_pids(rt);
   for (const auto& one : all) {
     const std::string why = one.get(long_enough);
     expect(why == "node_lost", "what waits: " + why);
   }
+  int sent = 0;
+  for (const auto& one : texts) {
+    const std::string why = one.get(long_enough);
+    sent += why == "sent" ? 1 : 0;
+    expect(why == "node_lost" || why == "sent", "who sends: " + why);
+  }
+  expect(sent <= 2, "as many as there was room for: " + std::to_string(sent));
   const std::string later =
       manta::remote<takes_item>.with(apart())(box.empty, std::string()).get(long_enough);
   expect(later == "node_lost", "what asks later: " + later);
