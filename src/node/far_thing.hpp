@@ -193,7 +193,6 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   void free_room_of(const far_wish& one) noexcept;
   void answered(const far_wish_ptr& one, const void* key, const wire::result_view& came) noexcept;
   void answered_item(const far_wish_ptr& one, const wire::result_view& came) noexcept;
-  void answered_room(const far_wish_ptr& one, const wire::result_view& came) noexcept;
   void fill_soon(const far_wish_ptr& one) noexcept;
   void fill(const far_wish_ptr& one) noexcept;
   void filled(const far_wish_ptr& one, std::exception_ptr why) noexcept;
@@ -217,9 +216,6 @@ class far_thing final : public std::enable_shared_from_this<far_thing>,
   void send_held() noexcept;
   void send_one_held(const far_wish_ptr& one) noexcept;
   friend struct far_wish;
-  struct held_turn;
-  struct lost_item;
-  struct filling;
 
   far_things& in_;
   const base::id id_;

@@ -7,6 +7,7 @@
 
 #include <manta/codec/errors.hpp>
 
+#include "node/aside.hpp"
 #include "node/far_thing.hpp"
 #include "node/node_things.hpp"
 #include "wire/error_record.hpp"
@@ -115,7 +116,6 @@ bool far_thing::note_item(exec::wish& w, wish_state state, std::exception_ptr wh
 // By who found the answer in the ring. `key`: what it is listed by.
 void far_thing::answered(const far_wish_ptr& one, const void* key,
                          const wire::result_view& came) noexcept {
-  if (one->wants_room) return answered_room(one, came);
   if (one->want != nullptr) return answered_item(one, came);
   std::exception_ptr why;
   thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
@@ -138,11 +138,13 @@ void far_thing::answered(const far_wish_ptr& one, const void* key,
 }
 
 // An item is read when it is known whose it is: another case of its select may have happened, or
-// that has been given up. Then it goes back.
+// that has been given up. Then it goes back; and room that was kept for one is free again. An error
+// of what wants room may come from here, when the home has been given up: that has the wish still,
+// if it lives.
 void far_thing::answered_item(const far_wish_ptr& one, const wire::result_view& came) noexcept {
   exec::wish& w = *one->want;
   std::exception_ptr why;
-  thing_answer said{static_cast<std::uint8_t>(wish_state::met), 0};
+  wish_state state = wish_state::met;
   bool is_ours = false;
   void* lost = nullptr;
   const auto box = [&] {
@@ -151,7 +153,7 @@ void far_thing::answered_item(const far_wish_ptr& one, const wire::result_view& 
     return is_ours ? w.value : lost;
   };
   try {
-    said = read(came, w.is_send ? box_of() : box_of(std::ref(box)));
+    state = static_cast<wish_state>(read(came, w.is_send ? box_of() : box_of(std::ref(box))).state);
   } catch (...) {
     why = std::current_exception();
   }
@@ -159,43 +161,24 @@ void far_thing::answered_item(const far_wish_ptr& one, const wire::result_view& 
     if (why == nullptr) return give_back_soon(one, lost);
     items_->drop_box(lost);
   }
-  const auto state = static_cast<wish_state>(said.state);
+  if (one->wants_room && state == wish_state::met) {
+    if (why == nullptr && w.group->claim()) return fill_soon(one);
+    if (why != nullptr) one->is_lost.store(true);
+    free_room_of(*one);
+    // Another case has happened, or it was given up.
+    if (why == nullptr) state = wish_state::open;
+  }
   conclude(*one, &w, state, note_item(w, state, std::move(why), is_ours));
 }
 
-/// An item that nobody here wants. It goes back, to be the oldest again, before the wish that it
-/// came for is over: what is asked then comes behind it.
-struct far_thing::lost_item {
-  lost_item(std::shared_ptr<far_thing> by, far_wish_ptr was_for, void* box) noexcept
-      : of(std::move(by)), one(std::move(was_for)), item(box) {}
-  lost_item(const lost_item&) = delete;
-  lost_item& operator=(const lost_item&) = delete;
-  ~lost_item() {
-    of->restore(item);
-    of->items_->drop_box(item);
-    of->conclude(*one, one->want, wish_state::met, false);
-  }
-  const std::shared_ptr<far_thing> of;
-  const far_wish_ptr one;
-  void* const item;
-};
-
-// By who may wait for room for it: the looker must not, and writes no arrays into the store. Also
-// when that one ends and drops what it has.
+// An item that nobody here wants goes back, to be the oldest again, before the wish that it came
+// for is over: what is asked then comes behind it.
 void far_thing::give_back_soon(const far_wish_ptr& one, void* item) noexcept {
-  std::shared_ptr<lost_item> back;
-  try {
-    back = std::make_shared<lost_item>(shared_from_this(), one, item);
-  } catch (...) {
-    const lost_item now(shared_from_this(), one, item);
-    return;
-  }
-  try {
-    if (in_.node_ == 0) return;
-    node_things::global().do_aside(in_.node_, [held = std::move(back)] {});
-  } catch (...) {
-    return;  // no memory, no thread: it went here
-  }
+  do_aside_surely(in_.node_, [self = shared_from_this(), one, item]() noexcept {
+    self->restore(item);
+    self->items_->drop_box(item);
+    self->conclude(*one, one->want, wish_state::met, false);
+  });
 }
 
 // ---- sends that are one of several cases
@@ -206,56 +189,12 @@ void far_thing::free_room_of(const far_wish& one) noexcept {
   tell(thing_op::free_room, one.number, nullptr);
 }
 
-// An error may come from here, when the home has been given up: that has the wish still, if it
-// lives.
-void far_thing::answered_room(const far_wish_ptr& one, const wire::result_view& came) noexcept {
-  exec::wish& w = *one->want;
-  std::exception_ptr why;
-  wish_state state = wish_state::met;
-  try {
-    state = static_cast<wish_state>(read(came, {}).state);
-  } catch (...) {
-    why = std::current_exception();
-  }
-  if (state == wish_state::met) {
-    if (why == nullptr && w.group->claim()) return fill_soon(one);
-    if (why != nullptr) one->is_lost.store(true);
-    free_room_of(*one);
-    // Another case has happened, or it was given up.
-    if (why == nullptr) state = wish_state::open;
-  }
-  conclude(*one, &w, state, note_item(w, state, std::move(why), false));
-}
-
-/// Fills the room as it ends, also when its line is closed: then who waits is told why it can't.
-struct far_thing::filling {
-  filling(std::shared_ptr<far_thing> by, far_wish_ptr wanted) noexcept
-      : of(std::move(by)), one(std::move(wanted)) {}
-  filling(const filling&) = delete;
-  filling& operator=(const filling&) = delete;
-  ~filling() { of->fill(one); }
-  const std::shared_ptr<far_thing> of;
-  const far_wish_ptr one;
-};
-
-// As give_back_soon.
 void far_thing::fill_soon(const far_wish_ptr& one) noexcept {
   {
     const std::lock_guard lock(mutex_);
     one->is_filling = true;
   }
-  std::shared_ptr<filling> soon;
-  try {
-    soon = std::make_shared<filling>(shared_from_this(), one);
-  } catch (...) {
-    return fill(one);
-  }
-  try {
-    if (in_.node_ == 0) return;
-    node_things::global().do_aside(in_.node_, [held = std::move(soon)] {});
-  } catch (...) {
-    return;  // no memory, no thread: it went here
-  }
+  do_aside_surely(in_.node_, [self = shared_from_this(), one]() noexcept { self->fill(one); });
 }
 
 void far_thing::fill(const far_wish_ptr& one) noexcept {
@@ -403,23 +342,8 @@ bool far_thing::count_no_more(held_send& one) noexcept {
   return !held_.empty() && asked_bytes_ < most_asked_bytes;
 }
 
-/// Lets them go as it ends, also when its line is closed: then each is told why it can't.
-struct far_thing::held_turn {
-  explicit held_turn(std::shared_ptr<far_thing> by) noexcept : of(std::move(by)) {}
-  held_turn(const held_turn&) = delete;
-  held_turn& operator=(const held_turn&) = delete;
-  ~held_turn() { of->send_held(); }
-  const std::shared_ptr<far_thing> of;
-};
-
-// As give_back_soon.
 void far_thing::send_held_soon() noexcept {
-  try {
-    auto turn = std::make_shared<held_turn>(shared_from_this());
-    node_things::global().do_aside(in_.node_, [held = std::move(turn)] {});
-  } catch (...) {
-    return send_held();
-  }
+  do_aside_surely(in_.node_, [self = shared_from_this()]() noexcept { self->send_held(); });
 }
 
 void far_thing::send_held() noexcept {

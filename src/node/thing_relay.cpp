@@ -11,6 +11,7 @@
 
 #include <manta/codec/errors.hpp>
 
+#include "node/aside.hpp"
 #include "node/facts_line.hpp"
 #include "node/far_thing.hpp"
 #include "node/node_things.hpp"
@@ -82,15 +83,6 @@ struct thing_relay::passed final : held_send {
   thing_answer said;
 };
 
-/// Leaves as it ends, also when its line is closed: then who waits is told why it can't.
-struct thing_relay::leaving {
-  explicit leaving(passed_ptr which) noexcept : one(std::move(which)) {}
-  leaving(const leaving&) = delete;
-  leaving& operator=(const leaving&) = delete;
-  ~leaving() { one->by->leave(one); }
-  const passed_ptr one;
-};
-
 void thing_relay::ask(std::uint64_t number, const shared_thing& of, const thing_question& asked,
                       codec::in_archive& in) {
   const auto op = static_cast<thing_op>(asked.op);
@@ -104,7 +96,7 @@ void thing_relay::ask(std::uint64_t number, const shared_thing& of, const thing_
   }
   if (op == thing_op::free_room && of.kind == spec::reference_kind::channel) {
     const passed_ptr kept = room_of(of, asked.value);
-    if (kept != nullptr && is_there(*kept)) tell_of(kept, op);
+    if (kept != nullptr && unlist(*kept)) tell_of(kept, op);
     return;
   }
   if (!makes_sense(of, op, asked.value)) {
@@ -141,7 +133,7 @@ bool thing_relay::list(const passed_ptr& one) {
     count = open_.size();
     // What fills room ends two of them.
     if (count < worker_things::most_open || one->op == thing_op::fill_room) {
-      if (!open_.emplace(one->number, one).second) {
+      if (!open_.add(one)) {
         raise(errc::decode_failed, "two questions of one number");
       }
       return true;
@@ -153,17 +145,16 @@ bool thing_relay::list(const passed_ptr& one) {
 
 thing_relay::passed_ptr thing_relay::found(std::uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto at = open_.find(number);
-  return at != open_.end() ? at->second : nullptr;
+  return open_.find(number);
 }
 
 // Null: none is kept for it there.
 thing_relay::passed_ptr thing_relay::room_of(const shared_thing& of,
                                              std::uint64_t number) noexcept {
+  passed_ptr out;  // ends without the lock
   const std::lock_guard lock(mutex_);
-  const auto at = open_.find(number);
-  if (at == open_.end() || !at->second->has_room || at->second->at.core != of.core) return nullptr;
-  return at->second;
+  out = open_.find(number);
+  return out != nullptr && out->has_room && out->at.core == of.core ? out : nullptr;
 }
 
 // The same, for the first that fills it.
@@ -197,18 +188,7 @@ void thing_relay::tell_of(const passed_ptr& which, thing_op op) noexcept {
 
 void thing_relay::leave_soon(passed_ptr one) noexcept {
   const std::uint64_t home = one->to->home();
-  std::shared_ptr<leaving> soon;
-  try {
-    soon = std::make_shared<leaving>(one);
-  } catch (...) {
-    return one->by->leave(one);
-  }
-  one = nullptr;
-  try {
-    node_things::global().do_aside(home, [held = std::move(soon)] {});
-  } catch (...) {
-    return;  // no memory, no thread: it went here
-  }
+  do_aside_surely(home, [held = std::move(one)]() noexcept { held->by->leave(held); });
 }
 
 void thing_relay::leave(const passed_ptr& one) noexcept {
@@ -239,11 +219,11 @@ bool thing_relay::is_held(const passed_ptr& one) {
 
 // It was taken back, which its home would say if it knew it.
 void thing_relay::forget_held(const passed_ptr& one) noexcept {
-  if (one->to->forget_held(one) && is_there(*one)) say(*one);
+  if (one->to->forget_held(one) && unlist(*one)) say(*one);
 }
 
 void thing_relay::go(const passed_ptr& one, std::uint64_t value) noexcept {
-  if (found(one->number) != one) return;  // the worker is gone
+  if (!is_listed(*one)) return;  // the worker is gone
   const bool is_send = one->op == thing_op::send;
   try {
     one->to->pass_on(
@@ -270,7 +250,7 @@ void thing_relay::answered(const passed_ptr& one, const wire::result_view& came)
     one->why = describe_current_exception("an answer of another node");
   }
   const bool has_item = !one->why.has_value() && brings_item(one->op) && is_met(one->said);
-  if (!has_item || found(one->number) != one) return finish(one);
+  if (!has_item || !is_listed(*one)) return finish(one);
   try {
     facts_line::global().add([one] { one->by->finish(one); });
   } catch (...) {
@@ -284,13 +264,8 @@ void thing_relay::finish(const passed_ptr& one) noexcept {
   bool is_known = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto at = open_.find(one->number);
-    is_known = at != open_.end() && at->second == one;
-    if (is_known && has_room) {
-      one->has_room = true;
-    } else if (is_known) {
-      open_.erase(at);
-    }
+    is_known = has_room ? open_.has(*one) : open_.take(*one);
+    if (is_known) one->has_room = has_room;
   }
   if (one->why.has_value()) {
     // The home may have it still, when it has been given up from here.
@@ -298,26 +273,28 @@ void thing_relay::finish(const passed_ptr& one) noexcept {
     if (is_known) refuse_(one->number, *one->why);
     return;
   }
-  if (has_happened && one->op == thing_op::fill_room) static_cast<void>(is_there(*one->about));
+  if (has_happened && one->op == thing_op::fill_room) static_cast<void>(unlist(*one->about));
   try {
-    if (is_known && has_happened && takes_permits(one->op)) note_permits(one->at, one->value);
+    if (is_known && has_happened && takes_permits(one->op)) permits_.note(one->at, one->value);
   } catch (...) {
     std::terminate();  // permits that nobody would ever give back
   }
   if (is_known && say(*one)) return;
   if (!has_happened) return;
-  if (has_room && is_known && !is_there(*one)) return;  // `end` has it
-  if (takes_permits(one->op) && is_known && !forget_permits(one->at, one->value)) return;
+  if (has_room && is_known && !unlist(*one)) return;  // `end` has it
+  if (takes_permits(one->op) && is_known && !permits_.forget(one->at, one->value)) return;
   take_back(one);
 }
 
-// It is not known any more.
-bool thing_relay::is_there(const passed& one) noexcept {
+bool thing_relay::is_listed(const passed& one) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto at = open_.find(one.number);
-  if (at == open_.end() || at->second.get() != &one) return false;
-  open_.erase(at);
-  return true;
+  return open_.has(one);
+}
+
+// False: it is not known any more. Who asks keeps it.
+bool thing_relay::unlist(const passed& one) noexcept {
+  const std::lock_guard lock(mutex_);
+  return open_.take(one);
 }
 
 bool thing_relay::say(const passed& one) noexcept {
@@ -343,38 +320,17 @@ void thing_relay::take_back(const passed_ptr& one) noexcept {
   }
 }
 
-void thing_relay::note_permits(const shared_thing& of, std::uint64_t count) {
-  const std::lock_guard lock(mutex_);
-  permits& all = held_[of.core];
-  all.of = of;
-  all.count += count;
-}
-
-// False: it has not so many.
-bool thing_relay::forget_permits(const shared_thing& of, std::uint64_t count) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto at = held_.find(of.core);
-  if (at == held_.end() || at->second.count < count) return false;
-  at->second.count -= count;
-  if (at->second.count == 0) held_.erase(at);
-  return true;
-}
-
 void thing_relay::release(const shared_thing& of, std::uint64_t count) {
-  if (count == 0 || !forget_permits(of, count)) {
-    raise(errc::decode_failed, "permits that it has not");
-  }
+  permits_.give_back(of, count);
   far_of(of)->release_now(count);
 }
 
 void thing_relay::end() noexcept {
-  decltype(open_) waiting;
-  decltype(held_) had;
+  open_wishes<passed>::list waiting;
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
-    waiting.swap(open_);
-    had.swap(held_);
+    waiting = open_.take_all();
   }
   // What has left is taken back at once: before anything that this node asks as it hears of the
   // end. What may be leaving just now is behind that.
@@ -392,7 +348,7 @@ void thing_relay::end() noexcept {
     const node_things::in_haste waits_for_nothing;
     one->to->pass_told(op, one->asked, nullptr);
   }
-  for (const auto& [core, all] : had) far_of(all.of)->release_now(all.count);
+  for (const auto& [core, all] : permits_.take_all()) far_of(all.of)->release_now(all.count);
 }
 
 }  // namespace manta::inline v0::node

@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 
 #include <manta/node/shared_thing.hpp>
 
+#include "node/held_permits.hpp"
+#include "node/open_wishes.hpp"
 #include "node/worker_things.hpp"
 
 // What an isolated worker does with channels, semaphores and barriers of other nodes.
@@ -60,13 +61,12 @@ class thing_relay : public std::enable_shared_from_this<thing_relay> {
   /// Whether it waits for something.
   bool is_waiting() noexcept {
     const std::lock_guard lock(mutex_);
-    return !open_.empty();
+    return !open_.is_empty();
   }
 
  private:
   struct passed;
   using passed_ptr = std::shared_ptr<passed>;
-  struct leaving;
   void pass(const passed_ptr& one, codec::in_archive& in);
   bool list(const passed_ptr& one);
   passed_ptr found(std::uint64_t number) noexcept;
@@ -80,23 +80,18 @@ class thing_relay : public std::enable_shared_from_this<thing_relay> {
   void go(const passed_ptr& one, std::uint64_t value) noexcept;
   void answered(const passed_ptr& one, const wire::result_view& came) noexcept;
   void finish(const passed_ptr& one) noexcept;
-  bool is_there(const passed& one) noexcept;
+  bool is_listed(const passed& one) noexcept;
+  bool unlist(const passed& one) noexcept;
   bool say(const passed& one) noexcept;
   void take_back(const passed_ptr& one) noexcept;
   void release(const shared_thing& of, std::uint64_t count);
-  void note_permits(const shared_thing& of, std::uint64_t count);
-  bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;
 
   const worker_things::teller tell_;
   const worker_things::refuser refuse_;
   std::mutex mutex_;
   bool is_over_ = false;
-  std::unordered_map<std::uint64_t, passed_ptr> open_;
-  struct permits {
-    shared_thing of;
-    std::uint64_t count = 0;
-  };
-  std::unordered_map<const void*, permits> held_;  // by the semaphore's core
+  open_wishes<passed> open_;
+  held_permits permits_;  // has a lock of its own
 };
 
 }  // namespace manta::inline v0::node

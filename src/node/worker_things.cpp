@@ -158,7 +158,7 @@ std::shared_ptr<thing_relay> worker_things::relay() {
 
 bool worker_things::is_waiting() noexcept {
   const std::lock_guard lock(mutex_);
-  return !open_.empty() || (relay_ != nullptr && relay_->is_waiting());
+  return !open_.is_empty() || (relay_ != nullptr && relay_->is_waiting());
 }
 
 void worker_things::ask_semaphore(std::uint64_t number, const shared_thing& of,
@@ -192,7 +192,7 @@ bool worker_things::list(const std::shared_ptr<open_wish>& one) {
     const std::lock_guard lock(mutex_);
     if (is_over_) return false;
     count = open_.size();
-    if (count < most_open && !open_.emplace(one->number, one).second) {
+    if (count < most_open && !open_.add(one)) {
       raise(errc::decode_failed, "two questions of one number");
     }
   }
@@ -203,13 +203,13 @@ bool worker_things::list(const std::shared_ptr<open_wish>& one) {
 
 bool worker_things::is_listed(const open_wish& one) noexcept {
   const std::lock_guard lock(mutex_);
-  return open_.contains(one.number);
+  return open_.has(one);
 }
 
-// False: the worker is gone.
+// False: the worker is gone. Who asks keeps it.
 bool worker_things::unlist(const open_wish& one) noexcept {
   const std::lock_guard lock(mutex_);
-  return open_.erase(one.number) > 0;
+  return open_.take(one);
 }
 
 void worker_things::send(const std::shared_ptr<open_wish>& one, bool waits, codec::in_archive& in) {
@@ -265,9 +265,7 @@ void worker_things::finish_room(open_wish& one) noexcept {
   bool is_there = false;
   {
     const std::lock_guard lock(mutex_);
-    // Another one may have the number by now.
-    const auto found = open_.find(one.number);
-    is_there = found != open_.end() && found->second.get() == &one;
+    is_there = open_.has(one);
     if (is_there) one.has_room = true;  // else who ended it may look at that now
   }
   if (!is_there) {
@@ -278,15 +276,7 @@ void worker_things::finish_room(open_wish& one) noexcept {
     codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
   };
   const told is = tell_(one.number, write, false);
-  if (is == told::yes) return;
-  std::shared_ptr<open_wish> gone;  // ends without the lock
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = open_.find(one.number);
-    if (found == open_.end() || found->second.get() != &one) return;
-    gone = std::move(found->second);
-    open_.erase(found);
-  }
+  if (is == told::yes || !unlist(one)) return;
   channel_of(one.at).free_room();
   if (is == told::later) refuse_(one.number, {errc::store_full, "no room to say that there is"});
 }
@@ -294,13 +284,11 @@ void worker_things::finish_room(open_wish& one) noexcept {
 // Null: none is kept there, any more.
 std::shared_ptr<worker_things::open_wish> worker_things::take_room(const shared_thing& of,
                                                                    std::uint64_t kept) noexcept {
+  std::shared_ptr<open_wish> out;  // ends without the lock
   const std::lock_guard lock(mutex_);
-  const auto found = open_.find(kept);
-  if (found == open_.end() || !found->second->has_room || found->second->at.core != of.core) {
-    return nullptr;
-  }
-  std::shared_ptr<open_wish> out = std::move(found->second);
-  open_.erase(found);
+  out = open_.find(kept);
+  if (out == nullptr || !out->has_room || out->at.core != of.core) return nullptr;
+  open_.take(*out);
   return out;
 }
 
@@ -311,11 +299,9 @@ void worker_things::free_room(const shared_thing& of, std::uint64_t kept) noexce
   std::shared_ptr<open_wish> one;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = open_.find(kept);
-    if (found == open_.end() || found->second->at.core != of.core) return;
-    if (!found->second->wants_room()) return;
-    one = std::move(found->second);
-    open_.erase(found);
+    one = open_.find(kept);
+    if (one == nullptr || one->at.core != of.core || !one->wants_room()) return;
+    open_.take(*one);
   }
   if (one->has_room) {
     channel_of(of).free_room();
@@ -398,7 +384,7 @@ void worker_things::refuse_late(const open_wish& one) noexcept {
 void worker_things::finish_permits(open_wish& one, bool is_there) noexcept {
   if (one.want.state != wish_state::met) return is_there ? say(one.number, {}) : void();
   try {
-    if (is_there) note_permits(one.at, one.request.count);
+    if (is_there) permits_.note(one.at, one.request.count);
   } catch (...) {
     std::terminate();  // permits that nobody would ever give back
   }
@@ -406,7 +392,7 @@ void worker_things::finish_permits(open_wish& one, bool is_there) noexcept {
     codec::write(on.out, thing_answer{static_cast<std::uint8_t>(wish_state::met), 0});
   };
   const bool has_them = is_there && tell_(one.number, write, false) == told::yes;
-  const bool is_ours = !is_there || (!has_them && forget_permits(one.at, one.request.count));
+  const bool is_ours = !is_there || (!has_them && permits_.forget(one.at, one.request.count));
   if (is_ours) semaphore_of(one.at).release(one.request.count);
 }
 
@@ -439,8 +425,7 @@ bool worker_things::waits_aside(open_wish& one) noexcept {
     std::shared_ptr<open_wish> held = one.shared_from_this();
     {
       const std::lock_guard lock(mutex_);
-      if (is_over_) return false;
-      open_.emplace(one.number, held);
+      if (is_over_ || !open_.add(held)) return false;
     }
     aside_([held] { held->of->finish(*held, true); });
     return true;
@@ -508,55 +493,33 @@ void worker_things::withdraw(std::uint64_t number) {
   std::shared_ptr<open_wish> one;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = open_.find(number);
-    if (found != open_.end()) one = found->second;
+    one = open_.find(number);
   }
   if (one == nullptr) return line_.is_here() ? refuse_(number, no_such_wish()) : void();
   if (one->withdraw() && unlist(*one)) say(number, {});
 }
 
-void worker_things::note_permits(const shared_thing& of, std::uint64_t count) {
-  const std::lock_guard lock(mutex_);
-  permits& all = held_[of.core];
-  all.of = of;
-  all.count += count;
-}
-
-// False: it has not so many.
-bool worker_things::forget_permits(const shared_thing& of, std::uint64_t count) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = held_.find(of.core);
-  if (found == held_.end() || found->second.count < count) return false;
-  found->second.count -= count;
-  if (found->second.count == 0) held_.erase(found);
-  return true;
-}
-
 void worker_things::release(const shared_thing& of, std::uint64_t count) {
-  if (count == 0 || !forget_permits(of, count)) {
-    raise(errc::decode_failed, "permits that it has not");
-  }
+  permits_.give_back(of, count);
   semaphore_of(of).release(static_cast<std::size_t>(count));
 }
 
 void worker_things::end(const error* why) noexcept {
-  decltype(open_) waiting;
-  decltype(held_) had;
+  open_wishes<open_wish>::list waiting;
   std::shared_ptr<thing_relay> relay;
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
     relay = relay_;
     if (why != nullptr) why_over_ = *why;
-    waiting.swap(open_);
-    had.swap(held_);
+    waiting = open_.take_all();
   }
   // What is met already is put back by who finishes it, but for room, which is finished.
   for (const auto& [number, one] : waiting) {
     if (one->withdraw() && why != nullptr) refuse_(number, *why);
     if (one->has_room) channel_of(one->at).free_room();
   }
-  for (const auto& [core, all] : had) semaphore_of(all.of).release(all.count);
+  for (const auto& [core, all] : permits_.take_all()) semaphore_of(all.of).release(all.count);
   if (relay != nullptr) relay->end();
 }
 

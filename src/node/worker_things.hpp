@@ -7,11 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 #include <manta/base/id.hpp>
 #include <manta/node/shared_thing.hpp>
 
+#include "node/held_permits.hpp"
+#include "node/open_wishes.hpp"
 #include "node/shared_names.hpp"
 #include "node/workbench.hpp"
 
@@ -118,8 +119,6 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   static void give_back_all() noexcept;
   void say(std::uint64_t number, const thing_answer& what) noexcept;
   std::shared_ptr<thing_relay> relay();
-  void note_permits(const shared_thing& of, std::uint64_t count);
-  bool forget_permits(const shared_thing& of, std::uint64_t count) noexcept;
 
   const teller tell_;
   const refuser refuse_;
@@ -128,13 +127,9 @@ class worker_things : public std::enable_shared_from_this<worker_things> {
   std::mutex mutex_;
   bool is_over_ = false;
   std::optional<error> why_over_;  // for who may hear of it still
-  std::unordered_map<std::uint64_t, std::shared_ptr<open_wish>> open_;
-  struct permits {
-    shared_thing of;
-    std::uint64_t count = 0;
-  };
-  std::unordered_map<const void*, permits> held_;  // by the semaphore's core
-  std::shared_ptr<thing_relay> relay_;             // null: it uses nothing of other nodes
+  open_wishes<open_wish> open_;
+  std::shared_ptr<thing_relay> relay_;  // null: it uses nothing of other nodes
+  held_permits permits_;                // has a lock of its own
 };
 
 }  // namespace manta::inline v0::node
