@@ -218,7 +218,19 @@ desk::answer desk::ask(resource_claim& c) {
   one.what.stays = stays(one);
   const bool has_choice =
       !one.what.stays && !is_in_group && one.where.by != placement::rule::spread;
-  one.near = has_choice ? index_of(data_of_(*one.asked_by())) : 0;
+  const auto look_at_data = [&] { one.near = index_of(data_of_(*one.asked_by())); };
+  // As far as it is not reserved for others. One with a soft wish may go to others all the same.
+  const auto is_free_here = [&] {
+    if (one.where.is_soft) return false;
+    one.what.stays = true;
+    const bool is = books_->has.fits(one.what, one.where, sched::horizon::now);
+    one.what.stays = false;
+    return is;
+  };
+  one.near = 0;
+  // What is granted here needs no look at its arrays.
+  const bool looks_later = has_choice && is_free_here();
+  if (has_choice && !looks_later) look_at_data();
   if (can_never_be_given(one)) return answer::refused;
   if (books_->waits.ask(one)) {
     if (books_->groups.asks(one)) {
@@ -230,6 +242,7 @@ desk::answer desk::ask(resource_claim& c) {
     send_where_granted(one);
     return answer::granted;
   }
+  if (looks_later) look_at_data();  // it is reserved for others
   c.since = base::now();
   return answer::waits;
 }

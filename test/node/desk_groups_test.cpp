@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement groups over nodes as the desk hears of them: node/desk.hpp, node/bookings.hpp.
+// Other nodes, and placement groups over them, as the desk hears of them: node/desk.hpp,
+// node/bookings.hpp.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ namespace desk_groups_test {
 using manta::exec::job;
 using manta::exec::job_ops;
 using manta::exec::resource_claim;
+using manta::exec::resource_gate;
 using manta::node::booked_bundle;
 using manta::node::booking_act;
 using manta::node::booking_letter;
@@ -30,6 +32,7 @@ constexpr std::int64_t cpu = 1000;
 
 int went_on = 0;
 int were_refused = 0;
+int data_looks = 0;  // at where a task's arrays lie
 
 const job_ops group_job_ops = {
     .execute = nullptr,
@@ -50,7 +53,7 @@ const job_ops group_job_ops = {
 /// A runtime's accounts, 2 cpus and 1 MB, without the runtime; another node has 2 cpus, too.
 struct open_desk {
   open_desk() {
-    went_on = were_refused = 0;
+    went_on = were_refused = data_looks = 0;
     manta::config settings;
     settings.workers = 2;
     settings.gpus = 0;
@@ -58,7 +61,11 @@ struct open_desk {
     desk& d = desk::global();
     d.open(settings);
     d.open_to_others([](const job&) noexcept { return desk::departure::yes; },
-                     [](const job&) noexcept { return std::uint64_t{0}; }, false, nullptr);
+                     [](const job&) noexcept {
+                       ++data_looks;
+                       return std::uint64_t{0};
+                     },
+                     false, nullptr);
     manta::spec::node_introduction who;
     who.name = "other";
     who.workers = 2;
@@ -101,6 +108,24 @@ struct made_group {
   job work{&group_job_ops, 1};
   std::unique_ptr<resource_claim> claim;
   bool has_place = false;
+};
+
+/// A task that asks for cpus, of whichever node.
+struct asking_task {
+  explicit asking_task(double cpus)
+      : claim(
+            resource_gate::claim(manta::spec::to_demand(manta::bundle{cpus, 0, 0, {}}), {}, false)),
+        has_them(claim->request(&work)) {}
+  ~asking_task() {
+    if (!claim->withdraw()) claim->release();
+  }
+  asking_task(const asking_task&) = delete;
+  asking_task& operator=(const asking_task&) = delete;
+  std::uint64_t node() const { return claim->elsewhere.node; }
+
+  job work{&group_job_ops, 1};
+  std::unique_ptr<resource_claim> claim;
+  bool has_them = false;
 };
 
 std::vector<booking_letter> letters(manta::duration later = {}) {
@@ -300,6 +325,25 @@ TEST_CASE("a group ends when its last node is lost while it is asked", "[desk]")
   CHECK(went_on == 0);
   CHECK(d.unmet().empty());
   CHECK(open_desk::is_all_free());
+}
+
+TEST_CASE("where a task's data lies is not looked at when its own node has what it asks for",
+          "[desk]") {
+  const open_desk open;
+  const asking_task here(1);
+  CHECK(here.has_them);
+  CHECK(here.node() == 0);
+  CHECK(data_looks == 0);
+  const asking_task there(2);
+  CHECK(there.has_them);
+  CHECK(there.node() == other);
+  CHECK(data_looks == 1);
+  const asking_task waits(2);
+  CHECK_FALSE(waits.has_them);
+  CHECK(data_looks == 2);
+  const asking_task behind(1);  // which is free here, and reserved for the one that waits
+  CHECK_FALSE(behind.has_them);
+  CHECK(data_looks == 3);
 }
 
 }  // namespace desk_groups_test
