@@ -12,6 +12,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/channel_core.hpp>
 
+#include "said_by.hpp"
 #include "support.hpp"
 
 // channel<T>; select has select_test.cpp.
@@ -19,19 +20,9 @@
 namespace channel_test {
 
 using namespace std::chrono_literals;
+using test::said_by;
 
 namespace {
-
-// What a call answered, so that a thread or task need not assert.
-template <class F>
-std::string outcome(F&& f) {
-  try {
-    f();
-  } catch (const manta::exception& e) {
-    return manta::to_string(e.code());
-  }
-  return "done";
-}
 
 struct relay {
   long forward(manta::channel<int> from, manta::channel<int> to) {
@@ -45,15 +36,15 @@ struct relay {
 };
 
 std::string receives(const manta::channel<int>& from, bool has_limit) {
-  return outcome(
+  return said_by(
       [&] { static_cast<void>(has_limit ? from.receive(test::patience) : from.receive()); });
 }
 std::string sends_one(const manta::channel<int>& to) {
-  return outcome([&] { to.send(1); });
+  return said_by([&] { to.send(1); });
 }
 bool is_at_end(const manta::channel<int>& from) { return !from.next(); }
 std::string receives_either(const manta::channel<int>& a, const manta::channel<int>& b) {
-  return outcome(
+  return said_by(
       [&] { manta::select(manta::on_receive(a, [](int) {}), manta::on_receive(b, [](int) {})); });
 }
 test::everywhere<test::common_gate> started;
@@ -191,7 +182,7 @@ TEST_CASE("a task that waits for a channel ends when it is cancelled", "[channel
   CHECK(stopped([&] {
           return manta::async([&] {
             started->open();
-            return outcome(
+            return said_by(
                 [&] { manta::select(manta::on_receive(c, [](int) {}), manta::on_send(full, 1)); });
           });
         }) == "cancelled");
@@ -207,7 +198,7 @@ TEST_CASE("tasks that wait for a channel end with the runtime", "[channel][anywh
   std::vector<manta::future<std::string>> waiting;
   constexpr auto wait = [](const manta::channel<int>& from, int i) {
     started->arrive();
-    return outcome([&] {
+    return said_by([&] {
       if (i % 2 == 0) {
         static_cast<void>(from.receive());
       } else {
@@ -384,13 +375,13 @@ TEST_CASE("a channel behaves as its model under random calls", "[channel][stays:
           if (random() % 2 == 0) {
             bool sent = false;
             found =
-                outcome([&] { sent = random() % 2 == 0 ? c.try_send(value) : c.send(value, 0s); });
+                said_by([&] { sent = random() % 2 == 0 ? c.try_send(value) : c.send(value, 0s); });
             if (is_closed) wanted = "channel_closed";
             agrees &= found == wanted && sent == (!is_closed && model.size() < capacity);
             if (sent) model.push_back(value);
           } else {
             std::optional<int> got;
-            found = outcome([&] { got = random() % 2 == 0 ? c.try_receive() : c.receive(0s); });
+            found = said_by([&] { got = random() % 2 == 0 ? c.try_receive() : c.receive(0s); });
             if (is_closed && model.empty()) wanted = "channel_closed";
             agrees &= found == wanted && got.has_value() == !model.empty();
             if (got) {

@@ -11,6 +11,7 @@
 
 #include <manta/exec/channel_core.hpp>
 
+#include "said_by.hpp"
 #include "support.hpp"
 
 // select: one of several sends and receives.
@@ -18,32 +19,22 @@
 namespace select_test {
 
 using namespace std::chrono_literals;
+using test::said_by;
 
 namespace {
 
 using ints = manta::channel<int>;
 
-// What a call answered, so that a thread or task need not assert.
-template <class F>
-std::string outcome(F&& f) {
-  try {
-    f();
-  } catch (const manta::exception& e) {
-    return manta::to_string(e.code());
-  }
-  return "done";
-}
-
 std::string receives_either(const ints& a, const ints& b) {
-  return outcome(
+  return said_by(
       [&] { manta::select(manta::on_receive(a, [](int) {}), manta::on_receive(b, [](int) {})); });
 }
 std::string sends_to_either(const ints& a, const ints& b, int value) {
-  return outcome([&] { manta::select(manta::on_send(a, value), manta::on_send(b, value)); });
+  return said_by([&] { manta::select(manta::on_send(a, value), manta::on_send(b, value)); });
 }
 std::string sends_or_receives(const ints& to, int value, const ints& from) {
   std::string out;
-  const std::string is = outcome([&] {
+  const std::string is = said_by([&] {
     manta::select(manta::on_send(to, value, [&] { out = "sent"; }),
                   manta::on_receive(from, [&](int item) { out = std::to_string(item); }));
   });
@@ -61,7 +52,7 @@ int passes_on(const std::vector<ints>& from, const ints& full, const ints& out, 
     manta::select(manta::on_send(full, item), manta::on_send(out, item));
     ++moved;
   };
-  static_cast<void>(outcome([&] {
+  static_cast<void>(said_by([&] {
     for (;;) {
       const auto limit = is_hasty ? manta::duration(20us) : manta::duration(test::patience);
       manta::select(limit, manta::on_receive(from[0], forward),
@@ -86,7 +77,7 @@ moves moves_at_random(const std::vector<ints>& channels, unsigned seed, int firs
     const int value = first + step;
     const auto sent = [&] { out.sent.push_back(value); };
     const auto got = [&](int item) { out.got.push_back(item); };
-    static_cast<void>(outcome([&] {
+    static_cast<void>(said_by([&] {
       switch (random() % 4) {
         case 0:
           if (c.send(value, limit)) sent();

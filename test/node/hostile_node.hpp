@@ -2,22 +2,16 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -26,6 +20,7 @@
 #include <manta/semaphore.hpp>
 
 #include "node/node_things.hpp"
+#include "node/peer_node.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
 #include "wire/error_record.hpp"
@@ -82,94 +77,21 @@ class answers {
 };
 
 // Gives questions to the things of this process, and answers to who waits for them.
-class things_ear final : public peers::visitor {
+class things_ear final : public deaf_ear {
  public:
-  explicit things_ear(answers* to) : to_(to) {}
-  void on_begin(peers& /*by*/) override {}
-  void on_joined(peers& /*by*/, const spec::node_member& /*one*/) override {}
-  manta::base::deadline on_turn(peers& /*by*/, manta::base::time_point /*now*/) override {
-    return std::nullopt;
-  }
+  explicit things_ear(answers* to = nullptr) : to_(to) {}
   void on_message(peers& /*by*/, std::uint64_t from, const id& about,
                   const peers::kept_message& message) override {
     if (to_ != nullptr) return to_->put(message.bytes);
     if (peers::topic_of(about) != peers::thing) return;
     node_things::global().on_question(from, message, nullptr);
   }
-  void on_gone(peers& /*by*/, std::uint64_t /*node*/, const std::string& /*why*/) override {}
-  void on_news(peers& /*by*/) override {}
 
  private:
   answers* const to_;
 };
 
-spec::node_member things_member(std::uint64_t number, const std::string& path) {
-  spec::node_member out;
-  out.who.name = "rank-" + std::to_string(number);
-  out.who.address = "unix:" + path;
-  out.who.workers = 1;
-  out.process = {number, 1};
-  out.epoch = number;
-  return out;
-}
-
-class things_node {
- public:
-  things_node(std::uint64_t number, std::string path, answers* to)
-      : path_(std::move(path)),
-        number_(number),
-        ear_(to),
-        loop_(*wire::loop::start({})),
-        others_(std::make_unique<peers>(*loop_,
-                                        peers::settings{.self = {number, 1},
-                                                        .cluster =
-                                                            [] {
-                                                              return id{7, 7};
-                                                            }},
-                                        ear_)) {
-    auto opened = wire::socket_listener::open(
-        *loop_, {.path = path_}, someone(number),
-        [this](link_ptr from, const wire::greeting& by) { others_->accept(std::move(from), by); });
-    if (!opened) FAIL(opened.error().message());
-    listener_ = *std::move(opened);
-    on_loop([this] { others_->begin(number_); });
-  }
-  ~things_node() {
-    listener_.reset();
-    others_.reset();
-  }
-  things_node(const things_node&) = delete;
-  things_node& operator=(const things_node&) = delete;
-
-  void sees(const things_node& other) {
-    on_loop([&] { others_->see(things_member(other.number_, other.path_)); });
-  }
-  // The head says that it is a member no more.
-  void sees_end_of(const things_node& other) {
-    on_loop([&] {
-      spec::node_member is = things_member(other.number_, other.path_);
-      is.is = spec::node_state::ended;
-      others_->see(is);
-    });
-  }
-  void on_loop(const std::function<void()>& what) {
-    std::promise<void> done;
-    loop_->post([&] {
-      what();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-  peers& others() { return *others_; }
-
- private:
-  const std::string path_;
-  const std::uint64_t number_;
-  things_ear ear_;
-  std::unique_ptr<wire::loop> loop_;
-  std::unique_ptr<peers> others_;
-  std::unique_ptr<wire::socket_listener> listener_;
-};
+using things_node = peer_node<things_ear>;
 
 // A home and who asks it; three things of the home's, which are lent as long as this lives.
 class hostile_case {
@@ -255,7 +177,7 @@ class hostile_case {
 
   answers came;
   folder at;
-  things_node home{1, (at.path() / "a" / "s").string(), nullptr};
+  things_node home{1, (at.path() / "a" / "s").string()};
   things_node guest{2, (at.path() / "b" / "s").string(), &came};
   things_node* speaks = &guest;
   manta::channel<int> numbers{4};

@@ -5,17 +5,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <future>
-#include <memory>
+#include <cstring>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "node/peer_node.hpp"
 #include "wire/courier.hpp"
-#include "wire/link_support.hpp"
 
 namespace manta_test::peers_test {
 namespace {
@@ -23,17 +21,14 @@ namespace {
 using namespace std::chrono_literals;
 using manta::base::id;
 using manta::node::peers;
-namespace base = manta::base;
 namespace spec = manta::spec;
 
-class ear final : public peers::visitor {
+class ear final : public deaf_ear {
  public:
-  void on_begin(peers& /*by*/) override {}
   // The others that came with it are not there yet.
   void on_joined(peers& by, const spec::node_member& one) override {
     if (by.newest() >= one.epoch) ++known_too_early_;
   }
-  base::deadline on_turn(peers& /*by*/, base::time_point /*now*/) override { return std::nullopt; }
   struct heard {
     std::uint64_t from = 0;
     std::uint64_t about = 0;
@@ -52,7 +47,6 @@ class ear final : public peers::visitor {
   void on_gone(peers& /*by*/, std::uint64_t /*node*/, const std::string& /*why*/) override {
     ++losses_;
   }
-  void on_news(peers& /*by*/) override {}
 
   std::vector<heard> all() const {
     const std::lock_guard lock(mutex_);
@@ -68,75 +62,7 @@ class ear final : public peers::visitor {
   std::atomic<int> known_too_early_{0};
 };
 
-spec::node_member member(std::uint64_t number, const std::string& path) {
-  spec::node_member out;
-  out.who.name = "rank-" + std::to_string(number);
-  out.who.address = "unix:" + path;
-  out.who.workers = 1;
-  out.process = {number, 1};
-  out.epoch = number;
-  return out;
-}
-
-class node {
- public:
-  node(std::uint64_t number, std::string path)
-      : path_(std::move(path)),
-        number_(number),
-        loop_(*wire::loop::start({})),
-        others_(std::make_unique<peers>(*loop_,
-                                        peers::settings{.self = {number, 1},
-                                                        .cluster =
-                                                            [] {
-                                                              return id{7, 7};
-                                                            }},
-                                        ear_)) {
-    auto opened = wire::socket_listener::open(
-        *loop_, {.path = path_}, someone(number),
-        [this](link_ptr from, const wire::greeting& by) { others_->accept(std::move(from), by); });
-    if (!opened) FAIL(opened.error().message());
-    listener_ = *std::move(opened);
-    on_loop([this] { others_->begin(number_); });
-  }
-  ~node() {
-    listener_.reset();
-    others_.reset();
-  }
-  node(const node&) = delete;
-  node& operator=(const node&) = delete;
-
-  void sees(const node& other) { sees(member(other.number_, other.path_)); }
-  void sees(const spec::node_member& other) {
-    on_loop([&] { others_->see(other); });
-  }
-  // As a head tells them: in any order, and nothing else is done between.
-  void sees(const std::vector<spec::node_member>& all) {
-    on_loop([&] {
-      for (const spec::node_member& one : all) others_->see(one);
-    });
-  }
-  peers& others() { return *others_; }
-  ear& hears() { return ear_; }
-  std::uint64_t number() const { return number_; }
-
- private:
-  template <class F>
-  void on_loop(F what) {
-    std::promise<void> done;
-    loop_->post([&] {
-      what();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-
-  const std::string path_;
-  const std::uint64_t number_;
-  ear ear_;
-  std::unique_ptr<wire::loop> loop_;
-  std::unique_ptr<peers> others_;
-  std::unique_ptr<wire::socket_listener> listener_;
-};
+using node = peer_node<ear>;
 
 std::size_t size_of(std::uint64_t number) {
   if (number % 301 == 0) return 1'500'000;
@@ -184,12 +110,12 @@ TEST_CASE("a node counts as known when all that it was told of with are", "[node
   node a(1, (at.path() / "a" / "s").string());
   const std::string nobody = (at.path() / "nobody").string();
   for (std::uint64_t i = 2; i < 40; i += 2) {
-    a.sees(std::vector{member(i + 1, nobody), member(i, nobody)});
+    a.sees(std::vector{peer_member(i + 1, nobody), peer_member(i, nobody)});
     CHECK(happens([&] { return a.others().newest() == i + 1; }));
     CHECK((a.others().has(i) && a.others().has(i + 1)));
   }
   CHECK(a.hears().known_too_early() == 0);
-  spec::node_member gone = member(50, nobody);
+  spec::node_member gone = peer_member(50, nobody);
   gone.is = spec::node_state::ended;
   a.sees(gone);
   CHECK(happens([&] { return a.others().newest() == 50; }));
@@ -227,7 +153,7 @@ TEST_CASE("what is longer than a link takes comes in parts, also from who must n
 TEST_CASE("a request that is no bundle counts as the loss of what its node has", "[node]") {
   const folder at;
   node a(1, (at.path() / "a" / "s").string());
-  a.sees(member(2, (at.path() / "nobody").string()));
+  a.sees(peer_member(2, (at.path() / "nobody").string()));
   const auto loop = *wire::loop::start({});
   struct nobody final : wire::courier::visitor {
     void on_request(const wire::arrival& /*came*/) override {}
