@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "node/user_folder.hpp"
 #include "tool/control.hpp"
 #include "wire/token.hpp"
 
@@ -36,8 +37,10 @@ using variable_list = std::vector<std::pair<std::string, std::string>>;
 
 // As cluster.cpp prints it for MANTA_ANNOUNCE.
 constexpr std::string_view announcement = "manta: head at ";
-// How long the others may take when rank 0 has ended.
+// How long the others may take when rank 0 has ended, and all of them when they were told twice.
 constexpr auto time_to_end = 10s;
+// From the third on nobody wants to wait any more.
+constexpr int signals_heeded = 2;
 
 int trouble(const std::string& text) {
   fmt::print(stderr, "manta: run: {}\n", text);
@@ -114,18 +117,23 @@ class job {
   std::string unread_;
   std::string address_;  // of the head, for ranks on other machines
   bool has_others_ = false;
-  int told_ = 0;
+  int told_ = 0;  // what they were told last
+  int times_told_ = 0;
   std::vector<rank> ranks_;
 };
 
 job::~job() {
+  bool was_killed = false;
   for (rank& one : ranks_) {
     if (!one.has_ended) {
       kill(one.pid, SIGKILL);
       waitpid(one.pid, nullptr, 0);
+      was_killed = true;
     }
     if (one.input >= 0) close(one.input);
   }
+  // They have left their sockets, and maybe nobody else removes the folder, which launch.cpp names.
+  if (was_killed) node::remove_job_folder(node::job_folder("job-" + name_));
   if (errors_ >= 0) close(errors_);
   if (signals_ >= 0) close(signals_);
 }
@@ -258,7 +266,8 @@ bool job::hear_signal() {
   if (read(signals_, &is, sizeof is) != static_cast<ssize_t>(sizeof is)) return true;
   if (is.ssi_signo == SIGCHLD) return true;
   const int number = static_cast<int>(is.ssi_signo);
-  if (std::exchange(told_, number) != 0) return false;
+  told_ = number;
+  if (++times_told_ > signals_heeded) return false;
   // A terminal has told all of them itself.
   const bool is_from_terminal = number == SIGINT && is.ssi_code == SI_KERNEL;
   if (!is_from_terminal) tell_all(number);
@@ -273,7 +282,8 @@ int job::wait_for_all() {
         std::all_of(ranks_.begin(), ranks_.end(), [](const rank& one) { return one.has_ended; });
     if (is_over && errors_ < 0) break;
     const auto now = std::chrono::steady_clock::now();
-    if (ranks_.front().has_ended && !until) until = now + time_to_end;
+    const bool is_about_to = ranks_.front().has_ended || times_told_ >= signals_heeded;
+    if (is_about_to && !until) until = now + time_to_end;
     if (until && now >= *until) break;
     std::array<pollfd, 2> looked{{{signals_, POLLIN, 0}, {errors_, POLLIN, 0}}};
     poll(looked.data(), looked.size(), 100);
@@ -284,7 +294,7 @@ int job::wait_for_all() {
           fmt::format("asked to start {} ranks, found: {}", what_.size, std::strerror(errno)));
     }
   }
-  if (!ranks_.front().has_ended) return exit_problem;
+  if (!ranks_.front().has_ended) return 128 + told_;
   const int code = code_of(ranks_.front().status);
   if (!has_others_ && what_.size > 1) {
     return trouble(

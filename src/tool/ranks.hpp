@@ -12,6 +12,10 @@
 // that shell's command, but for the token, which comes as the first line of its input: command
 // lines can be read by everybody. The input stays open; when it ends, whatever has become of this
 // program, the shell ends its rank.
+//
+// A signal goes on to all ranks, and so does a second one: a node removes its sockets and its job's
+// folder as it ends, within some 5 s whatever it runs. Who has not ended in time, or at a third
+// signal, is killed, and what it had on this machine is removed here.
 // Threads: one.
 
 namespace manta::tool {

@@ -167,6 +167,34 @@ TEST_CASE("SIGINT once or twice to all of a job leaves nothing, whatever they ru
   CHECK(here.jobs().empty());
 }
 
+TEST_CASE("SIGINT twice to manta run ends its ranks soon, and they leave nothing",
+          "[cluster][phases]") {
+  const bool stands = GENERATE(false, true);
+  CAPTURE(stands);
+  const site here;
+  child job({tool, "run", "-n", "4", "--", settler, "stubborn"}, here.with({dead_after(SIGKILL)}));
+  REQUIRE(job.says("busy\n"));
+  const auto pids = pids_in(job.so_far().out);
+  kill(job.pid(), SIGINT);
+  REQUIRE(job.complains("a second SIGINT"));
+  const auto start = std::chrono::steady_clock::now();
+  if (stands) stop(pids.at("rank-2"));
+  kill(job.pid(), SIGINT);
+  if (stands) {
+    // The second one has been heard. The third one is for who does not end.
+    CHECK(happens([&] { return !is_there(pids.at("rank-0")); }));
+    kill(job.pid(), SIGINT);
+  }
+  const outcome o = job.finish();  // reads until the last of them has ended
+  CAPTURE(o.out, o.err);
+  CHECK(o.status == 130);
+  CHECK_FALSE(o.is_killed);
+  CHECK(std::chrono::steady_clock::now() - start < 30s);
+  if (!stands) CHECK_THAT(o.err, Contains("so this node ends without it"));
+  check_gone(pids);
+  CHECK(here.jobs().empty());
+}
+
 TEST_CASE("SIGINT twice ends a driver at once, and its nodes soon, whatever they run",
           "[cluster][phases]") {
   const site here;
