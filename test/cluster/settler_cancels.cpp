@@ -18,6 +18,7 @@
 #include "cluster/membership.hpp"
 #include "cluster/settling.hpp"
 #include "cluster/stopping.hpp"
+#include "node/resident_actors.hpp"
 
 namespace settling {
 
@@ -47,8 +48,9 @@ struct scribe {
     return all.size() > 1 && are_counted(all.back(), wide_count / 8, all.size() - 1, 64);
   }
   int next() { return ++number; }
-  void leaves() {
-    std::this_thread::sleep_for(400ms);  // its work
+  // When that key is there; its worker reads other calls meanwhile.
+  void leaves(const std::string& when) {
+    while (!manta::kv::get<int>(when).get().has_value()) std::this_thread::sleep_for(1ms);
     manta::this_actor::exit();
   }
   pid_t process() const { return getpid(); }
@@ -233,6 +235,17 @@ void check_kill(const manta::actor_options& with, const manta::node_info& maker,
 
 void kills(const manta::actor<scribe>& whom) { manta::kill(whom); }
 
+bool has_no_call() { return !manta::node::resident_actors::global().has_calls(); }
+// Whose end its caller may have heard of while it is read there still.
+bool comes_to_no_call(const std::string& node) {
+  const auto limit = std::chrono::steady_clock::now() + soon;
+  while (!manta::remote<has_no_call>.with(at(node))().get(long_enough)) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(1ms);  // it ends soon
+  }
+  return true;
+}
+
 // Nor when it ends of itself, by who has it in its own node, or with its process.
 void check_ends(const std::string& node, const manta::node_info& maker, bool is_apart) {
   const std::string who = std::string("ended ") + (is_apart ? "apart" : "elsewhere");
@@ -242,7 +255,7 @@ void check_ends(const std::string& node, const manta::node_info& maker, bool is_
   const auto second = manta::spawn<scribe>.with(with)();
   const pid_t its = manta::remote<&scribe::process>(second).get(long_enough);
   const still nothing(maker);
-  const auto left = manta::remote<&scribe::leaves>(first);
+  const auto left = manta::remote<&scribe::leaves>(first, "leaves/" + who);
   const auto of_left = manta::remote<&scribe::reads>(first, made);
   const auto of_killed = manta::remote<&scribe::reads>(second, made);
   let_it_ask();
@@ -251,12 +264,14 @@ void check_ends(const std::string& node, const manta::node_info& maker, bool is_
   } else {
     manta::remote<kills>.with(at(node))(second).get(long_enough);
   }
+  manta::kv::put("leaves/" + who, 1).get();
   expect(ends_within(of_killed, soon), who + ": a call of what was killed waits");
   std::string why = thrown_by<manta::actor_lost>(of_killed);
   expect(has(why, is_apart ? "ended with" : "killed"), who + ": " + why);
   expect(ends_within(of_left, soon), who + ": a call of what has left waits");
   why = thrown_by<manta::actor_lost>(of_left);
   expect(has(why, "has left"), who + ": " + why);
+  expect(is_apart || comes_to_no_call(node), who + ": a call is read on for what has ended");
 }
 
 manta::actor<scribe> makes_scribe(const wide_future& of, bool is_apart, const std::string& began) {

@@ -55,16 +55,21 @@ int turns_round(const numbers& from, const numbers& to, int count) {
   return received + sent;
 }
 
-void check_spread(const std::vector<std::string>& nodes) {
+// `own_apart`: those of this node, the last one, in isolated workers.
+void check_spread(const std::vector<std::string>& nodes, bool own_apart) {
   constexpr int each = 200;
   const numbers here(1);
   const numbers there = manta::remote<makes_numbers>.with(at(nodes[1]))(2, false).get(long_enough);
   std::vector<manta::future<void>> senders;
   std::vector<manta::future<std::vector<int>>> receivers;
   for (int i = 0; i < 6; ++i) {
-    const std::string& where = nodes[static_cast<std::size_t>(i) % nodes.size()];
-    senders.push_back(manta::remote<spreads>.with(at(where))(here, there, i * each, each));
-    if (i % 2 == 0) receivers.push_back(manta::remote<gathers>.with(at(where))(here, there));
+    const std::size_t which = static_cast<std::size_t>(i) % nodes.size();
+    manta::options with = at(nodes[which]);
+    if (own_apart && which + 1 == nodes.size()) {
+      with = {.isolation = manta::isolation_mode::processes};
+    }
+    senders.push_back(manta::remote<spreads>.with(with)(here, there, i * each, each));
+    if (i % 2 == 0) receivers.push_back(manta::remote<gathers>.with(with)(here, there));
   }
   for (const auto& one : senders) one.get(long_enough);
   here.close();
@@ -129,7 +134,7 @@ void sends_plainly(const numbers& to, const std::string& began) {
 int selects(const manta::runtime& rt) {
   const auto all = others(rt);
   const std::vector<std::string> nodes{all[0].name, all[1].name, manta::this_task::node()};
-  check_spread(nodes);
+  for (const bool own_apart : {false, true}) check_spread(nodes, own_apart);
   check_ring(nodes);
   check_ring({nodes[1], nodes[0], nodes[2]});
   return say("selects");
