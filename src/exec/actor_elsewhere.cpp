@@ -108,8 +108,9 @@ void actor_core::forward_mails() noexcept {
       backlog_.store(next, std::memory_order_release);
       if (at_end_mail() == verdict::ended) return;
       next = backlog_.exchange(nullptr, std::memory_order_relaxed);
-    } else if (const actor_host* const away = host();
-               away != nullptr && goes_on_for != this && away->must_not_wait(list)) {
+    } else if (actor_host* const away = host(); away != nullptr && goes_on_for != this &&
+                                                away->must_not_wait(list) &&
+                                                !away->wakes_at_once(list)) {
       next = list;
       budget = 0;
     } else {

@@ -92,8 +92,7 @@ class worker_pool final : public exec::outside {
 
   using work = pool_work;
   using worker_part = worker_work;
-  /// What workers have done in all runtimes that this process had, and in this one; the part of
-  /// each that lives.
+  /// What workers have done in all runtimes of this process, and in this one; each one that lives.
   work work_of_all();
   work work_since_open();
   std::vector<worker_part> work_of_each();
@@ -104,6 +103,7 @@ class worker_pool final : public exec::outside {
   void end(exec::job* j) noexcept override;
   void construct(exec::actor_core* of, exec::job* construction) noexcept override;
   bool must_not_wait(const exec::job* call) const noexcept override;
+  bool wakes_at_once(exec::job* call) noexcept override;
   void forward(exec::actor_core* to, exec::job* call, bool has_more) noexcept override;
   bool leave(exec::actor_core* of, exec::leaving how) noexcept override;
   void kill(exec::actor_core* of) noexcept override;

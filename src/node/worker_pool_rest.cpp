@@ -165,21 +165,25 @@ void worker_pool::stop_waking(const exec::actor_core* of) noexcept {
   }
 }
 
-// Of a call that is to wait: then a worker forwards it, and who has made it goes on and may cancel
-// it. One that was withdrawn does not wait. Who asks has taken the mail and forwards nothing else
-// meanwhile, so its arguments may be woken here, as it would, if that takes no time.
+// Who has made a call whose arguments may have to be waited for goes on, and may cancel it. One
+// that was withdrawn does not wait.
 bool worker_pool::must_not_wait(const exec::job* call) const noexcept {
   const carrier* const by = carrier_of(call);  // null: it came from a worker, with its arrays
-  if (by == nullptr || by->wake_arguments == nullptr || call->is_claimed()) return false;
-  auto* const its = const_cast<exec::job*>(call);  // the host of its actor may wake its arguments
+  return by != nullptr && by->wake_arguments != nullptr && !call->is_claimed();
+}
+
+// Who asks has taken the mail and forwards nothing else meanwhile, so its arguments may be woken
+// here, as they would be by who forwards it.
+bool worker_pool::wakes_at_once(exec::job* call) noexcept {
+  const carrier& by = *carrier_of(call);
   try {
-    if (by->failure(its) != nullptr || by->wake_arguments(its, false, 0)) return false;
+    if (by.failure(call) != nullptr || by.wake_arguments(call, false, 0)) return true;
   } catch (...) {
-    return false;  // who forwards it finds that, too
+    return true;  // who forwards it finds that, too
   }
   // Those before it left the bell to it.
-  global().ring_for(*its->ops->origin(its).actor);
-  return true;
+  ring_for(*call->ops->origin(call).actor);
+  return false;
 }
 
 // A call or a construction. `at`: where it goes; null: nowhere yet.

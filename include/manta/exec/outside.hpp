@@ -44,9 +44,11 @@ class MANTA_API actor_host {
   /// and whose holds it takes over, by actor_ops::settle.
   virtual void construct(actor_core* of, job* construction) noexcept = 0;
   /// Whether the calling thread, which is about to forward the call, is not to wait for its
-  /// arguments, and may have to: a worker forwards it then. May wake them, and send what was
-  /// forwarded before on its way.
+  /// arguments, and may have to: a worker forwards it then, unless they can be had at once.
   virtual bool must_not_wait(const job* /*call*/) const noexcept { return false; }
+  /// Of such a call: has its arguments here, as who forwards it would. False: that takes time, and
+  /// what was forwarded before is on its way meanwhile.
+  virtual bool wakes_at_once(job* /*call*/) noexcept { return false; }
   /// The next call in its mailbox's order; takes over one hold. `has_more`: others follow at once.
   virtual void forward(actor_core* to, job* call, bool has_more) noexcept = 0;
   /// The object is to end. True: actor_core::end_elsewhere will be called when it is gone. False:
