@@ -345,9 +345,11 @@ void add_our_clusters(suite& s) {
   s.add(far_arrays(cluster_array, "manta", large, true));
   s.add(far_arrays(cluster_array, "manta, copied", large, false));
   s.add(far_arrays(cluster_array, "manta, TCP", large, false, line::tcp));
+  s.add(far_arrays(cluster_array, "manta, TLS", large, false, line::tls));
   s.add(far_vectors("manta", large, true));
   s.add(far_vectors("manta, by socket", large, false));
   s.add(far_vectors("manta, TCP", large, false, line::tcp));
+  s.add(far_vectors("manta, TLS", large, false, line::tls));
   s.add(far_arrays(cluster_array_gib, "manta", std::size_t{1} << 30U, true));
   s.add(home_tasks("manta, alone", 1));
   s.add(home_tasks("manta, 3 nodes beside", 4));

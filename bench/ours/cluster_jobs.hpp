@@ -34,14 +34,17 @@ inline manta::config sharing_job(int nodes, int workers) {
 }
 
 // What lies between the nodes: the sockets of one machine, or TCP, by which they go when neither
-// finds those of the other. On this machine's loopback nothing is encrypted, as the rivals' is not.
-enum class line { machine, tcp };
+// finds those of the other: unencrypted, as what the rivals say is, or as by default. Then what
+// goes by the loopback is not encrypted either, and the bytes of arrays, which go by another
+// address, are.
+enum class line { machine, tcp, tls };
 
 // Two nodes that share no folder with sockets, as on two machines. The other one is a rank.
 class tcp_job {
  public:
-  explicit tcp_job(manta::config with)
-      : address_("127.0.0.1:" + std::to_string(free_tcp_port())),
+  tcp_job(manta::config with, bool is_encrypted)
+      : is_encrypted_(is_encrypted),
+        address_("127.0.0.1:" + std::to_string(free_tcp_port())),
         other_([this] { be_the_other(); }),
         runtime_(as_first(std::move(with))) {}
   manta::runtime& runtime() { return runtime_; }
@@ -53,6 +56,7 @@ class tcp_job {
     setenv("MANTA_ADDRESS", address_.c_str(), 1);
     setenv("MANTA_TOKEN_FILE", folder_.file("token").c_str(), 1);
     setenv("XDG_RUNTIME_DIR", folder_.file("").c_str(), 1);
+    setenv("MANTA_INSECURE_PLAINTEXT", is_encrypted_ ? "no" : "yes", 1);
     execl("/proc/self/exe", "bench_cluster", nullptr);
   }
   manta::config as_first(manta::config with) const {
@@ -61,9 +65,11 @@ class tcp_job {
     with.world_size = 2;
     with.address = address_;
     with.token_file = folder_.file("token");
+    with.insecure_plaintext = !is_encrypted_;
     return with;
   }
 
+  bool is_encrypted_;
   temporary_folder folder_;
   std::string address_;
   forked other_;
@@ -72,7 +78,7 @@ class tcp_job {
 
 inline std::shared_ptr<manta::runtime> job_over(line which, const manta::config& with) {
   if (which == line::machine) return std::make_shared<manta::runtime>(with);
-  const auto job = std::make_shared<tcp_job>(with);
+  const auto job = std::make_shared<tcp_job>(with, which == line::tls);
   return {job, &job->runtime()};
 }
 
