@@ -236,6 +236,7 @@ set(manta_sources
   src/spec/launchers.cpp
   src/spec/options.cpp
   src/spec/resources.cpp
+  src/spec/texts.cpp
   src/store/allocator.cpp
   src/store/copy.cpp
   src/store/object_room.cpp

@@ -29,6 +29,7 @@
 #include "node/task_records.hpp"
 #include "node/trade.hpp"
 #include "node/user_folder.hpp"
+#include "spec/texts.hpp"
 #include "wire/socket_place.hpp"
 #include "wire/token.hpp"
 
@@ -314,8 +315,7 @@ std::string cluster::name_of_member() const {
   if (!plan_.member_name.empty()) return plan_.member_name;
   if (plan_.hosts_head() && plan_.role == role_mode::driver) return "rank-0";
   const char* const as = plan_.role == role_mode::driver ? "driver" : "node";
-  const std::string name = fmt::format("{}-{}-{}", as, own_host_name(), getpid());
-  return name.substr(0, 64);
+  return spec::usual_member_name(as, own_host_name(), getpid());
 }
 
 // ---- where it is

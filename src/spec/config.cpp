@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "spec/config_keys.hpp"
+#include "spec/texts.hpp"
 
 namespace manta::inline v0::spec {
 
@@ -43,8 +44,8 @@ std::string known_names() {
 error bad(std::string message) { return {errc::invalid_config, std::move(message)}; }
 
 error refuse(const number_key& key, std::string_view origin, std::string_view value) {
-  return bad(fmt::format("{}: found \"{}\", allowed are whole numbers from {} to {}", origin, value,
-                         key.low, key.high));
+  return bad(fmt::format("{}: found \"{}\", allowed are whole numbers from {} to {}", origin,
+                         shown(value), key.low, key.high));
 }
 
 std::optional<error> read(config& into, const number_key& key, const setting& found) {
@@ -66,7 +67,7 @@ std::optional<error> read(config& into, const setting& found) {
     }
     return std::nullopt;
   }
-  return bad(fmt::format("{}: no such setting; known are {}", found.origin, known_names()));
+  return bad(fmt::format("{}: no such setting; known are {}", shown(found.origin), known_names()));
 }
 
 // The last of several settings of one key counts, as on every command line; each must be valid.

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "spec/texts.hpp"
+
 namespace manta::inline v0::spec {
 
 namespace {
@@ -29,7 +31,7 @@ constexpr number_key numbers[] = {
 
 constexpr std::size_t longest_host = 255;
 constexpr std::size_t longest_socket_path = 107;  // what a unix socket's address holds
-constexpr std::size_t longest_member_name = 64;   // and of a job
+constexpr std::size_t longest_job_name = 64;
 
 template <class T>
 std::optional<std::string> keep(T& into, const result<std::int64_t>& parsed) {
@@ -51,7 +53,9 @@ bool is_unset(const std::optional<T>& value) noexcept {
 }
 
 error not_allowed(std::string_view text, std::string_view allowed) {
-  return error(errc::invalid_config, fmt::format("found \"{}\", allowed {}", text, allowed));
+  constexpr std::size_t most = 300;  // of a path or a host all that there may be
+  return error(errc::invalid_config,
+               fmt::format("found \"{}\", allowed {}", shown(text, most), allowed));
 }
 
 result<check_mode> parse_check(std::string_view text) {
@@ -144,11 +148,12 @@ bool has_control_character(std::string_view text) noexcept {
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
+// Each node calls itself local, where tasks say where they want to run.
 result<std::string> parse_member_name(std::string_view text) {
-  if (!text.empty() && text.size() <= longest_member_name && !has_control_character(text)) {
-    return std::string(text);
-  }
-  return not_allowed(text, "are 1 to 64 bytes without control characters");
+  if (is_member_name(text) && text != "local") return std::string(text);
+  return not_allowed(text,
+                     "are 1 to 64 bytes without control characters, but for local, by which each "
+                     "node means itself");
 }
 
 // Of HOST:PORT, or none when that is not what it is: the host may be empty.
@@ -269,7 +274,7 @@ bool is_job_name(std::string_view text) noexcept {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   };
-  return !text.empty() && text.size() <= longest_member_name &&
+  return !text.empty() && text.size() <= longest_job_name &&
          std::all_of(text.begin(), text.end(), fits);
 }
 

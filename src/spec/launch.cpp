@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "spec/launchers.hpp"
+#include "spec/texts.hpp"
 
 namespace manta::inline v0::spec {
 

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "spec/texts.hpp"
+
 namespace manta::inline v0::spec {
 
 namespace {
@@ -248,17 +250,6 @@ result<std::optional<launcher_word>> ask_numberers(const environment_lookup& env
     return maybe_word(std::move(word));
   }
   return maybe_word();
-}
-
-std::string shown(std::string_view value) {
-  constexpr std::size_t most = 60;
-  std::string out;
-  for (const char c : value.substr(0, most)) {
-    const bool is_odd = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    out += is_odd ? '?' : c;
-  }
-  if (value.size() > most) out += "...";
-  return out;
 }
 
 }  // namespace manta::inline v0::spec

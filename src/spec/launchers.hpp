@@ -44,7 +44,4 @@ result<std::optional<launcher_word>> ask_launchers(const environment_lookup& env
 /// MPI, and indexed jobs of Kubernetes. Its size is `size`.
 result<std::optional<launcher_word>> ask_numberers(const environment_lookup& environment, int size);
 
-/// A variable as messages show it: short, and on one line.
-std::string shown(std::string_view value);
-
 }  // namespace manta::inline v0::spec

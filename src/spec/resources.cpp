@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "spec/texts.hpp"
+
 namespace manta::inline v0 {
 
 const char* to_string(strategy how) noexcept {
@@ -92,7 +94,8 @@ std::optional<std::string> fault(const resource_list& list, std::size_t i) {
   const auto& [key, amount] = list[i];
   if (!is_name(key)) {
     return fmt::format(
-        "asked the key \"{}\", allowed are 1 to 64 letters, digits, '_', '-', '.' and '/'", key);
+        "asked the key \"{}\", allowed are 1 to 64 letters, digits, '_', '-', '.' and '/'",
+        shown(key));
   }
   if (has_own_field(key)) {
     return fmt::format("asked the key \"{}\", which has a field of its own; use that one", key);
@@ -112,7 +115,7 @@ std::optional<std::string> fault(const label_list& list, std::size_t i) {
     return fmt::format(
         "asked the label \"{}={}\", allowed on both sides are 1 to 64 letters, digits, '_', '-', "
         "'.' and '/'",
-        key, value);
+        shown(key), shown(value));
   }
   for (std::size_t k = 0; k < i; ++k) {
     if (list[k].first == key) return fmt::format("asked \"{}\" twice; name each key once", key);
@@ -153,7 +156,10 @@ result<List> parse_list(std::string_view text, char between, const char* shape, 
     const std::size_t middle = entry.find(between);
     if (middle == std::string_view::npos ||
         !add(out, entry.substr(0, middle), entry.substr(middle + 1))) {
-      return bad_text(fmt::format("\"{}\" is not {}", entry, shape));
+      return bad_text(fmt::format("\"{}\" is not {}", shown(entry), shape));
+    }
+    if (out.size() > most_keys) {
+      return bad_text(fmt::format("asked more than {} keys, which is the most", most_keys));
     }
     if (const auto found = fault(out, out.size() - 1)) return bad_text(*found);
     if (comma == std::string_view::npos) break;
@@ -191,11 +197,11 @@ void check_labels(const char* field, const label_list& list) { check_list(field,
 void check(const placement& where) {
   switch (where.by) {
     case placement::rule::node:
-      if (is_name(where.node.value_or(""))) return;
+      if (is_member_name(where.node.value_or(""))) return;
       raise(errc::invalid_argument,
-            fmt::format("on_node: asked the node \"{}\", allowed are 1 to 64 letters, digits, '_', "
-                        "'-', '.' and '/'; this_task::node() gives a node's name",
-                        where.node.value_or("")));
+            fmt::format("on_node: asked the node \"{}\", allowed are 1 to 64 bytes without control "
+                        "characters; this_task::node() gives a node's name",
+                        shown(where.node.value_or(""))));
     case placement::rule::labels:
       check_labels("with_labels", where.labels);
       return;
@@ -282,7 +288,7 @@ result<std::int64_t> parse_bytes(std::string_view text) {
   const std::optional<double> value = parse_number(number);
   if (!value || *value < 0 || *value * factor > 9e15) {
     return bad_text(
-        fmt::format("\"{}\" is not a size in bytes like 8GiB, 512MiB or 1048576", text));
+        fmt::format("\"{}\" is not a size in bytes like 8GiB, 512MiB or 1048576", shown(text)));
   }
   return static_cast<std::int64_t>(*value * factor);
 }

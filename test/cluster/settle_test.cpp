@@ -275,7 +275,8 @@ TEST_CASE("a node whose name is known before it joins is waited for", "[cluster]
   const std::string at = "127.0.0.1:" + free_port();
   child driver({settler, "heralds"}, here.with({"MANTA_LISTEN=" + at}));
   CHECK(driver.says("asks for it"));
-  child late({settler, "heralds"}, here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=late"}));
+  child late({settler, "heralds"},
+             here.with({"MANTA_ADDRESS=" + at, "MANTA_MEMBER_NAME=late one"}));
   check_right(driver.finish(), "heralds");
   CHECK(late.finish().status == 0);
 }

@@ -192,8 +192,8 @@ int heralds() {
   const auto limit = std::chrono::steady_clock::now() + long_enough;
   while (std::chrono::steady_clock::now() < limit) {
     try {
-      const auto there = manta::remote<node_of>.with(at("late"))(std::string("herald"));
-      expect(there.get(long_enough) == "late", "it runs there");
+      const auto there = manta::remote<node_of>.with(at("late one"))(std::string("herald"));
+      expect(there.get(long_enough) == "late one", "it runs there");
       break;
     } catch (const manta::infeasible&) {
       ++failures;  // each after 2 s

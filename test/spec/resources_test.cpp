@@ -62,6 +62,11 @@ TEST_CASE("wishes are checked", "[resources]") {
   CHECK_NOTHROW(check(manta::on_node("local")));
   CHECK_NOTHROW(check(manta::with_labels({{"zone", "a"}})));
   CHECK_THROWS_AS(check(manta::on_node("")), manta::invalid_argument);
+  // What a node may be called (config::member_name) can be asked for.
+  CHECK_NOTHROW(check(manta::on_node("left hand")));
+  CHECK_NOTHROW(check(manta::on_node(std::string(64, 'm'))));
+  CHECK_THROWS_AS(check(manta::on_node(std::string(65, 'm'))), manta::invalid_argument);
+  CHECK_THROWS_WITH(check(manta::on_node("a\nb")), Contains("asked the node \"a?b\", allowed"));
   CHECK_THROWS_AS(check(manta::with_labels({{"zone", ""}})), manta::invalid_argument);
   CHECK_THROWS_WITH(check(manta::with_labels({{"zone", "a"}, {"zone", "b"}})), Contains("twice"));
   const auto many = [](std::size_t n) {
@@ -102,4 +107,13 @@ TEST_CASE("lists of amounts and labels are read", "[resources]") {
     CHECK_FALSE(parse_labels(wrong));
   }
   CHECK_THAT(parse_resources("disk:x").error().message(), Contains("\"disk:x\""));
+  const auto many = [](int n, const std::string& value) {
+    std::string text;
+    for (int i = 0; i < n; ++i) text += (i == 0 ? "k" : ",k") + std::to_string(i) + value;
+    return text;
+  };
+  CHECK(parse_resources(many(256, ":1"))->size() == 256);
+  CHECK(parse_labels(many(256, "=v"))->size() == 256);
+  CHECK_THAT(parse_resources(many(257, ":1")).error().message(), Contains("more than 256 keys"));
+  CHECK_THAT(parse_labels(many(257, "=v")).error().message(), Contains("more than 256 keys"));
 }
