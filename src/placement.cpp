@@ -104,7 +104,7 @@ placement placement_group::bundle(std::size_t index) const {
   if (index >= size_) {
     raise(errc::invalid_argument,
           fmt::format("in_group: asked bundle {}, the placement group has {}; indices start at 0",
-                      index, size_));
+                      static_cast<std::ptrdiff_t>(index), size_));  // one below 0 was converted
   }
   placement out = any_bundle();
   out.bundle = static_cast<int>(index);

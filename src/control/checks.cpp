@@ -23,7 +23,7 @@ result<void> check_change(const change& one) {
   if (result<void> good = check_key(one.key); !good) return good;
   if (one.value.size() <= limits::value_bytes) return {};
   return out_of_range("bytes of a value", one.value.size(), 0, limits::value_bytes,
-                      "put what is large as an object and keep its id");
+                      "keep it in parts, or in a file, and here where that is");
 }
 
 std::uint64_t bytes_of(const batch& what) noexcept {
@@ -78,7 +78,8 @@ result<void> check(const range& of) {
                         limits::key_bytes, "give the last key of the page before");
   }
   if (of.most >= 1 && of.most <= limits::page_records) return {};
-  return out_of_range("records of a page", of.most, 1, limits::page_records, "go on with has_more");
+  return out_of_range("records of a page", of.most, 1, limits::page_records,
+                      "ask for the rest behind the last key of a page");
 }
 
 error too_much_to_read() {

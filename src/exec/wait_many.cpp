@@ -154,7 +154,8 @@ void wait_all_or_failure(job* const* jobs, std::size_t n, duration timeout) {
   };
   for (std::size_t i = 0; i < n; ++i) {
     if (jobs[i] != nullptr) continue;
-    raise(errc::invalid_argument, fmt::format("get: future {} of {} is empty", i, n));
+    raise(errc::invalid_argument,
+          fmt::format("get: future {} of {} is empty; pass futures that calls returned", i, n));
   }
   raise_failure();
   if (pending() == 0) return;
