@@ -29,6 +29,7 @@
 #include "node/task_records.hpp"
 #include "node/trade.hpp"
 #include "node/user_folder.hpp"
+#include "spec/own_node.hpp"
 #include "spec/texts.hpp"
 #include "wire/socket_place.hpp"
 #include "wire/token.hpp"
@@ -150,6 +151,7 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
   if (is) {
     ++opened_;
     if (does_work()) desk::global().call_node(name_of_member());
+    if (does_work()) spec::name_own_node(name_of_member());
     return is;
   }
   close(true);

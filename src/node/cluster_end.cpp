@@ -15,6 +15,7 @@
 #include "node/leftovers.hpp"
 #include "node/parting.hpp"
 #include "node/trade.hpp"
+#include "spec/own_node.hpp"
 
 namespace manta::inline v0::node {
 
@@ -166,6 +167,7 @@ void cluster::close(bool at_once) noexcept {
     last = std::exchange(process_, nullptr);
     plan_ = {};
   }
+  spec::name_own_node("local");
   last.reset();  // with its sockets; the next job of that name may have some there at once
   leftovers::global().forget_own();
   // With spmd they may have more to do when their runtime has ended.

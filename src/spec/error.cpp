@@ -10,11 +10,15 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "spec/own_node.hpp"
 
 namespace manta::inline v0 {
 
@@ -185,13 +189,34 @@ void raise(errc code, std::string message) { error(code, std::move(message)).rai
 
 namespace {
 
+class node_name {
+ public:
+  std::string get() {
+    const std::lock_guard lock(mutex_);
+    return name_;
+  }
+  void set(std::string name) {
+    const std::lock_guard lock(mutex_);
+    name_ = std::move(name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string name_ = "local";
+};
+
+node_name& own_node() {
+  static auto* const made = new node_name;  // never destroyed: late threads ask it
+  return *made;
+}
+
 // May throw (bad_alloc, or a user's what() that throws); the caller is the net below.
 error describe(const char* function, int attempt) {
   task_failure failure;
   failure.cause = std::current_exception();
   failure.type_name = demangled(abi::__cxa_current_exception_type());
   failure.function = readable_name(function);
-  failure.node = "local";
+  failure.node = own_node().get();
   failure.attempt = attempt;
   try {
     throw;
@@ -208,6 +233,8 @@ error describe(const char* function, int attempt) {
 }
 
 }  // namespace
+
+void spec::name_own_node(std::string name) { own_node().set(std::move(name)); }
 
 error describe_current_exception(const char* function, int attempt) noexcept {
   try {

@@ -86,7 +86,7 @@ int failures(const manta::runtime& rt) {
   expect(end.get(long_enough).reason == manta::end_reason::constructor_failed, "its end");
   const auto good = one_at(node, 5);
   const std::string odd = thrown_by<manta::task_error>(manta::remote<&counter::fails>(good, 7L));
-  expect(has(odd, "odd: 7"), odd);
+  expect(has(odd, "odd: 7") && has(odd, "[node " + node + ", attempt 0]"), odd);
   expect(manta::remote<&counter::add>(good, 1L).get() == 6, "it goes on");
   // What it was to be made with has failed.
   const auto failed = manta::remote<&counter::fails>(good, 1L);

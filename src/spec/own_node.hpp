@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+// What errors call the node that this process is, where a user's exception ended a task.
+
+namespace manta::inline v0::spec {
+
+/// Its name in its cluster; "local" where there is none. Any thread.
+void name_own_node(std::string name);
+
+}  // namespace manta::inline v0::spec
