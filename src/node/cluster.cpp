@@ -69,6 +69,12 @@ spec::node_role role_of(role_mode as) noexcept {
   return spec::node_role::observer;
 }
 
+// Whom a driver has started is told where that is.
+bool is_of_a_driver(const config& settings, const spec::launch_plan& plan) {
+  return plan.by == way::ranked && plan.rank > 0 && plan.size == settings.nodes &&
+         plan.address.has_value();
+}
+
 life::membership_settings timing_of(const config& settings, const spec::launch_plan& plan) {
   life::membership_settings out;
   out.dead_after = std::chrono::milliseconds(settings.dead_after_ms);
@@ -78,10 +84,8 @@ life::membership_settings timing_of(const config& settings, const spec::launch_p
   out.driver_wait = std::max<duration>(wait_for_driver, 2 * out.dead_after);
   out.head_wait = std::max<duration>(wait_for_head, 2 * out.dead_after);
   out.ends_with_driver = plan.hosts_head() && plan.role != role_mode::head;
-  // Whom a driver has started finds it at once, or it is gone.
-  if (plan.by == way::ranked && plan.rank > 0 && plan.size == settings.nodes && plan.address) {
-    out.join_limit = std::min(out.join_limit, out.driver_wait);
-  }
+  // It is found at once, or it is gone.
+  if (is_of_a_driver(settings, plan)) out.join_limit = std::min(out.join_limit, out.driver_wait);
   return out;
 }
 
@@ -147,6 +151,7 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
   join_limit_ = std::chrono::milliseconds(settings.join_ms);
   drain_limit_ = std::chrono::milliseconds(settings.drain_ms);
   is_spmd_ = settings.spmd.value_or(false);
+  const early_signals until_it_is_up;
   result<void> is = start(settings, std::move(rows));
   if (is) {
     ++opened_;
@@ -200,6 +205,8 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
     }
   }
   const std::string head_at = with.head.empty() ? "" : path_of(with.head.front());
+  // Its driver may end before this one is a member.
+  if (is_of_a_driver(settings, plan_)) leftovers::global().set_folder(job_folder_of(head_at));
   const std::string own_at = with.places.empty() ? "" : with.places.front().path;
   if (is_host) {
     with.cluster = draw_id();

@@ -92,6 +92,7 @@ void cluster_head::read_epoch(std::vector<spec::node_member> known) {
       const std::optional<control::record>& last = (*found)->records.front();
       const std::uint64_t epoch = last ? control::number_of(last->value) : 0;
       at.roll_.emplace(at.how_, std::move(known), epoch, now);
+      if (at.dissolves_) at.roll_->dissolve(*at.dissolves_);
     });
   });
 }
@@ -106,7 +107,10 @@ void cluster_head::accept(std::unique_ptr<wire::link> from, bool looks) {
 }
 
 void cluster_head::dissolve(const std::string& why) {
-  if (!roll_) return;
+  if (!roll_) {
+    dissolves_ = why;
+    return;
+  }
   roll_->dissolve(why);
   act();
 }

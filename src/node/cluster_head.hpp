@@ -84,6 +84,7 @@ class cluster_head {
   const std::shared_ptr<inbox> inbox_;
   cluster_post post_;
   std::optional<life::roll> roll_;
+  std::optional<std::string> dissolves_;  // before its rows were read
   std::optional<error> failure_;
   std::map<std::uint64_t, guest> guests_;  // by number, oldest first
   std::uint64_t last_guest_ = 0;

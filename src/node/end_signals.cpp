@@ -17,6 +17,20 @@ namespace {
 sem_t end_bell;
 std::atomic<int> end_signal{0};
 std::atomic<pid_t> end_process{0};
+std::atomic<pid_t> early_process{0};
+
+bool has_default_action(int number) noexcept {
+  struct sigaction now {};
+  sigaction(number, nullptr, &now);
+  return (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
+}
+
+void set_handler(int number, void (*by)(int)) noexcept {
+  struct sigaction ours {};
+  ours.sa_handler = by;
+  ours.sa_flags = SA_RESTART;
+  sigaction(number, &ours, nullptr);
+}
 
 }  // namespace
 
@@ -26,13 +40,8 @@ end_signals::end_signals() {
   end_signal.store(0);
   end_process.store(getpid());
   for (taken& one : taken_) {
-    struct sigaction now {};
-    sigaction(one.number, nullptr, &now);
-    if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) continue;
-    struct sigaction ours {};
-    ours.sa_handler = on_signal;
-    ours.sa_flags = SA_RESTART;
-    sigaction(one.number, &ours, nullptr);
+    if (!has_default_action(one.number)) continue;
+    set_handler(one.number, on_signal);
     one.is_ours = true;
   }
 }
@@ -76,5 +85,29 @@ int end_signals::wait() noexcept {
 }
 
 int end_signals::last_number() noexcept { return end_signal.load(); }
+
+early_signals::early_signals() {
+  leftovers::global();  // the handler can't make it
+  early_process.store(getpid());
+  for (const int number : {SIGTERM, SIGINT}) {
+    if (has_default_action(number)) set_handler(number, on_signal);
+  }
+}
+
+early_signals::~early_signals() {
+  for (const int number : {SIGTERM, SIGINT}) {
+    struct sigaction now {};
+    sigaction(number, nullptr, &now);
+    const bool is_ours = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == on_signal;
+    if (is_ours) std::signal(number, SIG_DFL);
+  }
+}
+
+// Async-signal-safe.
+void early_signals::on_signal(int number) noexcept {
+  if (getpid() == early_process.load()) leftovers::global().remove_own();  // else a child's
+  std::signal(number, SIG_DFL);
+  ::raise(number);
+}
 
 }  // namespace manta::inline v0::node

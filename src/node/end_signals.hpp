@@ -11,6 +11,7 @@
 //
 // A terminal sends SIGINT to all nodes of a job with their driver, which ends at once by the second
 // one; they then have its folder to remove, so another SIGINT is nothing to who has had one.
+// Before it serves nothing has begun that could end in order.
 // Threads: wait by one; ring by any. One at a time in a process.
 
 namespace manta::inline v0::node {
@@ -39,6 +40,19 @@ class end_signals {
     bool is_ours = false;
   };
   taken taken_[2] = {{SIGTERM}, {SIGINT}};
+};
+
+/// The same two while a process comes up: they end it as they do by default, but what it has in its
+/// job's folder goes first. One at a time in a process, and none beside end_signals.
+class early_signals {
+ public:
+  early_signals();
+  early_signals(const early_signals&) = delete;
+  early_signals& operator=(const early_signals&) = delete;
+  ~early_signals();
+
+ private:
+  static void on_signal(int number) noexcept;
 };
 
 }  // namespace manta::inline v0::node

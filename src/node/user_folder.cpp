@@ -48,13 +48,15 @@ std::string job_folder(std::string_view name) { return jobs_folder() + "/" + std
 
 result<std::string> make_job_folder(std::string_view name) {
   const std::string path = job_folder(name);
+  const auto refusal = [](const error& why) {
+    const char* const own = std::getenv("XDG_RUNTIME_DIR");
+    const char* const source = own != nullptr && *own == '/' ? " (it is there by XDG_RUNTIME_DIR)"
+                                                             : " (XDG_RUNTIME_DIR names another)";
+    return error(why.code(), why.message() + source);
+  };
+  if (const auto at = wire::address_of(head_socket(path)); !at) return refusal(at.error());
   for (const std::string& folder : {user_folder(), jobs_folder(), path}) {
-    if (const result<void> made = wire::prepare_folder(folder); !made) {
-      const char* const own = std::getenv("XDG_RUNTIME_DIR");
-      const std::string source =
-          own != nullptr && *own == '/' ? " (it is there by XDG_RUNTIME_DIR)" : "";
-      return error(made.error().code(), made.error().message() + source);
-    }
+    if (const result<void> made = wire::prepare_folder(folder); !made) return refusal(made.error());
   }
   sweep_jobs(jobs_folder());
   return path;

@@ -76,6 +76,22 @@ TEST_CASE("a driver that is killed before its nodes have joined leaves none for 
     CAPTURE(node.first, node.second);
     CHECK(happens([&] { return !is_there(node.second); }, 10s));
   }
+  CHECK(here.jobs().empty());
+}
+
+// By a terminal, which tells all of the job, or by somebody who tells the driver.
+TEST_CASE("SIGINT while a job starts ends it and leaves nothing", "[cluster]") {
+  const bool is_for_all = GENERATE(true, false);
+  const site here;
+  child job({program, "late"}, here.with({"MANTA_NODES=3"}));
+  REQUIRE((job.says("pid rank-1 ") && job.says("pid rank-2 ")));
+  REQUIRE(here.jobs().size() == 1);
+  kill(is_for_all ? -job.pid() : job.pid(), SIGINT);
+  const outcome o = job.finish();  // reads until the last of them has ended
+  CAPTURE(is_for_all, o.err);
+  CHECK(o.is_killed);
+  CHECK(o.status == 130);
+  CHECK(here.jobs().empty());
 }
 
 TEST_CASE("a driver starts its nodes, which are gone with it", "[cluster]") {
@@ -344,6 +360,14 @@ TEST_CASE("a wrong launch ends with one line that says what to do", "[cluster]")
   refused({"MANTA_ADDRESS=127.0.0.1"}, "port");
   refused({"MANTA_RANK=2", "MANTA_WORLD_SIZE=2"}, "ranks are 0 to 1");
   refused({"MANTA_RANK=1"}, "world-size");
+  const std::string long_folder = here.path() + "/" + std::string(100, 'x');
+  refused({"MANTA_NODES=2", "XDG_RUNTIME_DIR=" + long_folder}, "(it is there by XDG_RUNTIME_DIR)");
+  // It has a head by then, whose end is not waited for.
+  const auto start = std::chrono::steady_clock::now();
+  refused({"MANTA_RANK=0", "MANTA_WORLD_SIZE=2", "MANTA_JOB=x", "MANTA_RENDEZVOUS=" + ours + "/x",
+           "MANTA_TOKEN_FILE=" + ours},
+          "name a folder that all machines");
+  CHECK(std::chrono::steady_clock::now() - start < 2s);
   chmod(ours.c_str(), 0644);
   refused({"MANTA_ADDRESS=" + at, "MANTA_TOKEN_FILE=" + ours}, "644");
   kill(driver.pid(), SIGKILL);
