@@ -156,8 +156,10 @@ bool roll::is_taken(const heartbeat& came, base::time_point now) {
     say(came.process, node_verdict::waits,
         fmt::format("its name {} is held by pid {} at {}, which {}", came.who.name,
                     other.is.who.pid, other.is.who.host,
-                    other.at == entry::stage::ending ? "has ended; its end is being written"
-                                                     : "has not been declared dead yet"));
+                    other.at == entry::stage::ending
+                        ? "has ended, which the head has yet to write; look at the head's disk if "
+                          "that takes long, or choose another name"
+                        : "has not been declared dead yet; end that one, or choose another name"));
     return true;
   }
   say(came.process, node_verdict::refused,

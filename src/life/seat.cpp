@@ -32,7 +32,7 @@ error not_taken(duration limit, const std::string& why) {
   if (why.empty()) {
     return error(errc::timed_out, took + "; is the head's address right, and its process alive?");
   }
-  return error(errc::timed_out, took + ": " + why + "; end that one, or choose another name");
+  return error(errc::timed_out, took + ": " + why);
 }
 
 error lost_head(duration away) {

@@ -30,8 +30,10 @@ namespace {
 
 error lost_future_error(const exec::job& image, const std::string& why) noexcept {
   return spec::made_error(errc::node_lost, [&] {
-    return fmt::format("{}: the node that has its value is lost: {}",
-                       readable_name(image.ops->function), why);
+    return fmt::format(
+        "a future ({}) of another node, which has its value and is lost: {}; call "
+        "its task again",
+        readable_name(image.ops->function), why);
   });
 }
 

@@ -12,6 +12,30 @@ namespace manta::inline v0::sched {
 
 namespace {
 
+constexpr std::size_t most_shown = 8;  // nodes or bundles of one text
+
+// `bundle`: -1 for all of them.
+std::string describe_bundles(const group& of, int bundle) {
+  std::string text;
+  for (std::size_t i = 0; i < of.shown.size(); ++i) {
+    if (bundle >= 0 && static_cast<std::size_t>(bundle) != i) continue;
+    if (bundle < 0 && i == most_shown) {
+      return text + fmt::format("; and {} more bundles", of.shown.size() - i);
+    }
+    text += fmt::format("{}bundle {} has {}", text.empty() ? "" : "; ", i,
+                        spec::to_string(of.shown[i]));
+  }
+  return text;
+}
+
+const char* remedy_for(const placement& where) {
+  if (where.by == placement::rule::labels) {
+    return "ask for labels that one has (MANTA_LABELS), or for less";
+  }
+  if (where.by == placement::rule::node) return "name a node that has it, or ask for less";
+  return "ask for less, or start the runtime with more";
+}
+
 std::string describe(const placement& where) {
   std::string text;
   switch (where.by) {
@@ -292,7 +316,6 @@ void ledger::take_back(const need& asked, grant& held) noexcept {
 }
 
 std::string ledger::describe_nodes() const {
-  constexpr std::size_t most_shown = 8;
   std::string text;
   std::size_t shown = 0;
   for (const node& n : nodes_) {
@@ -331,22 +354,16 @@ std::optional<std::string> ledger::infeasible(const spec::demand& asked, const p
     need what = translate(asked);
     what.stays = stays;
     if (is_known && fits(what, where, horizon::ever)) return std::nullopt;
-    std::string has;
-    for (std::size_t i = 0; i < g->shown.size(); ++i) {
-      if (where.bundle >= 0 && static_cast<std::size_t>(where.bundle) != i) continue;
-      has += fmt::format("{}bundle {} has {}", has.empty() ? "" : "; ", i,
-                         spec::to_string(g->shown[i]));
-    }
     return fmt::format("asked {} in a placement group; {}; ask for less or make larger bundles",
-                       spec::to_string(asked), has);
+                       spec::to_string(asked), describe_bundles(*g, where.bundle));
   }
   if (is_known) {
     need what = translate(asked);
     what.stays = stays;
     if (fits(what, where, horizon::ever)) return std::nullopt;
   }
-  return fmt::format("asked {}{}; {}; ask for less, or start the runtime with more",
-                     spec::to_string(asked), describe(where), describe_nodes());
+  return fmt::format("asked {}{}; {}; {}", asked.is_empty() ? "a place" : spec::to_string(asked),
+                     describe(where), describe_nodes(), remedy_for(where));
 }
 
 std::optional<std::string> ledger::infeasible(const std::vector<spec::demand>& bundles,
@@ -358,7 +375,7 @@ std::optional<std::string> ledger::infeasible(const std::vector<spec::demand>& b
     if (search(*trial, horizon::ever) != found::no) return std::nullopt;
   }
   for (std::size_t i = 0; i < bundles.size(); ++i) {
-    if (i == 8) {
+    if (i == most_shown) {
       asked += fmt::format("; and {} more", bundles.size() - i);
       break;
     }

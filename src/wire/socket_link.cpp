@@ -79,10 +79,13 @@ class caller final : public resident, private kj::TaskSet::ErrorHandler {
       until_ = base::now() + limit_;
       return connect();
     }
+    const bool is_own_limit = why == EMFILE || why == ENFILE;
     give_up(error(errc::node_lost,
-                  fmt::format("wire: asked a connection to {}, found: {}; look whether the other "
-                              "process lives and listens there",
-                              address().text(), std::strerror(why))));
+                  fmt::format("wire: asked a connection to {}, found: {}; {}", address().text(),
+                              std::strerror(why),
+                              is_own_limit ? "raise the limit of open files"
+                                           : "look whether the other process lives and listens "
+                                             "there")));
   }
 
   void greet(kj::Own<watched_socket> socket) {

@@ -46,7 +46,8 @@ TEST_CASE("who waits for its name is told who has it, and says so when the limit
     const auto* const said = std::get_if<bulletin>(&one);
     if (said == nullptr) continue;
     CHECK(said->verdict == node_verdict::waits);
-    CHECK(said->reason.find("has ended") != std::string::npos);
+    CHECK(said->reason.find("has ended, which the head has yet to write") != std::string::npos);
+    CHECK(said->reason.find("end that one") == std::string::npos);  // there is nobody to end
   }
 }
 

@@ -120,6 +120,22 @@ TEST_CASE("what no node can ever give is infeasible, and says what there is", "[
   CHECK_FALSE(l.infeasible(of({1, 0, 0, {}}), manta::on_node("n7", true)));
   CHECK(l.infeasible(of({1, 0, 0, {}}), manta::with_labels({{"zone", "c"}})));
   CHECK_FALSE(l.infeasible(of({1, 0, 0, {}}), manta::with_labels({{"zone", "c"}}, true)));
+  // More of anything would not help.
+  const auto unlabelled = l.infeasible(of({}), manta::with_labels({{"zone", "c"}}));
+  REQUIRE(unlabelled);
+  CHECK_THAT(*unlabelled, Catch::Matchers::StartsWith("asked a place where zone=c; node n0"));
+  CHECK_THAT(*unlabelled, Catch::Matchers::Contains("; ask for labels that one has"));
+}
+
+TEST_CASE("of a group with many bundles some are named when none is large enough", "[ledger]") {
+  ledger l = cluster(3);
+  group& g = placed(l, std::vector<bundle>(12, bundle{1, 0, 0, {}}));
+  const auto of_any = l.infeasible(of({2, 0, 0, {}}), in(g));
+  REQUIRE(of_any);
+  CHECK_THAT(*of_any, Catch::Matchers::Contains("bundle 7 has 1 cpus; and 4 more bundles; ask"));
+  const auto of_one = l.infeasible(of({2, 0, 0, {}}), in(g, 11));
+  REQUIRE(of_one);
+  CHECK_THAT(*of_one, Catch::Matchers::Contains("group; bundle 11 has 1 cpus; ask"));
 }
 
 TEST_CASE("wishes choose the node", "[ledger]") {
