@@ -27,6 +27,7 @@
 #include "node/worker_monitors.hpp"
 #include "sched/places.hpp"
 #include "spec/made_error.hpp"
+#include "wire/views.hpp"
 
 namespace manta::inline v0::node {
 
@@ -129,6 +130,15 @@ std::uint64_t far_actors::place(const actor_options* asked) {
   const bool is_isolated = has_wish && asked->isolation.has_value()
                                ? *asked->isolation == isolation_mode::processes
                                : exec::sends_all();
+  if (to != 0 && has_wish && asked->groups.size() >= wire::limits::groups) {
+    const bool may_stay = !asks && (by != placement::rule::node || asked->where.is_soft) &&
+                          by != placement::rule::group;
+    if (may_stay) return 0;
+    raise(errc::unsupported,
+          fmt::format("option groups: asked {} for an actor that is to live in another node, where "
+                      "it has {} at most; give it fewer, or have it in this node",
+                      asked->groups.size(), wire::limits::groups - 1));
+  }
   if (to == 0 || !is_isolated) return to;
   if (by == placement::rule::group) {
     raise(errc::unsupported,

@@ -9,6 +9,7 @@
 
 #include <manta/codec/errors.hpp>
 #include <manta/codec/identity.hpp>
+#include <manta/codec/out_buffer.hpp>
 #include <manta/exec/actor_core.hpp>
 #include <manta/exec/outside.hpp>
 #include <manta/exec/parker.hpp>
@@ -27,6 +28,7 @@
 #include "node/node_things.hpp"
 #include "node/shared_names.hpp"
 #include "node/worker_futures.hpp"
+#include "wire/views.hpp"
 
 namespace manta::inline v0::node {
 
@@ -167,7 +169,19 @@ void name_all_afar(workbench& on, const char* function) {
 
 void check_size_afar(const spec::parcel_view& what, const char* function) {
   std::size_t size = what.head.size();
-  for (const spec::segment_view& one : what.segments) size += one.bytes.size();
+  std::size_t ranges = 0;
+  for (const spec::segment_view& one : what.segments) {
+    size += one.bytes.size();
+    ranges += one.bytes.empty() ? 0 : 1;
+  }
+  if (ranges > wire::limits::own_segments) {
+    raise(errc::unsupported,
+          fmt::format("{}: a value of it has {} ranges (vectors and strings of plain values) of {} "
+                      "bytes and more, and {} is the most that goes from node to node beside the "
+                      "store; join them, pass fewer at a time, or have it in the node that uses it",
+                      readable_name(function), ranges, codec::segment_from,
+                      wire::limits::own_segments));
+  }
   if (size <= most_bytes_afar) return;
   raise(errc::unsupported,
         fmt::format("{}: a value of it takes {} bytes, and {} is the most that goes from node to "

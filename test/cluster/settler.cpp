@@ -183,6 +183,15 @@ int limits(const manta::runtime& rt) {
   }
   expect(refused >= 6 && refused <= 8, std::to_string(refused) + " refused");
   for (auto& one : taken) expect(one.get(long_enough) == 0, "what was taken");
+  try {
+    std::vector<manta::concurrency_group> many;
+    for (int i = 0; i < 256; ++i) many.push_back({std::to_string(i), 1});
+    static_cast<void>(
+        manta::spawn<counter>.with({.where = manta::on_node(node), .groups = many})());
+    expect(false, "as many groups as no message has");
+  } catch (const manta::unsupported& e) {
+    expect(has(e.what(), "option groups: asked 256"), e.what());
+  }
 
   const auto grouped = manta::spawn<counter>.with(
       {.where = manta::on_node(node), .max_concurrency = 2, .groups = {{"io", 2}}})();

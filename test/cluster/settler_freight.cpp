@@ -120,6 +120,11 @@ void check_limit(const depots& to) {
   const std::string why = thrown_by<manta::unsupported>(
       manta::remote<&depot::takes>(to, load{text_of(481 * mib), {}, {}}));
   expect(has(why, "depot::takes") && has(why, "503316480 is the most"), why);
+  const auto most = manta::remote<&depot::rows>(to, std::size_t{1024}, std::size_t{4096});
+  expect(most.get(long_enough).size() == 1024, "as many rows as there may be");
+  const std::string many = thrown_by<manta::unsupported>(
+      manta::remote<&depot::rows>(to, std::size_t{1025}, std::size_t{4096}));
+  expect(has(many, "depot::rows") && has(many, "has 1025 ranges"), many);
   expect(manta::remote<&depot::next>(to).get(long_enough) > 0, "calls behind it");
 }
 
