@@ -68,8 +68,9 @@ class MANTA_API runtime {
   runtime();
   /// Fields that are set win over the environment. Throws invalid_config for bad ones,
   /// storage_failed for a `control` folder that can't be used; and, where it is to be a member of a
-  /// cluster, timed_out, node_lost, unsupported, storage_failed or invalid_argument, which say why
-  /// it is none.
+  /// cluster, timed_out, node_lost, worker_lost (of a node that it started), name_taken (another
+  /// process listens there), unsupported, storage_failed, store_full or invalid_argument, which say
+  /// why it is none.
   explicit runtime(const config& settings);
   ~runtime();
   runtime(const runtime&) = delete;

@@ -184,8 +184,8 @@ struct config {
   /// job: a name that the ranks of one job share and those of others don't. 1 to 64 letters,
   /// digits, '.', '_' and '-'. Default: made from what the launcher says.
   std::optional<std::string> job = std::nullopt;
-  /// member-name: this process's name in the cluster, which no other has. 1 to 64 bytes. Default:
-  /// rank-N.
+  /// member-name: this process's name in the cluster, which no other has. 1 to 64 bytes without
+  /// control characters, but for local. Default: rank-N.
   std::optional<std::string> member_name = std::nullopt;
   /// join-ms: how long a process tries to become a member, and rank 0 waits for the others,
   /// milliseconds. 100 to 3600000, default 15000.

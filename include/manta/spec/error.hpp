@@ -50,7 +50,7 @@ struct task_failure {
   std::string type_name;     ///< the exception's type, demangled; "unknown" when it has none
   std::string message;       ///< what(), or empty
   std::string function;      ///< the remote function's name
-  std::string node;          ///< where it ran
+  std::string node;          ///< where it ran, as this_task::node() calls it
   int attempt = 0;           ///< 0 is the first run
   std::exception_ptr cause;  ///< the original exception, when it can be carried
 };
@@ -133,7 +133,8 @@ class MANTA_API task_error : public exception {
 };
 
 // One type per code, so that a catch clause can tell them apart.
-/// The isolated worker that ran the task died. Inside one process it never happens.
+/// The isolated worker that ran the task died, or a node that a driver has started ended before it
+/// had joined. Inside one process it never happens.
 class MANTA_API worker_lost : public exception {
   using exception::exception;
 };
@@ -157,11 +158,13 @@ class MANTA_API timed_out : public exception {
 class MANTA_API cancelled : public exception {
   using exception::exception;
 };
-/// No room for an object in bounded time. Without a store it never happens.
+/// No room in bounded time: for an array, for what is kept under a key, or for one more question
+/// where too many have no answer yet.
 class MANTA_API store_full : public exception {
   using exception::exception;
 };
-/// No node can ever give the resources that were asked for. Thrown at the call.
+/// No node can ever give the resources that were asked for. Thrown at the call; in the future where
+/// another node has to say so, or the last one that had them is lost.
 class MANTA_API infeasible : public exception {
   using exception::exception;
 };
@@ -199,7 +202,7 @@ class MANTA_API self_wait : public exception {
 class MANTA_API out_of_memory : public exception {
   using exception::exception;
 };
-/// An actor of that name is alive already.
+/// An actor of that name is alive already, or another process listens where this one was to.
 class MANTA_API name_taken : public exception {
   using exception::exception;
 };

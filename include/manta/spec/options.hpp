@@ -175,7 +175,8 @@ struct actor_options {
   /// the object has to protect itself. A call that blocks in manta lends its core.
   int max_concurrency = 1;
   /// Groups of calls with limits of their own: `.groups = {{"io", 4}}`, and at the call
-  /// `remote<&T::m>.with({.group = "io"})(handle)`. Calls that name none have max_concurrency.
+  /// `remote<&T::m>.with({.group = "io"})(handle)`. Calls that name none have max_concurrency. At
+  /// most 65,535; in another node or an isolated worker 255.
   std::vector<concurrency_group> groups = {};
   /// Calls that may wait in the mailbox, those that wait for arguments included; 0 for no cap, at
   /// most 2^30.
