@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <manta/base/clock.hpp>
@@ -45,32 +46,75 @@ class store_making final : public array_making {
 };
 
 constexpr std::align_val_t alignment{64};
+// How long room in the store is waited for by who has another way.
+constexpr auto room_soon = std::chrono::milliseconds(50);
 
 struct free_aligned {
   void operator()(std::byte* p) const noexcept { ::operator delete(p, alignment); }
 };
-using heap_bytes = std::unique_ptr<std::byte, free_aligned>;
+
+// Bytes of arrays that the store had no room for, as long as they are here. They count from before
+// their memory is taken.
+class beside_store {
+ public:
+  beside_store() = default;
+  /// Whatever there is already.
+  explicit beside_store(std::uint64_t bytes) noexcept : bytes_(bytes) {
+    all_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  /// Not, if with others they would be more than `most`; one is always let in.
+  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept {
+    std::uint64_t all = all_.load(std::memory_order_relaxed);
+    do {
+      if (all != 0 && (all >= most || bytes > most - all)) return std::nullopt;
+    } while (!all_.compare_exchange_weak(all, all + bytes, std::memory_order_relaxed));
+    beside_store out;
+    out.bytes_ = bytes;
+    return out;
+  }
+  beside_store(beside_store&& other) noexcept : bytes_(std::exchange(other.bytes_, 0)) {}
+  beside_store& operator=(beside_store&&) = delete;
+  ~beside_store() { all_.fetch_sub(bytes_, std::memory_order_relaxed); }
+
+ private:
+  static inline std::atomic<std::uint64_t> all_{0};
+  std::uint64_t bytes_ = 0;
+};
+
+// The memory of an array on the heap, and what counts it, if anything does: given back before.
+struct heap_bytes {
+  beside_store counted;
+  std::unique_ptr<std::byte, free_aligned> own;
+};
 
 class heap_block final : public array_block {
  public:
-  heap_block(heap_bytes own, std::size_t n) noexcept
-      : array_block({own.get(), n}), own_(std::move(own)) {}
+  heap_block(heap_bytes of, std::size_t n) noexcept
+      : array_block({of.own.get(), n}), of_(std::move(of)) {}
   bool is_copied() const noexcept override { return true; }
 
  private:
   void end() noexcept override { delete this; }
-  heap_bytes own_;
+  heap_bytes of_;
 };
 
 class heap_making final : public array_making {
  public:
-  heap_making(heap_bytes own, std::size_t n) noexcept
-      : array_making({own.get(), n}), own_(std::move(own)) {}
-  array_block* seal() override { return new heap_block(std::move(own_), bytes().size()); }
+  heap_making(heap_bytes of, std::size_t n) noexcept
+      : array_making({of.own.get(), n}), of_(std::move(of)) {}
+  array_block* seal() override { return new heap_block(std::move(of_), bytes().size()); }
 
  private:
-  heap_bytes own_;
+  heap_bytes of_;
 };
+
+std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes, beside_store counted) {
+  const auto n = static_cast<std::size_t>(bytes);
+  heap_bytes made{std::move(counted),
+                  {static_cast<std::byte*>(::operator new(n, alignment)), free_aligned()}};
+  base::welcome_large_pages(made.own.get(), n);
+  return std::make_unique<heap_making>(std::move(made), n);
+}
 
 }  // namespace
 
@@ -239,26 +283,73 @@ std::uint64_t array_home::limit_bytes() const {
   return settings_.bytes;
 }
 
-std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes) {
-  const auto n = static_cast<std::size_t>(bytes);
-  heap_bytes made(static_cast<std::byte*>(::operator new(n, alignment)));
-  base::welcome_large_pages(made.get(), n);
-  return std::make_unique<heap_making>(std::move(made), n);
+duration array_home::store_wait() const {
+  const std::lock_guard lock(mutex_);
+  return settings_.wait;
 }
+
+bool array_home::has_disk() const {
+  const std::lock_guard lock(mutex_);
+  return !settings_.spill_folder.empty();
+}
+
+std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes) { return make_on_heap(bytes, {}); }
 
 void fill_array(std::span<std::byte> to, const std::byte* from) noexcept {
   store::copy_large(to, from);
 }
 
-// Workers get as bytes only what was in no store before.
+namespace {
+
+constexpr std::uint64_t stored_from = std::uint64_t{64} << 10U;
+
+std::unique_ptr<array_making> make_in_store(std::uint64_t bytes, std::chrono::milliseconds wait) {
+  array_home::stored in = array_home::global().store();
+  result<store::making> room = in.in->make(bytes, 0, wait);
+  if (!room) room.error().raise();
+  return std::make_unique<store_making>(std::move(in), *std::move(room));
+}
+
+}  // namespace
+
+// Workers get as bytes only what was in no store before. What has come is not refused, since its
+// value would be lost; it counts, so that less is fetched.
 std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) {
-  constexpr std::uint64_t stored_from = std::uint64_t{64} << 10U;
-  const bool is_stored = bytes >= stored_from && worker_arrays::here() == nullptr;
+  if (bytes < stored_from || worker_arrays::here() != nullptr) return make_on_heap(bytes);
   // One that never fits says nothing of those that do.
-  if (is_stored && bytes <= array_home::global().limit_bytes()) {
+  if (bytes <= array_home::global().limit_bytes()) {
     if (auto room = try_make_array_room(bytes)) return room;
   }
-  return make_on_heap(bytes);
+  return make_on_heap(bytes, beside_store(bytes));
+}
+
+std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where) {
+  if (bytes < stored_from || where == room_in::any) return make_array_copy(bytes);
+  if (where == room_in::store_now) return make_in_store(bytes, std::chrono::milliseconds(0));
+  const std::uint64_t limit = array_home::global().limit_bytes();
+  const bool may_fit = bytes <= limit;
+  const bool is_for_store = where == room_in::store && array_home::global().has_disk();
+  if (may_fit && is_for_store) {
+    try {
+      return make_in_store(bytes, room_soon);
+    } catch (const store_full&) {
+      throw;
+    } catch (const manta::exception&) {
+      // There is no store.
+    }
+  }
+  if (may_fit) {
+    if (auto room = try_make_array_room(bytes)) return room;
+  }
+  if (auto counted = beside_store::take(bytes, limit)) {
+    return make_on_heap(bytes, *std::move(counted));
+  }
+  if (may_fit) return make_in_store(bytes, room_soon);  // somebody may have let go by now
+  raise(errc::store_full,
+        fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and "
+                    "as many beside it, of which some are taken; drop references or raise "
+                    "store_bytes",
+                    bytes, limit));
 }
 
 std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
@@ -277,7 +368,6 @@ std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes) {
 std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
   // This thread may be one that others wait for. Who finds none is not the only one: then nobody
   // asks for a while.
-  constexpr auto wait = std::chrono::milliseconds(50);
   constexpr auto pause = std::chrono::seconds(1);
   static std::atomic<base::time_point> full_until{base::time_point{}};
   if (base::now() < full_until.load(std::memory_order_relaxed)) return nullptr;
@@ -285,12 +375,10 @@ std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
     if (worker_arrays* const here = worker_arrays::here()) {
       if (auto room = here->try_make(bytes)) return room;
     } else {
-      array_home::stored in = array_home::global().store();
-      result<store::making> room = in.in->make(bytes, 0, wait);
-      if (room) return std::make_unique<store_making>(std::move(in), *std::move(room));
+      return make_in_store(bytes, room_soon);
     }
   } catch (const manta::exception&) {
-    // There is no store, or no memory for a segment.
+    // There is no room, no store, or no memory for a segment.
   }
   full_until.store(base::now() + pause, std::memory_order_relaxed);
   return nullptr;

@@ -60,6 +60,10 @@ class array_home {
   void remove_shelf(const wire::segment_shelf& shelf) noexcept;
   /// What workers have not used for a while goes. To be called now and then; by one thread.
   void tidy_shelves(base::time_point now);
+  /// How long who makes an array waits for room.
+  duration store_wait() const;
+  /// Whether what rests may go to the disk.
+  bool has_disk() const;
 
  private:
   using idle_segments = std::vector<std::pair<store::segment_id, store::holder>>;
@@ -99,6 +103,13 @@ std::uint64_t sent_array_bytes() noexcept;
 
 /// As make_array_room, for what is on its way already: also while the runtime ends.
 std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes);
+
+/// Where an array comes that is fetched: `store`, if what rests there may go to the disk, since
+/// what lies beside never does; beside it, too, where those have as many bytes as the store at
+/// most, or are one array; the store as it is now, without a wait; or in any case.
+enum class room_in : std::uint8_t { store, store_or_beside, store_now, any };
+/// As make_array_copy; waits 100 ms at most. Throws store_full, std::bad_alloc.
+std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where);
 
 /// Room in the store when there is some soon, and lately was; null: there is none. Throws
 /// std::bad_alloc.

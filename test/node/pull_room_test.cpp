@@ -3,11 +3,16 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
 
 #include <catch2/catch.hpp>
+
+#include <manta/manta.hpp>
+
+#include "node/array_home.hpp"
 
 namespace pull_room_test {
 
@@ -15,7 +20,9 @@ namespace {
 
 using manta::node::array_block;
 using manta::node::array_making;
+using manta::node::make_fetched_array;
 using manta::node::pull_room;
+using manta::node::room_in;
 
 // The owner of the memory; it says when that goes.
 using memory = std::shared_ptr<std::array<std::byte, 64>>;
@@ -72,6 +79,61 @@ TEST_CASE("the memory of an array that did not come goes with its room", "[node]
   party p;
   p.room.reset();
   CHECK(p.weak.expired());
+}
+
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+
+manta::config small_store() {
+  manta::config c;
+  c.workers = 1;
+  c.store_bytes = 4 << 20;
+  c.store_wait_ms = 0;
+  c.spill_folder = "none";
+  return c;
+}
+
+bool has_room_for_two(room_in where) {
+  try {
+    return make_fetched_array(2 * mib, where) != nullptr;
+  } catch (const manta::store_full&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what is fetched and has no room lies beside the store, as much as that may have",
+          "[node][copies]") {
+  const manta::runtime rt(small_store());
+  CHECK(has_room_for_two(room_in::store_now));
+  const auto in_store = manta::node::make_array_room(3 * mib);
+  CHECK_FALSE(has_room_for_two(room_in::store_now));
+  auto making = make_fetched_array(2 * mib, room_in::store);
+  array_block* const beside = making->seal();
+  making.reset();
+  CHECK(beside->is_copied());
+  CHECK(has_room_for_two(room_in::store_or_beside));
+  auto other = make_fetched_array(2 * mib, room_in::store);
+  CHECK_FALSE(has_room_for_two(room_in::store));
+  CHECK_FALSE(has_room_for_two(room_in::store_or_beside));
+  beside->drop();
+  CHECK(has_room_for_two(room_in::store));
+  // What came with a message counts, and is not refused.
+  const auto came = manta::node::make_array_copy(2 * mib);
+  CHECK_FALSE(has_room_for_two(room_in::store));
+  CHECK(has_room_for_two(room_in::any));
+}
+
+TEST_CASE("an array that is larger than the store lies beside it alone", "[node][copies]") {
+  const manta::runtime rt(small_store());
+  {
+    const auto large = make_fetched_array(9 * mib, room_in::store);
+    CHECK(large->bytes().size() == 9 * mib);
+    CHECK_THROWS_AS(make_fetched_array(9 * mib, room_in::store), manta::store_full);
+  }
+  CHECK(make_fetched_array(9 * mib, room_in::store) != nullptr);
 }
 
 }  // namespace pull_room_test
