@@ -225,15 +225,19 @@ bool far_arrays::lends(const stored_block& block, std::uint64_t node) const noex
 }
 
 bool stored_block::may_stay(std::uint64_t node) const noexcept {
-  return far_arrays::global().keeps_for(*this, node);
+  return far_arrays::global().keeps_for(node);
 }
 
-// A neighbour has it to read in place, or there is no more room for that.
-bool far_arrays::keeps_for(const stored_block& block, std::uint64_t node) const noexcept {
-  const std::uint64_t most = array_home::global().limit_bytes() / 2;
+// A neighbour has it to read in place, or as bytes. With others there may be more than half of the
+// store: then they are asked to take it, and until they do who makes more waits for room.
+bool far_arrays::keeps_for(std::uint64_t node) const noexcept {
   const std::lock_guard lock(mutex_);
-  if (!is_open_ || living_.contains(node)) return false;
-  return pins_.contains(&block) || pinned_bytes_ + block.bytes().size() <= most;
+  return is_open_ && !living_.contains(node);
+}
+
+bool far_arrays::is_crowded() const noexcept {
+  const std::uint64_t bytes = pinned_bytes_.load(std::memory_order_relaxed);
+  return bytes > 0 && bytes > array_home::global().limit_bytes() / 2;
 }
 
 bool far_arrays::has_room(std::uint64_t bytes, std::uint64_t node) const noexcept {
@@ -254,12 +258,17 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
     to.place = view->from().place;
     return {view->from().id, view->from().owner};
   }
-  if (const auto* const far = dynamic_cast<const distant_block*>(&block)) {
+  if (auto* const far = dynamic_cast<distant_block*>(&block)) {
     on.lent.reserve_one();
     if (far_pulls::global().begin_naming(*far)) {
       on.lent.put(far->from().id);
       to.place = {0, on.names_contents() ? far->from().contents : 0, far->from().bytes};
       return {far->from().id, far->from().owner};
+    }
+    // It was taken since its writer asked for it.
+    array_block* const one = far;
+    if (far->taken() != nullptr) {
+      far_pulls::wake_taken({&one, 1}, far_pulls::global().may_wait());
     }
     array_block* const is = far->here();
     if (is == nullptr || is->is_copied()) raise_array_away();  // its runtime has ended

@@ -37,11 +37,12 @@
 //   owner: stored_block <-- lent {id} ~~~ message ~~~> view_block --> mapped_segment :reader
 //          <------------------- released, when the last handle went ----
 //
-// What is lent is pinned in the owner's memory, so half of its store is the most, but for what one
-// message has together: what is more goes as a copy. Who has mapped a segment reads all of it
-// whatever becomes of its owner. A reader that is given up may live, and may be handed more by
-// others who have not heard: until its process has exited, nothing of what others had then, or were
-// given since, is let go.
+// What is lent is pinned in the owner's memory, so half of its store is the most that is mapped,
+// but for what one message has together: what is more goes as a copy. What is fetched elsewhere
+// (far_pulls.hpp) stays whatever else is lent; who has it takes it while that is more than half.
+// Who has mapped a segment reads all of it whatever becomes of its owner. A reader that is given up
+// may live, and may be handed more by others who have not heard: until its process has exited,
+// nothing of what others had then, or were given since, is let go.
 //
 // A view may outlive its runtime, and the next one's nodes have the same numbers: it has that of
 // its runtime, and is an array of this process alone in the next.
@@ -70,12 +71,12 @@ class far_arrays {
   // Any thread.
   /// Whether that node would read it in place, were it sent there.
   bool lends(const stored_block& block, std::uint64_t node) const noexcept;
-  /// Whether it stays here where it goes into a cell there, and that node gets its name.
-  bool keeps_for(const stored_block& block, std::uint64_t node) const noexcept;
+  /// Whether what goes into a cell there stays here, and that node gets its name.
+  bool keeps_for(std::uint64_t node) const noexcept;
   /// As lends, of a new one of that size.
   bool has_room(std::uint64_t bytes, std::uint64_t node) const noexcept;
   /// What all nodes call it; fills in its place. Until `on` is used for something else it is kept.
-  /// Throws cancelled: the runtime ends. std::bad_alloc.
+  /// Throws cancelled: the runtime ends. store_full, object_lost, std::bad_alloc.
   far_name name(workbench& on, placed_block& block, spec::reference& to);
   /// A message with these is about to be sent.
   void lends_out(std::span<const spec::reference> all) noexcept;
@@ -90,6 +91,8 @@ class far_arrays {
     std::set<std::uint64_t> in;  ///< who has them
   };
   stayed measure_stayed() const;
+  /// Whether more than half of the store is lent.
+  bool is_crowded() const noexcept;
   /// One of this node's that came back, with a hold; null: it is none.
   array_block* block_of(const base::id& id) noexcept;
   /// One of another node's that is mapped here, with a hold; null: it is not.
@@ -145,7 +148,7 @@ class far_arrays {
   std::map<std::uint64_t, neighbour_ptr> living_;  // of these, members still: who may be lent to
   std::unordered_map<base::id, lent, base::id_hash> lent_;
   std::unordered_map<const array_block*, pin> pins_;
-  std::uint64_t pinned_bytes_ = 0;
+  std::atomic<std::uint64_t> pinned_bytes_{0};  // written under the mutex
   std::uint64_t last_ = 0;
   std::unordered_map<base::id, view_block*, base::id_hash> views_;  // no holds
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<const mapped_segment>> segments_;

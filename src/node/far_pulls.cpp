@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -23,7 +24,6 @@
 #include "node/reading_stop.hpp"
 #include "node/trip.hpp"
 #include "node/workbench.hpp"
-#include "node/worker_facts.hpp"
 #include "spec/made_error.hpp"
 #include "wire/error_record.hpp"
 
@@ -126,16 +126,43 @@ struct far_pulls::waits {
   bool are_cancelled = false;
 };
 
+// Who finds no room asks again, as long as who makes an array waits for it, whichever node it is
+// that has none; for a moment only the store's is asked for.
 bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until,
                       const std::stop_token& stop) {
+  constexpr auto pause = std::chrono::milliseconds(20);
+  constexpr duration longest_for_store = std::chrono::milliseconds(250);
+  const duration wait = array_home::global().store_wait();
+  const base::time_point begun = base::now();
+  for (;;) {
+    const bool is_early = base::now() - begun < std::min(wait / 2, longest_for_store);
+    try {
+      return fetch_now(all, until, stop, is_early ? room_in::store : room_in::store_or_beside) &&
+             wake_taken(all, true);
+    } catch (const store_full&) {
+      if (base::now() - begun >= wait) throw;
+    }
+    exec::parker nap;
+    const std::stop_callback wakes(stop, [&nap] { nap.signal(); });
+    exec::executor::sleep(nap, base::earlier(until, base::now() + pause));
+    if (stop.stop_requested()) exec::cancelled_error().raise();
+    if (until && base::now() >= *until) return false;
+  }
+}
+
+// Behind one that has no room none is asked for: each would take its time to find that out.
+bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadline& until,
+                          const std::stop_token& stop, room_in where) {
   waits my(*this);
   my.all.reserve(all.size());
+  asking how{.where = where};
   for (array_block* const one : all) {
     if (!one->is_away(0)) continue;
+    if (how.is_refused) break;
     my.are_cancelled = stop.stop_requested();
     if (my.are_cancelled) exec::cancelled_error().raise();
     auto& block = static_cast<distant_block&>(*one);
-    my.all.emplace_back(&block, ask(block));
+    if (block.taken() == nullptr) my.all.emplace_back(&block, ask(block, how));
   }
   for (const auto& [block, who] : my.all) {
     const std::stop_callback wakes(stop, [&nap = who->nap] { nap.signal(); });
@@ -162,7 +189,8 @@ void far_pulls::stop_waiting(std::span<const wait> all, bool are_cancelled) noex
       pull& is = *found->second;
       if (std::erase(is.waiting, who) == 0) continue;
       if (!are_cancelled) is.may_be_asked_again = true;
-      if (is.may_be_asked_again || is.is_landing || !is.waiting.empty()) continue;
+      if (is.may_be_asked_again || is.is_taken || is.is_landing) continue;
+      if (!is.waiting.empty()) continue;
       if (is.is_in_bulk) drop_bulk(is);
       if (!is.is_sought) expect_late(found->first, is);
       numbers_.erase(known);
@@ -176,10 +204,11 @@ void far_pulls::stop_waiting(std::span<const wait> all, bool are_cancelled) noex
 }
 
 // Asked once, whoever waits. Room is taken without the mutex, since that may wait.
-far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
+far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
   auto me = std::make_shared<waiter>();
   auto fresh = std::make_shared<pull>();
-  fresh->waiting.push_back(me);
+  fresh->is_taken = how.takes;
+  if (!how.takes) fresh->waiting.push_back(me);
   of.hold();
   fresh->block = &of;
   std::uint64_t number = 0;
@@ -190,10 +219,12 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
     // In the next runtime its id is another array's.
     if (of.from().since != far_handles::global().run()) let_go_error().raise();
     if (const auto known = numbers_.find(&of); known != numbers_.end()) {
-      pulls_.find(known->second)->second->waiting.push_back(me);
+      pull& is = *pulls_.find(known->second)->second;
+      if (!how.takes) is.waiting.push_back(me);
+      is.is_taken = is.is_taken || how.takes;
       return me;
     }
-    if (of.here() != nullptr) {
+    if (of.here() != nullptr || of.taken() != nullptr) {
       me->nap.signal();
       return me;
     }
@@ -207,17 +238,18 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of) {
     }
   }
   try {
-    start(number, fresh);
+    start(number, fresh, how.where);
   } catch (...) {
     const error why = describe_current_exception("fetching an array");
     end(number, &why);
+    how.is_refused = true;
   }
   return me;
 }
 
-void far_pulls::start(std::uint64_t number, const pull_ptr& of) {
+void far_pulls::start(std::uint64_t number, const pull_ptr& of, room_in where) {
   const std::uint64_t owner = of->block->from().owner;
-  auto room = std::make_shared<pull_room>(make_array_copy(of->block->from().bytes));
+  auto room = std::make_shared<pull_room>(make_fetched_array(of->block->from().bytes, where));
   const bool was_lost = of->block->from().run == 0;
   bool is_reached = false;
   std::uint64_t unasked = 0;
@@ -444,63 +476,6 @@ void far_pulls::let_all_go() noexcept {
   }
 }
 
-// ---- those of one that leaves
-
-void far_pulls::ask_to_take(peers& by, std::uint64_t node) {
-  ask_peer(by, node, {peers::pull, 1}, wire::question::take_arrays);
-}
-
-// The loop's thread, which can't wait for room. However often it asks, once at a time.
-void far_pulls::take_soon(std::uint64_t node) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (by_ == nullptr || taking_.contains(node)) return;
-  }
-  const auto done = [this](const std::uint64_t* of) {
-    {
-      const std::lock_guard lock(mutex_);
-      taking_.erase(*of);
-    }
-    delete of;
-  };
-  // The line may be dropped with all that is in it.
-  const std::shared_ptr<const std::uint64_t> turn(new std::uint64_t(node), done);
-  {
-    const std::lock_guard lock(mutex_);
-    taking_.insert(node);
-  }
-  facts_line::global().add([this, turn] { take_from(*turn); });
-}
-
-// What can't be fetched now it asks for once more.
-void far_pulls::take_from(std::uint64_t node) noexcept {
-  std::vector<distant_hold> all;
-  try {
-    all = kept_by(node);
-  } catch (const std::bad_alloc&) {
-    return;
-  }
-  for (const distant_hold& one : all) {
-    try {
-      if (one->here() == nullptr) {
-        ask(*one);
-      } else if (is_settled(*one)) {
-        let_go(*one);
-      }
-    } catch (...) {
-      continue;
-    }
-  }
-}
-
-// A copy on the heap that has come a while ago, so that no message begun before is about to name it
-// any more: one of many GB could be, and would be refused then.
-bool far_pulls::is_settled(const distant_block& of) const noexcept {
-  using namespace std::chrono_literals;
-  const std::lock_guard lock(mutex_);
-  return base::now() - of.came_ >= 1s;
-}
-
 // ---- those of this node
 
 namespace {
@@ -519,7 +494,10 @@ void far_pulls::on_question(peers& by, std::uint64_t from, std::uint64_t number,
   const result<const wire::message_view&> read = on->reader.read(message);
   const auto* const asked = read ? std::get_if<wire::ask_view>(&read->body) : nullptr;
   if (asked == nullptr) return;
-  if (asked->what == wire::question::take_arrays) return take_soon(from);
+  if (asked->what == wire::question::take_arrays) {
+    const bool leaves = number != static_cast<std::uint64_t>(plea::has_no_room);
+    return take_soon(from, leaves ? plea::leaves : plea::has_no_room);
+  }
   if (asked->what == wire::question::array_copy) {
     return far_copies::global().on_question(by, from, number,
                                             codec::decode<copy_question>(asked->with));

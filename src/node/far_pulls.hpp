@@ -26,6 +26,7 @@
 #include "base/id_hash.hpp"
 #include "bulk/station.hpp"
 #include "bulk/unreached.hpp"
+#include "node/array_home.hpp"
 #include "node/array_names.hpp"
 #include "node/far_handles.hpp"
 #include "node/late_parts.hpp"
@@ -49,17 +50,24 @@
 // A distant block has one way: away, then here. What is in a message to the maker goes as its name
 // while it is away, and so does what goes into a cell elsewhere, whose readers fetch it themselves.
 //
-// Who fetches waits for the loop's thread alone. Where the maker is lost it goes on from another
-// node that has all of it (far_copies.hpp, decisions/0055), with what has come so far. If none has,
-// or the maker has let go, the wait ends with an error, and so it does by this runtime's end; the
-// next reader asks again, and may find one by then.
+// Who fetches waits for the loop's thread, and for room as who makes an array does: what has none
+// in the store lies beside it, as many bytes as that may have; more is store_full, in time. Where
+// the maker is lost it goes on from another node that has all of it (far_copies.hpp,
+// decisions/0055), with what has come so far. If none has, or the maker has let go, the wait ends
+// with an error, and so it does by this runtime's end; the next reader asks again, and may find one
+// by then.
 //
 // Who waits no longer since its time is over finds it further on when it asks again: what was asked
 // for comes. When all who wait are cancelled it is given up. Which of the two ends a fetch, that or
 // its last byte, the mutex decides: from is_landing on it is here.
 //
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
-// until they have (node/parting.hpp). What comes then is an array as any that was fetched.
+// until they have (node/parting.hpp). So does who has lent more than half of its store, until it is
+// less: then others have room there, and who makes more waits for it. Each takes what has room in
+// its own store, and where nothing can go to the disk half of that at most: the rest is for what is
+// read. What comes so before anybody reads it rests, and may go to the disk:
+//
+//   away --read--> here            away --taken--> rests in this store --read--> here
 //
 // The bytes come over connections of bulk/, where both ends have them (bulk_way.hpp). To a maker
 // that has none, or none that can be reached, go questions, over the path of the messages:
@@ -78,6 +86,8 @@
 // Threads: any, but as said. The mutex is taken before far_handles', never with it held.
 
 namespace manta::inline v0::node {
+
+class resting_array;
 
 /// What question::array_bytes asks for; the answer has such bytes as its segment, and `at` as its
 /// head.
@@ -105,10 +115,20 @@ class distant_block final : public placed_block {
         from_(from) {}
 
   const source& from() const noexcept { return from_; }
-  /// Null while it is away; else what it is here, without a hold.
+  /// Null while nobody can read it here; else what it is here, without a hold.
   array_block* here() const noexcept { return here_.load(std::memory_order_acquire); }
+  /// Its bytes, where they came before anybody read it, without a hold; else null.
+  resting_array* taken() const noexcept { return taken_.load(std::memory_order_acquire); }
+  /// The other node that has its bytes; 0: they are in this one.
+  std::uint64_t lies_in() const noexcept {
+    return here() == nullptr && taken() == nullptr ? from_.owner : 0;
+  }
   /// Once. Takes a hold over.
   void arrives(array_block* as) noexcept;
+  /// The same of one that nobody reads so far: it rests, if it can.
+  void arrives_unread(array_block* as) noexcept;
+  /// It is read from now on, pinned as this. Takes a hold over.
+  void wakes(array_block* as) noexcept;
 
   void name(spec::reference& to) override { placed().name(to); }
   spec::array_place place() const noexcept override { return placed().place(); }
@@ -125,6 +145,7 @@ class distant_block final : public placed_block {
   // Of one that is here and not copied.
   placed_block& placed() const noexcept { return static_cast<placed_block&>(*here()); }
   bool counts() const noexcept;
+  void keep_copy(array_block& is) const noexcept;
 
   friend class far_pulls;
   const source from_;
@@ -132,6 +153,7 @@ class distant_block final : public placed_block {
   bool is_let_go_ = false;   // by its maker, as far as this block goes; under far_pulls' mutex
   // Release: who finds it finds the bytes.
   std::atomic<array_block*> here_{nullptr};
+  std::atomic<resting_array*> taken_{nullptr};  // with a hold, until this ends
 };
 
 /// Of an array whose maker has let go.
@@ -141,6 +163,9 @@ struct copy_question;
 
 class far_pulls {
  public:
+  /// Why others are to fetch what has stayed here.
+  enum class plea : std::uint64_t { leaves = 1, has_no_room = 2 };
+
   static far_pulls& global();
   static constexpr std::uint64_t part_bytes = std::uint64_t{2} << 20U;
   static constexpr std::uint32_t most_parts = 6;
@@ -155,6 +180,9 @@ class far_pulls {
                std::span<const std::byte> message) noexcept;
   /// Answers what has waited for room. Whether more does.
   bool answer_waiting(peers& by) noexcept;
+  /// While more than half of the store is lent, asks those who have it to take it. When again, if
+  /// ever.
+  base::deadline relieve(peers& by, base::time_point now) noexcept;
   /// It is lost, or can't be reached.
   void gone(std::uint64_t node, const std::string& why) noexcept;
 
@@ -169,16 +197,21 @@ class far_pulls {
 
   // Any thread.
   /// That one is to fetch all that has stayed here. Throws std::bad_alloc.
-  static void ask_to_take(peers& by, std::uint64_t node);
+  static void ask_to_take(peers& by, std::uint64_t node, plea why);
   /// The block of an array that came with a message, with a hold. Throws cancelled, std::bad_alloc.
   distant_block* view_of(const spec::reference& came, const far_arrivals::one& from);
   /// A message is about to name it as its maker's, which keeps it until far_arrays::named is told.
   /// False: it is this node's by now.
   bool begin_naming(const distant_block& of);
-  /// As fetch_arrays; not the loop's thread.
+  /// As fetch_arrays, and throws store_full; not the loop's thread.
   /// Throws cancelled as soon as it is to stop; what nobody else waits for is given up then.
   bool fetch(std::span<array_block* const> all, const base::deadline& until,
              const std::stop_token& stop = {});
+  /// Pins those of them that were taken and nobody has read. False: it would take time, and it does
+  /// not wait. Throws store_full, object_lost, std::bad_alloc.
+  static bool wake_taken(std::span<array_block* const> all, bool waits);
+  /// Whether the calling thread may wait for that.
+  bool may_wait() const noexcept;
   /// Bytes come by that station from now on, until close_way. Whether others can ask it.
   void open_way(bulk::station& by, bool is_reached);
   void close_way(const bulk::station& by) noexcept;
@@ -217,6 +250,7 @@ class far_pulls {
     bool is_sought = false;           // its maker is lost: it comes from who has a copy, if at all
     bool is_timed = false;            // what comes is measured (link_times.hpp)
     bool may_be_asked_again = false;  // by who waits no longer for now: it comes anyway
+    bool is_taken = false;            // so it does if nobody waits: its maker wants it to
     std::string why_lost;
     bulk::chunks_here here;             // of `former`, or of `room` if there is none
     std::shared_ptr<pull_room> former;  // what it came to before, which others read
@@ -229,9 +263,18 @@ class far_pulls {
   far_pulls() = default;
   using wait = std::pair<distant_block*, waiter_ptr>;
   struct waits;
-  waiter_ptr ask(distant_block& of);
+  /// How one is asked for.
+  struct asking {
+    room_in where = room_in::any;
+    bool takes = false;       // nobody waits
+    bool is_refused = false;  // the answer: it has ended, for want of room or memory
+  };
+  bool fetch_now(std::span<array_block* const> all, const base::deadline& until,
+                 const std::stop_token& stop, room_in where);
+  waiter_ptr ask(distant_block& of, asking& how);
   void stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept;
-  void start(std::uint64_t number, const pull_ptr& of);
+  void start(std::uint64_t number, const pull_ptr& of, room_in where);
+  bool is_unread(const pull& of) const noexcept;
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;
   static std::uint64_t parts_under_way(const pull& of) noexcept;
@@ -268,14 +311,15 @@ class far_pulls {
   using distant_hold = std::unique_ptr<distant_block, drop_distant>;
   std::vector<distant_hold> kept_by(std::uint64_t node) const;
   bool is_settled(const distant_block& of) const noexcept;
-  void take_soon(std::uint64_t node);
+  void take_soon(std::uint64_t node, plea why);
   /// A part that a node has asked for, under that number.
   struct asked_part {
     std::uint64_t number = 0;
     pull_question what;
   };
   static void answer_part(peers& by, std::uint64_t to, const asked_part& asked);
-  void take_from(std::uint64_t node) noexcept;
+  void take_from(std::uint64_t node, plea why) noexcept;
+  bool has_room_for_taken(std::uint64_t bytes) const noexcept;
 
   std::atomic<std::uint64_t> fetched_bytes_{0};
   std::atomic<std::uint64_t> away_{0};  // distant blocks
@@ -293,12 +337,14 @@ class far_pulls {
     std::vector<bulk::place_of_holder> at;
   };
   std::map<std::uint64_t, read_places> places_;  // by node: what its introduction says, read once
+  std::uint64_t unread_bytes_ = 0;               // of what was taken and rests
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   late_parts late_;
   std::unordered_map<const distant_block*, std::uint64_t> numbers_;    // of pulls_
   std::unordered_map<base::id, distant_block*, base::id_hash> views_;  // no holds
   std::map<std::uint64_t, std::deque<asked_part>> unanswered_;  // by node; the loop's thread only
+  base::time_point next_plea_{};                                // the loop's thread
   std::unordered_set<std::uint64_t> taking_;  // nodes that have asked, and it is not done yet
 };
 

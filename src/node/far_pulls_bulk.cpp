@@ -187,13 +187,23 @@ void far_pulls::land(std::uint64_t number, pull& of) {
   try {
     array_block* const as = of.room->seal();
     fetched_bytes_ += of.block->from().bytes - of.came;  // those of messages are counted
-    of.block->arrives(as);
+    // Who asks for it from here on finds it at rest.
+    if (is_unread(of)) {
+      of.block->arrives_unread(as);
+    } else {
+      of.block->arrives(as);
+    }
   } catch (...) {
     const std::lock_guard lock(mutex_);
     of.is_landing = false;
     throw;
   }
   end(number, nullptr);
+}
+
+bool far_pulls::is_unread(const pull& of) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return of.is_taken && !of.may_be_asked_again && of.waiting.empty();
 }
 
 // Its maker may be there still, and reached by the path of the messages only. False: the pull has

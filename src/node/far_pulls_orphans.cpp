@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetches whose maker is lost: what far_pulls.cpp has to do with copies in other nodes.
+// Fetches whose maker is lost, is about to leave or has no room: what far_pulls.cpp has to do with
+// copies in other nodes, and what it takes before anybody reads it.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "node/array_home.hpp"
+#include "node/far_arrays.hpp"
 #include "node/far_copies.hpp"
 #include "node/far_pulls.hpp"
 #include "node/link_times.hpp"
 #include "node/peer_question.hpp"
+#include "node/resting_array.hpp"
+#include "node/trade.hpp"
+#include "node/worker_facts.hpp"
 #include "spec/made_error.hpp"
 
 namespace manta::inline v0::node {
@@ -162,6 +172,119 @@ bulk::chunks_here far_pulls::come_so_far(const pull& of) const {
     if (std::min<std::uint64_t>(whole, (i + 1) * chunk) <= of.came) out[i] = true;
   }
   return out;
+}
+
+// ---- those of one that leaves, or has lent too much
+
+void far_pulls::ask_to_take(peers& by, std::uint64_t node, plea why) {
+  const base::id request{peers::pull, static_cast<std::uint64_t>(why)};
+  ask_peer(by, node, request, wire::question::take_arrays);
+}
+
+base::deadline far_pulls::relieve(peers& by, base::time_point now) noexcept {
+  constexpr auto between_pleas = std::chrono::milliseconds(100);
+  const far_arrays& lent = far_arrays::global();
+  if (!lent.is_crowded()) return std::nullopt;
+  if (now < next_plea_) return next_plea_;
+  next_plea_ = now + between_pleas;
+  try {
+    for (const std::uint64_t node : lent.measure_stayed().in) {
+      ask_to_take(by, node, plea::has_no_room);
+    }
+  } catch (const std::exception&) {
+    // No memory: the next time.
+  }
+  return next_plea_;
+}
+
+// The loop's thread, which can't wait for room. However often it asks, once at a time.
+void far_pulls::take_soon(std::uint64_t node, plea why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_ == nullptr || taking_.contains(node)) return;
+  }
+  const auto done = [this](const std::uint64_t* of) {
+    {
+      const std::lock_guard lock(mutex_);
+      taking_.erase(*of);
+    }
+    delete of;
+  };
+  // The line may be dropped with all that is in it.
+  const std::shared_ptr<const std::uint64_t> turn(new std::uint64_t(node), done);
+  {
+    const std::lock_guard lock(mutex_);
+    taking_.insert(node);
+  }
+  facts_line::global().add([this, turn, why] { take_from(*turn, why); });
+}
+
+// What can't be fetched now it asks for once more. Of who leaves all is taken, whatever room there
+// is: it would be lost.
+void far_pulls::take_from(std::uint64_t node, plea why) noexcept {
+  std::vector<distant_hold> all;
+  try {
+    all = kept_by(node);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  for (const distant_hold& one : all) {
+    if (one->here() != nullptr && is_settled(*one)) let_go(*one);
+  }
+  const bool leaves = why == plea::leaves;
+  for (const distant_hold& one : all) {
+    if (one->here() != nullptr || one->taken() != nullptr) continue;
+    if (!leaves && !has_room_for_taken(one->from().bytes)) continue;
+    asking how{.where = leaves ? room_in::any : room_in::store_now, .takes = true};
+    try {
+      ask(*one, how);
+    } catch (...) {
+      continue;
+    }
+    if (how.is_refused && !leaves) return;
+  }
+}
+
+// Under no mutex. What rests may go to the disk; else it takes half of the store at most.
+bool far_pulls::has_room_for_taken(std::uint64_t bytes) const noexcept {
+  const std::uint64_t limit = array_home::global().limit_bytes();
+  if (array_home::global().has_disk()) return bytes <= limit;
+  const std::uint64_t most = limit / 2;
+  const std::lock_guard lock(mutex_);
+  std::uint64_t sum = unread_bytes_;
+  for (const auto& [number, one] : pulls_) sum += one->is_taken ? one->block->from().bytes : 0;
+  return sum <= most && bytes <= most - sum;
+}
+
+// A copy on the heap that has come a while ago, so that no message begun before is about to name it
+// any more: one of many GB could be, and would be refused then.
+bool far_pulls::is_settled(const distant_block& of) const noexcept {
+  using namespace std::chrono_literals;
+  const std::lock_guard lock(mutex_);
+  return base::now() - of.came_ >= 1s;
+}
+
+bool far_pulls::may_wait() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return !trade::is_own_thread() && (by_ == nullptr || !by_->is_loop());
+}
+
+// All together: two that have a part of what they read each could wait for each other.
+bool far_pulls::wake_taken(std::span<array_block* const> all, bool waits) {
+  std::vector<distant_block*> blocks;
+  std::vector<resting_array*> taken;
+  for (array_block* const one : all) {
+    if (!one->is_away(0)) continue;
+    auto& block = static_cast<distant_block&>(*one);
+    if (block.taken() == nullptr) continue;
+    blocks.push_back(&block);
+    taken.push_back(block.taken());
+  }
+  if (blocks.empty()) return true;
+  std::optional<std::vector<array_block*>> awake = wake_arrays(taken, waits);
+  if (!awake) return false;
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i]->wakes((*awake)[i]);
+  return true;
 }
 
 // ---- what they take (link_times.hpp)

@@ -20,7 +20,9 @@ bool parting::is_over() noexcept {
     const base::time_point now = base::now();
     if (now < next_) return false;
     next_ = now + between_questions;
-    for (const std::uint64_t node : left_.in) far_pulls::ask_to_take(*others_, node);
+    for (const std::uint64_t node : left_.in) {
+      far_pulls::ask_to_take(*others_, node, far_pulls::plea::leaves);
+    }
   } catch (const std::exception&) {
     // No memory: the next time.
   }

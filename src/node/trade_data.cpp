@@ -47,7 +47,7 @@ struct awaited_arrays {
     if (handle->is_at_rest()) {
       is.bytes = static_cast<const resting_array&>(*handle).size();
     } else if (of.goes_as_handle && handle->is_away(0)) {
-      is.in = static_cast<const distant_block&>(*handle).from().owner;
+      is.in = static_cast<const distant_block&>(*handle).lies_in();
     }
     of.all.push_back(is);
   }
@@ -57,7 +57,8 @@ struct awaited_arrays {
 void add_lying(void* to, array_block*& handle) {
   auto& all = *static_cast<std::vector<sched::lying>*>(to);
   if (!handle->is_away(0)) return;
-  const std::uint64_t in = static_cast<const distant_block&>(*handle).from().owner;
+  const std::uint64_t in = static_cast<const distant_block&>(*handle).lies_in();
+  if (in == 0) return;
   const auto found = std::ranges::find(all, in, &sched::lying::in);
   if (found == all.end()) {
     all.push_back({in, handle->bytes().size()});

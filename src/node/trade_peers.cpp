@@ -188,6 +188,7 @@ base::deadline trade::on_turn(peers& by, base::time_point now) {
     due = now + between_sweeps;
   }
   if (far_pulls::global().answer_waiting(by)) due = base::earlier(due, now + until_room);
+  due = base::earlier(due, far_pulls::global().relieve(by, now));
   due = base::earlier(due, copy_cache::global().sweep(now));
   due = base::earlier(due, far_copies::global().turn(now));
   far_arrays& arrays = far_arrays::global();

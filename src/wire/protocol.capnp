@@ -348,8 +348,9 @@ struct Ask {
     # Between nodes: a part of an array that has stayed there, when it can't be had by src/bulk; the
     # answer is a Result with one segment, as src/node/far_pulls.hpp has it.
     takeArrays @19;
-    # Between nodes, by one that is about to leave: what has stayed there is to be fetched now. No
-    # values, no answer.
+    # Between nodes, by one that is about to leave, or (its number is 2) that has lent more than half
+    # of its store: what has stayed there is to be fetched now, in the second case as far as there
+    # is room. No values, no answer.
     bookings @20;
     # Between nodes: bundles of placement groups, src/node/bookings.hpp. Answered by one of its own.
     taskRecords @21;

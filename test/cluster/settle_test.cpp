@@ -132,12 +132,32 @@ TEST_CASE("who holds more arrays of others than its store has room for has them 
   const site here;
   const std::string disk = here.path() + "/spilled";
   std::filesystem::create_directory(disk);
-  const variables few{"MANTA_NODES=3", "MANTA_STORE_BYTES=40MiB", "MANTA_MAP_ARRAYS=no"};
-  check_right(here.run({settler, "crowded"}, few), "crowded");
-  variables with_disk = few;
   // What it can't have beside what it holds is store_full, each after that wait.
+  const variables few{"MANTA_NODES=3", "MANTA_STORE_BYTES=40MiB", "MANTA_MAP_ARRAYS=no"};
+  variables alone = few;
+  alone.emplace_back("MANTA_STORE_WAIT_MS=3000");
+  check_right(here.run({settler, "crowded"}, alone), "crowded");
+  variables with_disk = few;
   with_disk.insert(with_disk.end(), {"MANTA_STORE_WAIT_MS=500", "MANTA_SPILL_FOLDER=" + disk});
   check_right(here.run({settler, "crowded", "disk"}, with_disk), "crowded");
+}
+
+TEST_CASE("what nobody reads of a node that has lent its store is taken, or waits to be made",
+          "[cluster][settle]") {
+  const site here;
+  const std::string disk = here.path() + "/spilled";
+  std::filesystem::create_directory(disk);
+  const variables few{"MANTA_NODES=2", "MANTA_STORE_BYTES=40MiB", "MANTA_MAP_ARRAYS=no"};
+  variables patient = few;
+  patient.emplace_back("MANTA_STORE_WAIT_MS=15000");
+  check_right(here.run({settler, "hoarded"}, patient), "hoarded");
+  variables brief = few;
+  brief.emplace_back("MANTA_STORE_WAIT_MS=2000");
+  check_right(here.run({settler, "hoarded-full"}, brief), "hoarded-full");
+  variables with_disk = patient;
+  with_disk.emplace_back("MANTA_SPILL_FOLDER=" + disk);
+  check_right(here.run({settler, "hoarded", "disk"}, with_disk), "hoarded");
+  CHECK(std::filesystem::is_empty(disk));
 }
 
 TEST_CASE("nodes of one machine read each other's arrays where they lie", "[cluster][settle]") {

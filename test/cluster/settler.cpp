@@ -433,7 +433,6 @@ const program_list programs{
     {"passed-things", passed_things},
     {"workers", workers},
     {"unended", unended},
-    {"rested-apart", rested_apart},
     {"weak-handles", weak_handles},
 };
 
@@ -487,8 +486,6 @@ const program_list told_programs{
      [](const manta::runtime& rt, const asked& of) { return neighbours(rt, of.how.empty()); }},
     {"cancels-calls", [](const manta::runtime& rt,
                          const asked& of) { return cancels_calls(rt, of.how == "messages"); }},
-    {"crowded",
-     [](const manta::runtime& rt, const asked& of) { return crowded(rt, !of.how.empty()); }},
     {"freight", [](const manta::runtime& rt, const asked& of) { return freight(rt, of.how); }},
     {"heralds", [](const manta::runtime&) { return heralds(); }},
     {"rivals", [](const manta::runtime& rt, const asked& of) { return rivals(rt, of.count); }},
@@ -502,7 +499,7 @@ program program_of(const std::string& name) {
   program_list all;
   for (program_list some :
        {programs, harmed_programs, told_programs, crash_programs(), cycle_programs(),
-        free_programs(), phase_programs(), record_programs()}) {
+        free_programs(), phase_programs(), record_programs(), room_programs()}) {
     all.merge(some);
   }
   const auto found = all.find(name);

@@ -298,6 +298,7 @@ program_list cycle_programs();
 program_list free_programs();
 program_list phase_programs();
 program_list record_programs();
+program_list room_programs();
 // settler_cycles.cpp
 int cycles(int argc, char** argv, int times);
 // settler_things.cpp
@@ -320,9 +321,6 @@ int inherited_twice(const manta::runtime& rt);
 // settler_drivers.cpp
 int lends(const manta::runtime& rt);
 int borrows(const manta::runtime& rt);
-// settler_rooms.cpp
-int rested_apart(const manta::runtime& rt);
-int crowded(const manta::runtime& rt, bool has_disk);
 // settler_bulky.cpp
 int bulky_things(const manta::runtime& rt);
 // settler_relays.cpp
