@@ -106,7 +106,8 @@ MANTA_API std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes);
 MANTA_API array_block* borrow_array(const spec::reference& came);
 
 /// Has the bytes of all of these here that are in other nodes; waits until that time. False: some
-/// are still to come then, and do. Throws node_lost, object_lost, cancelled (the runtime ends),
+/// are still to come then, and do. What has no room is waited for, too, up to
+/// config::store_wait_ms. Throws node_lost, object_lost, store_full, cancelled (the runtime ends),
 /// std::bad_alloc.
 MANTA_API bool fetch_arrays(std::span<array_block* const> all, const base::deadline& until = {});
 /// Throws object_lost: one that is to be written as bytes is not here.

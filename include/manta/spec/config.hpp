@@ -106,8 +106,8 @@ struct config {
   /// Default: 30 % of what the cgroup or else the machine grants, and nodes of one machine share
   /// that. None of it is taken before the first array is made.
   std::int64_t store_bytes = -1;
-  /// store-wait-ms: how long make_array waits for room before store_full, milliseconds. 0 to
-  /// 3600000, default 10000.
+  /// store-wait-ms: how long make_array waits for room before store_full, milliseconds, and who
+  /// reads an array that has to be fetched from another node. 0 to 3600000, default 10000.
   int store_wait_ms = -1;
   /// spill-folder: where arrays go that nobody reads when there is no room in memory: none, or the
   /// path of a folder. They lie in files without a name, which end with the program. Default: none.
