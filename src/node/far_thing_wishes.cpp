@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -309,7 +310,10 @@ bool far_thing::hold_back(const std::shared_ptr<held_send>& one, bool has_item) 
 
 bool far_thing::forget_held(const std::shared_ptr<held_send>& one) noexcept {
   const std::lock_guard lock(mutex_);
-  return std::erase(held_, one) > 0;
+  const auto found = std::ranges::find(held_, one);
+  if (found == held_.end()) return false;
+  held_.erase(found);
+  return true;
 }
 
 void far_thing::conclude_send(held_send& one) noexcept {
@@ -335,11 +339,12 @@ void far_thing::count(held_send& one, std::size_t bytes) noexcept {
   asked_bytes_ += bytes;
 }
 
-// Whether others may leave; the mutex is held.
+// Whether others may leave, and nobody sees to it yet: who lets one leave looks again after it. The
+// mutex is held.
 bool far_thing::count_no_more(held_send& one) noexcept {
   asked_bytes_ -= std::exchange(one.bytes, 0);
   one.is_concluded = true;
-  return !held_.empty() && asked_bytes_ < most_asked_bytes;
+  return leaving_ == 0 && !held_.empty() && asked_bytes_ < most_asked_bytes;
 }
 
 void far_thing::send_held_soon() noexcept {

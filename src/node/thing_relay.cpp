@@ -88,7 +88,8 @@ void thing_relay::ask(std::uint64_t number, const shared_thing& of, const thing_
   const auto op = static_cast<thing_op>(asked.op);
   if (op == thing_op::withdraw) {
     // One that is not known has been answered.
-    if (const passed_ptr one = found(asked.value)) tell_of(one, op);
+    const passed_ptr one = found(asked.value);
+    if (one != nullptr && !forget_held(one)) tell_of(one, op);
     return;
   }
   if (op == thing_op::release && of.kind == spec::reference_kind::semaphore) {
@@ -195,11 +196,15 @@ void thing_relay::leave(const passed_ptr& one) noexcept {
   std::uint64_t value = one->value;
   if (one->about != nullptr) {
     value = one->about->asked;
-    if (value == 0) return forget_held(one->about);  // that has not left
+    if (value == 0) {  // that has not left
+      static_cast<void>(forget_held(one->about));
+      return;
+    }
   }
   if (one->op == thing_op::restore || one->number == 0) {
     return one->to->pass_told(one->op, value, one->box);
   }
+  if (!is_listed(*one)) return;  // the worker is gone, and nothing of it is to be held
   try {
     if (is_held(one)) return;
   } catch (...) {
@@ -217,9 +222,12 @@ bool thing_relay::is_held(const passed_ptr& one) {
   return one->to->hold_back(one, is_send);
 }
 
-// It was taken back, which its home would say if it knew it.
-void thing_relay::forget_held(const passed_ptr& one) noexcept {
-  if (one->to->forget_held(one) && unlist(*one)) say(*one);
+// It is taken back, and ends here and now: its home does not know it, and what stands in the line
+// of that home may wait for it. False: it has left, or its turn in that line has not come.
+bool thing_relay::forget_held(const passed_ptr& one) noexcept {
+  if (!one->to->forget_held(one)) return false;
+  if (unlist(*one)) say(*one);
+  return true;
 }
 
 void thing_relay::go(const passed_ptr& one, std::uint64_t value) noexcept {
@@ -342,7 +350,7 @@ void thing_relay::end() noexcept {
       has_left = one->has_left;
     }
     if (!has_left) {
-      tell_of(one, op);
+      if (!forget_held(one)) tell_of(one, op);
       continue;
     }
     const node_things::in_haste waits_for_nothing;

@@ -36,7 +36,8 @@
 //
 // Sends. Those that have left for a channel and are not answered have far_thing's most_asked_bytes
 // with this node's own; others are held here, in one line with those, and leave as these are
-// answered. One that is taken back, or whose worker ends, leaves the line.
+// answered. So does what asks for room behind them. One that is taken back, or whose worker ends,
+// ends at once, whatever its home's line waits for; not one that has not come to that line.
 //
 // Limits. worker_things::most_open questions that are not answered, not counting what fills room.
 // What is held is in this node's memory, as is what its workers send to its own channels. Several
@@ -76,7 +77,7 @@ class thing_relay : public std::enable_shared_from_this<thing_relay> {
   static void leave_soon(passed_ptr one) noexcept;
   void leave(const passed_ptr& one) noexcept;
   bool is_held(const passed_ptr& one);
-  void forget_held(const passed_ptr& one) noexcept;
+  bool forget_held(const passed_ptr& one) noexcept;
   void go(const passed_ptr& one, std::uint64_t value) noexcept;
   void answered(const passed_ptr& one, const wire::result_view& came) noexcept;
   void finish(const passed_ptr& one) noexcept;

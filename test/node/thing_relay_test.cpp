@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -147,6 +148,12 @@ struct played_worker {
 
   void ask(std::uint64_t number, const texts& of, thing_op op, std::uint64_t value = 0,
            const std::string& item = {}) {
+    only_ask(number, of, op, value, item);
+    played_home::settle();
+  }
+  /// What it wants of its home may not have left then.
+  void only_ask(std::uint64_t number, const texts& of, thing_op op, std::uint64_t value = 0,
+                const std::string& item = {}) {
     const shared_thing thing{.owner = manta::detail::channel_access::owner(of),
                              .core = &manta::detail::channel_access::state(of).core,
                              .items = manta::detail::channel_items<std::string>::known(),
@@ -157,7 +164,6 @@ struct played_worker {
     const manta::spec::parcel_view view = manta::codec::encode(out, item);
     manta::codec::in_archive in(view);
     relay->ask(number, thing, {0, 0, static_cast<std::uint8_t>(op), value}, in);
-    played_home::settle();
   }
   void send(std::uint64_t number, const texts& to, std::size_t size = mib) {
     ask(number, to, thing_op::send, 0, std::string(size, 'x'));
@@ -294,6 +300,47 @@ TEST_CASE("what is held to be sent elsewhere goes with its worker, or its home",
     for (std::uint64_t i = 1; i <= 40; ++i) CHECK(worker.told(i) == "node_lost");
     CHECK_FALSE(worker.relay->is_waiting());
   }
+}
+
+// Nothing leaves for the home as long as this lives.
+struct busy_line {
+  busy_line() {
+    node::node_things::global().do_aside(home_number,
+                                         [until = end.get_future().share()] { until.wait(); });
+  }
+  ~busy_line() { end.set_value(); }
+  busy_line(const busy_line&) = delete;
+  busy_line& operator=(const busy_line&) = delete;
+
+  std::promise<void> end;
+};
+
+TEST_CASE("what is held and taken back ends at once, whatever waits to leave for its home",
+          "[node]") {
+  crowded c;
+  played_worker& worker = c.worker;
+  const auto questions = [&worker] { return worker.relay.use_count() - 1; };  // each has it
+  REQUIRE(happens([&] { return questions() == 40; }));
+  std::optional<busy_line> line(std::in_place);
+  SECTION("by its worker") {
+    worker.only_ask(0, c.one, thing_op::withdraw, 40);
+    CHECK(worker.told(40) == "state 0");
+    CHECK(happens([&] { return questions() == 39; }));
+    // One that has not come to the line stands behind what does.
+    worker.only_ask(41, c.one, thing_op::send, 0, "item");
+    worker.only_ask(0, c.one, thing_op::withdraw, 41);
+    CHECK(worker.told(41) == "nothing");
+    line.reset();
+    played_home::settle();
+    CHECK(worker.told(41) == "state 0");
+  }
+  SECTION("with its worker") {
+    worker.relay->end();
+    CHECK(happens([&] { return questions() == that_leave; }));
+  }
+  line.reset();
+  played_home::settle();
+  CHECK(c.home.count(thing_op::send) == that_leave);
 }
 
 TEST_CASE("what a node and its workers send to a channel elsewhere is in one line", "[node]") {
