@@ -433,8 +433,9 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost, std::uint6
         if (f.number == culprit) spent_[child.id.low] = f.job->extra()->attempt + 1;
         if (!is_wanted_by_others(child)) return false;
       }
-      // One that has begun beside what was ended by force is not to blame, but has begun.
       exec::call_extra& with = *f.job->extra();
+      // One that has begun beside what is to blame spends no run, but needs one that is left.
+      if (f.has_begun && with.retries_left == 0) return false;
       const bool was_stopped = f.stop_asked != base::time_point{};
       const bool is_free = dead.ends_by_force && has_run_left(*f.job, was_stopped);
       const bool is_charged = f.number == culprit && !dead.is_let_go && !is_free;

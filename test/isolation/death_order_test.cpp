@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker held is back, and what it asked for is over, before anybody hears of its death; and
-// who is ended by force takes nobody along.
+// What a worker held is back, and what it asked for is over, before anybody hears of its death; who
+// is ended by force takes nobody along; and what has begun there begins again only if it may.
 #include <csignal>
 #include <memory>
 #include <stdexcept>
@@ -18,6 +18,7 @@ namespace death_order_test {
 namespace {
 
 using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
 using manta::future;
 using test::comes_true;
 using test::isolated;
@@ -89,6 +90,22 @@ int asks_and_dies(const manta::actor<slow>& of) {
   raise(SIGKILL);
   return 0;
 }
+
+int ends_its_worker() {
+  raise(SIGKILL);
+  return 0;
+}
+int ends_it_once() { return ++shared(0) == 1 ? ends_its_worker() : 0; }
+manta::coroutine<int> begins_and_waits(std::size_t counts, manta::channel<int> for_what) {
+  ++shared(counts);
+  const auto came = co_await for_what.async_next();
+  co_return came.value_or(0);
+}
+int on_top_of(std::size_t counts) {
+  ++shared(counts);
+  return manta::remote<ends_it_once>().get();
+}
+manta::options with_runs(int retries) { return {.isolation = in_process, .max_retries = retries}; }
 
 }  // namespace
 
@@ -178,6 +195,40 @@ TEST_CASE("one that is ended by force takes nobody along", "[isolation][death_or
     }
   }
   CHECK(lost == 0);
+}
+
+// Else it would do a second time what it has done, though it is not to blame.
+TEST_CASE("what has begun beside a task that ends its worker begins again only if it may",
+          "[isolation][death_order]") {
+  const shared_numbers numbers;
+  const manta::runtime rt(isolated(1));
+  SECTION("suspended") {
+    const manta::channel<int> c(2);
+    const auto once = manta::remote<begins_and_waits>.with(with_runs(0))(1, c);
+    const auto again = manta::remote<begins_and_waits>.with(with_runs(1))(2, c);
+    REQUIRE(comes_true([] { return shared(1) == 1 && shared(2) == 1; }));
+    // Its second run costs that one nothing either.
+    CHECK_THROWS_AS(manta::remote<ends_its_worker>.with(with_runs(1))().get(), manta::worker_lost);
+    std::string why = "nothing";
+    try {
+      once.get(test::patience);
+    } catch (const manta::worker_lost& e) {
+      why = e.what();
+    }
+    CHECK_THAT(why, Contains("signal 9") && Contains("in run 1 of 1"));
+    REQUIRE(comes_true([] { return shared(2) > 1; }));
+    c.send(7);
+    CHECK(again.get(test::patience) == 7);
+    CHECK(numbers[1] == 1);
+  }
+  SECTION("below it on its worker's stack") {
+    const auto once = manta::remote<on_top_of>.with(with_runs(0))(1);
+    CHECK_THROWS_AS(once.get(test::patience), manta::worker_lost);
+    CHECK(numbers[1] == 1);
+    numbers[0] = 0;
+    CHECK(manta::remote<on_top_of>(2).get(test::patience) == 0);
+    CHECK(numbers[2] == 2);
+  }
 }
 
 TEST_CASE("a worker that dies while its calls wait in an actor of the driver harms nobody",
