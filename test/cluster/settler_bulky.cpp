@@ -251,6 +251,10 @@ void check_held_relays(const std::string& node) {
   }
   const bulkies closed = make();
   const crowd of(closed, count);
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
+  while (closed.size() == 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);  // the first one is on its way
+  }
   closed.close();
   expect(of.ends(closed) == 1, "the others are told that it is closed");
 }

@@ -238,7 +238,7 @@ void kills(const manta::actor<scribe>& whom) { manta::kill(whom); }
 bool has_no_call() { return !manta::node::resident_actors::global().has_calls(); }
 // Whose end its caller may have heard of while it is read there still.
 bool comes_to_no_call(const std::string& node) {
-  const auto limit = std::chrono::steady_clock::now() + soon;
+  const auto limit = std::chrono::steady_clock::now() + long_enough;
   while (!manta::remote<has_no_call>.with(at(node))().get(long_enough)) {
     if (std::chrono::steady_clock::now() > limit) return false;
     std::this_thread::sleep_for(1ms);  // it ends soon
