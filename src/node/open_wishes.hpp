@@ -8,9 +8,10 @@
 
 namespace manta::inline v0::node {
 
-/// What another process has asked for and is not answered, by the number that it gave. One is there
-/// as long as that very one is: its number may be another one's by now, when it was met, or could
-/// not be told, as that process ended or took it back. Threads: externally synchronised.
+/// What another process has asked for and is not over, by the number that it gave: it is not
+/// answered, or room is kept for it. One is there as long as that very one is: its number may be
+/// another one's by now, when it was met, or could not be told, as that process ended or took it
+/// back. Threads: externally synchronised.
 template <class One>
 class open_wishes {
  public:

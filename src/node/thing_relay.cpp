@@ -214,8 +214,8 @@ void thing_relay::leave(const passed_ptr& one) noexcept {
   go(one, value);
 }
 
-// Until those that have left for its channel are fewer. One that wants room has no item, and only
-// waits for its turn.
+// Until those that have left for its channel are fewer. One that wants room waits only behind
+// others, though for bytes, too, once it is the first: its channel is full then.
 bool thing_relay::is_held(const passed_ptr& one) {
   const bool is_send = one->op == thing_op::send;
   if (!is_send && one->op != thing_op::keep_room) return false;

@@ -19,8 +19,8 @@
 //
 // Idea. The home speaks the worker's language: worker_things.hpp serves both. So each question goes
 // on as it is, under a number of this node's, and its answer goes back under the worker's. What
-// stands here for the thing (far_thing.hpp) is not asked itself: it would be one more place that
-// waits.
+// stands here for the thing (far_thing.hpp) is not asked itself, as that would wait where workers
+// are read; it only holds back, in its line, what is more than a home is to have (Sends).
 //
 //   worker --Ask 5--> ring --> ask --> line of the home's --Ask 91--> peers ~~~> home
 //   worker <--Answer 5-- ring <-- [facts' line, of an item] <-- [looker] <--Answer 91--- home

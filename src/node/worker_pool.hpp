@@ -92,7 +92,7 @@ class worker_pool final : public exec::outside {
 
   using work = pool_work;
   using worker_part = worker_work;
-  /// What workers have done in all runtimes of this process, and in this one; each one that lives.
+  /// What workers have done in all runtimes of this process, in this one, and each that lives.
   work work_of_all();
   work work_since_open();
   std::vector<worker_part> work_of_each();

@@ -260,7 +260,7 @@ TEST_CASE("what workers send to a channel elsewhere leaves until that is much, a
     worker.send(42, one, 1);
     CHECK(home.count(thing_op::send) == that_leave + 1);
   }
-  SECTION("who wants room waits for its turn, and for nothing else") {
+  SECTION("who wants room waits for its turn, as if it had an item") {
     worker.ask(41, one, thing_op::keep_room);
     CHECK(home.count(thing_op::keep_room) == 0);
     for (std::size_t i = 0; i < 8; ++i) home.answer(left[i]);
