@@ -362,12 +362,10 @@ TEST_CASE("a wrong launch ends with one line that says what to do", "[cluster]")
   refused({"MANTA_RANK=1"}, "world-size");
   const std::string long_folder = here.path() + "/" + std::string(100, 'x');
   refused({"MANTA_NODES=2", "XDG_RUNTIME_DIR=" + long_folder}, "(it is there by XDG_RUNTIME_DIR)");
-  // It has a head by then, whose end is not waited for.
-  const auto start = std::chrono::steady_clock::now();
+  // It has a head by then.
   refused({"MANTA_RANK=0", "MANTA_WORLD_SIZE=2", "MANTA_JOB=x", "MANTA_RENDEZVOUS=" + ours + "/x",
            "MANTA_TOKEN_FILE=" + ours},
           "name a folder that all machines");
-  CHECK(std::chrono::steady_clock::now() - start < 2s);
   chmod(ours.c_str(), 0644);
   refused({"MANTA_ADDRESS=" + at, "MANTA_TOKEN_FILE=" + ours}, "644");
   kill(driver.pid(), SIGKILL);
