@@ -74,7 +74,7 @@ TEST_CASE("a driver that is killed before its nodes have joined leaves none for 
   kill(job.pid(), SIGKILL);
   for (const auto& node : pids_in(job.so_far().out)) {
     CAPTURE(node.first, node.second);
-    CHECK(happens([&] { return !is_there(node.second); }, 10s));
+    CHECK(happens([&] { return !is_there(node.second); }, 30s));
   }
   CHECK(here.jobs().empty());
 }
@@ -91,6 +91,22 @@ TEST_CASE("SIGINT while a job starts ends it and leaves nothing", "[cluster]") {
   CAPTURE(is_for_all, o.err);
   CHECK(o.is_killed);
   CHECK(o.status == 130);
+  CHECK(here.jobs().empty());
+}
+
+// Its socket lies in the job's folder by then.
+TEST_CASE("a signal to a node that waits for its head ends it and leaves nothing", "[cluster]") {
+  const int number = GENERATE(SIGINT, SIGTERM);
+  const site here;
+  child node({program, "hello"},
+             here.with({"MANTA_WORLD_SIZE=2", "MANTA_NODES=2", "MANTA_JOB=no-head", "MANTA_RANK=1",
+                        "MANTA_JOIN_MS=3600000"}));
+  REQUIRE(node.complains("goes on trying"));
+  REQUIRE_FALSE(here.sockets().empty());
+  kill(node.pid(), number);
+  const outcome o = node.finish();
+  CHECK(o.is_killed);
+  CHECK(o.status == 128 + number);
   CHECK(here.jobs().empty());
 }
 

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   if (const char* const rank = std::getenv("MANTA_RANK"); what == "late" && rank != nullptr) {
     std::printf("pid rank-%s %d\n", rank, getpid());
     std::fflush(stdout);
-    std::this_thread::sleep_for(1s);
+    std::this_thread::sleep_for(5s);  // the schedule: what is done to the job comes before
   }
   if (what == "again") return again(argc, argv, argc > 2 ? std::atoi(argv[2]) : 2);
   if (what == "linger") return linger(argc, argv);
