@@ -151,7 +151,6 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
   join_limit_ = std::chrono::milliseconds(settings.join_ms);
   drain_limit_ = std::chrono::milliseconds(settings.drain_ms);
   is_spmd_ = settings.spmd.value_or(false);
-  const early_signals until_it_is_up;
   result<void> is = start(settings, std::move(rows));
   if (is) {
     ++opened_;

@@ -40,7 +40,7 @@ end_signals::end_signals() {
   end_signal.store(0);
   end_process.store(getpid());
   for (taken& one : taken_) {
-    if (!has_default_action(one.number)) continue;
+    if (!early_signals::may_be_taken(one.number)) continue;
     set_handler(one.number, on_signal);
     one.is_ours = true;
   }
@@ -86,6 +86,10 @@ int end_signals::wait() noexcept {
 
 int end_signals::last_number() noexcept { return end_signal.load(); }
 
+bool early_signals::may_be_taken(int number) noexcept {
+  return has_default_action(number) || is_ours(number);
+}
+
 early_signals::early_signals() {
   leftovers::global();  // the handler can't make it
   early_process.store(getpid());
@@ -96,11 +100,14 @@ early_signals::early_signals() {
 
 early_signals::~early_signals() {
   for (const int number : {SIGTERM, SIGINT}) {
-    struct sigaction now {};
-    sigaction(number, nullptr, &now);
-    const bool is_ours = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == on_signal;
-    if (is_ours) std::signal(number, SIG_DFL);
+    if (is_ours(number)) std::signal(number, SIG_DFL);
   }
+}
+
+bool early_signals::is_ours(int number) noexcept {
+  struct sigaction now {};
+  sigaction(number, nullptr, &now);
+  return (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == on_signal;
 }
 
 // Async-signal-safe.

@@ -11,7 +11,8 @@
 //
 // A terminal sends SIGINT to all nodes of a job with their driver, which ends at once by the second
 // one; they then have its folder to remove, so another SIGINT is nothing to who has had one.
-// Before it serves nothing has begun that could end in order.
+// Before it serves nothing has begun that could end in order. Who takes over from early_signals
+// does so without a moment between in which the process ends by default.
 // Threads: wait by one; ring by any. One at a time in a process.
 
 namespace manta::inline v0::node {
@@ -43,15 +44,20 @@ class end_signals {
 };
 
 /// The same two while a process comes up: they end it as they do by default, but what it has in its
-/// job's folder goes first. One at a time in a process, and none beside end_signals.
+/// job's folder goes first. One at a time in a process, from which end_signals and interrupt take
+/// over.
 class early_signals {
  public:
+  /// Whether that signal ends the process, by default or as early_signals do.
+  static bool may_be_taken(int number) noexcept;
+
   early_signals();
   early_signals(const early_signals&) = delete;
   early_signals& operator=(const early_signals&) = delete;
   ~early_signals();
 
  private:
+  static bool is_ours(int number) noexcept;
   static void on_signal(int number) noexcept;
 };
 

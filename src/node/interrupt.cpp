@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "node/end_signals.hpp"
 #include "node/leftovers.hpp"
 
 namespace manta::inline v0::node {
@@ -104,11 +105,9 @@ result<void> interrupt::check() {
 
 void interrupt::open(const config& settings, std::function<void()> end) {
   if (settings.interrupt == interrupt_mode::leave) return;
-  struct sigaction now {};
-  sigaction(SIGINT, nullptr, &now);
-  const bool is_default = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
-  if (!is_default) return;  // the program has a handler, or was started to ignore the signal
-  leftovers::global();      // the handler can't make it
+  // The program has a handler, or was started to ignore the signal.
+  if (!early_signals::may_be_taken(SIGINT)) return;
+  leftovers::global();  // the handler can't make it
   end_ = std::move(end);
   is_leaving_ = false;
   interrupted_process.store(getpid());

@@ -21,6 +21,7 @@
 #include "node/check_copy.hpp"
 #include "node/cluster.hpp"
 #include "node/desk.hpp"
+#include "node/end_signals.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_names.hpp"
 #include "node/head_facts.hpp"
@@ -173,7 +174,9 @@ void runtime::start(const part& with) {
   const bool is_member = node::cluster::is_wanted(plan);
   if (is_member && !exec::executor::is_running()) mark_part(plan);
   start_engine(with);
+  std::optional<node::early_signals> until_it_is_up;
   if (is_member) {
+    until_it_is_up.emplace();
     const result<void> is =
         node::cluster::global().open(with.settings, plan, node::journal::global().store());
     if (!is) {
