@@ -7,11 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "spec/texts.hpp"
+
 namespace manta::inline v0::life {
 
 namespace {
 
-using spec::most_node_name;
 using spec::node_member;
 using spec::node_state;
 using spec::node_verdict;
@@ -129,14 +130,13 @@ void roll::admit_early(base::time_point now) {
 
 bool roll::has_name(const heartbeat& came) {
   const std::string& name = came.who.name;
-  const char* const is_wrong = name.empty()                   ? "is empty"
-                               : name.size() > most_node_name ? "is too long"
-                               : name.find('\0') != name.npos ? "has a zero byte"
-                                                              : nullptr;
+  const char* const is_wrong = spec::fault_of_member_name(name);
   if (is_wrong == nullptr) return true;
   say(came.process, node_verdict::refused,
-      fmt::format("its name {} ({} bytes); give it one of 1 to {} bytes, none of them zero",
-                  is_wrong, name.size(), most_node_name));
+      fmt::format(
+          "its name {} ({} bytes); give it one of 1 to {} bytes without control characters, "
+          "but for {}",
+          is_wrong, name.size(), spec::most_node_name, spec::own_node_name));
   return false;
 }
 

@@ -143,14 +143,8 @@ result<std::string> parse_job(std::string_view text) {
   return not_allowed(text, "are 1 to 64 letters, digits, '.', '_' and '-'");
 }
 
-bool has_control_character(std::string_view text) noexcept {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
-// Each node calls itself local, where tasks say where they want to run.
 result<std::string> parse_member_name(std::string_view text) {
-  if (is_member_name(text) && text != "local") return std::string(text);
+  if (fault_of_member_name(text) == nullptr) return std::string(text);
   return not_allowed(text,
                      "are 1 to 64 bytes without control characters, but for local, by which each "
                      "node means itself");

@@ -197,7 +197,8 @@ void check_labels(const char* field, const label_list& list) { check_list(field,
 void check(const placement& where) {
   switch (where.by) {
     case placement::rule::node:
-      if (is_member_name(where.node.value_or(""))) return;
+      if (where.node == own_node_name) return;
+      if (fault_of_member_name(where.node.value_or("")) == nullptr) return;
       raise(errc::invalid_argument,
             fmt::format("on_node: asked the node \"{}\", allowed are 1 to 64 bytes without control "
                         "characters; this_task::node() gives a node's name",

@@ -22,9 +22,15 @@ std::string shown(std::string_view value, std::size_t most) {
   return out;
 }
 
-bool is_member_name(std::string_view text) noexcept {
-  return !text.empty() && text.size() <= most_node_name &&
-         std::none_of(text.begin(), text.end(), is_control);
+bool has_control_character(std::string_view text) noexcept {
+  return std::any_of(text.begin(), text.end(), is_control);
+}
+
+const char* fault_of_member_name(std::string_view text) noexcept {
+  if (text.empty()) return "is empty";
+  if (text.size() > most_node_name) return "is too long";
+  if (has_control_character(text)) return "has a control character";
+  return text == own_node_name ? "is local, by which each node means itself" : nullptr;
 }
 
 std::string usual_member_name(std::string_view as, std::string_view host, std::int64_t pid) {

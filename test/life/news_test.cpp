@@ -64,7 +64,12 @@ TEST_CASE("a head refuses names that can't be one, and says why", "[life]") {
   CHECK(refusal_of("").find("its name is empty (0 bytes)") != std::string::npos);
   CHECK(refusal_of(std::string(65, 'n')).find("is too long (65 bytes); give it one of 1 to 64") !=
         std::string::npos);
-  CHECK(refusal_of(std::string("a\0b", 3)).find("has a zero byte") != std::string::npos);
+  for (const std::string& odd :
+       {std::string("a\0b", 3), std::string("a\nb"), std::string("\x7f")}) {
+    CHECK(refusal_of(odd).find("has a control character") != std::string::npos);
+  }
+  CHECK(refusal_of("local").find("its name is local, by which each node means itself") !=
+        std::string::npos);
   CHECK(h.rows.size() == 1);  // its own
   CHECK(h.join(6, std::string(64, 'n'), begin) == 2);
 }

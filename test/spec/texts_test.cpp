@@ -7,7 +7,7 @@
 
 namespace {
 
-using manta::spec::is_member_name;
+using manta::spec::fault_of_member_name;
 using manta::spec::shown;
 using manta::spec::usual_member_name;
 
@@ -30,6 +30,6 @@ TEST_CASE("a member that was given no name has one of its own, however long its 
   const std::string first = usual_member_name("driver", host, 4711);
   CHECK(first != usual_member_name("driver", host, 4712));
   CHECK(first.size() == 64);
-  CHECK(is_member_name(first));
+  CHECK(fault_of_member_name(first) == nullptr);
   CHECK(first.find("driver-hhh") == 0);
 }
