@@ -167,8 +167,8 @@ void cluster::close(bool at_once) noexcept {
     last = std::exchange(process_, nullptr);
     plan_ = {};
   }
-  spec::name_own_node("local");
   last.reset();  // with its sockets; the next job of that name may have some there at once
+  spec::name_own_node("local");
   leftovers::global().forget_own();
   // With spmd they may have more to do when their runtime has ended.
   const bool waits = is_spmd_ && !at_once;

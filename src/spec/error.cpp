@@ -14,10 +14,12 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "spec/cluster.hpp"
 #include "spec/own_node.hpp"
 
 namespace manta::inline v0 {
@@ -189,26 +191,26 @@ void raise(errc code, std::string message) { error(code, std::move(message)).rai
 
 namespace {
 
+// Takes no memory: it is named when a runtime ends, too, and when one could not be made.
 class node_name {
  public:
   std::string get() {
     const std::lock_guard lock(mutex_);
-    return name_;
+    return {name_.data(), size_};
   }
-  void set(std::string name) {
+  void set(std::string_view name) noexcept {
     const std::lock_guard lock(mutex_);
-    name_ = std::move(name);
+    size_ = name.copy(name_.data(), name_.size());
   }
 
  private:
   std::mutex mutex_;
-  std::string name_ = "local";
+  std::array<char, spec::most_node_name> name_ = {'l', 'o', 'c', 'a', 'l'};
+  std::size_t size_ = 5;
 };
 
-node_name& own_node() {
-  static auto* const made = new node_name;  // never destroyed: late threads ask it
-  return *made;
-}
+constinit node_name own_node;  // late threads ask it: nothing destroys it
+static_assert(std::is_trivially_destructible_v<node_name>);
 
 // May throw (bad_alloc, or a user's what() that throws); the caller is the net below.
 error describe(const char* function, int attempt) {
@@ -216,7 +218,7 @@ error describe(const char* function, int attempt) {
   failure.cause = std::current_exception();
   failure.type_name = demangled(abi::__cxa_current_exception_type());
   failure.function = readable_name(function);
-  failure.node = own_node().get();
+  failure.node = own_node.get();
   failure.attempt = attempt;
   try {
     throw;
@@ -234,7 +236,7 @@ error describe(const char* function, int attempt) {
 
 }  // namespace
 
-void spec::name_own_node(std::string name) { own_node().set(std::move(name)); }
+void spec::name_own_node(std::string_view name) noexcept { own_node.set(name); }
 
 error describe_current_exception(const char* function, int attempt) noexcept {
   try {
