@@ -9,6 +9,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/exec/outside.hpp>
 
+#include "node/far_actors.hpp"
 #include "node/far_names.hpp"
 #include "node/worker_questions.hpp"
 
@@ -101,6 +102,7 @@ exec::actor_core* apply_options(exec::actor_core* made, const actor_options& ask
                                 const exec::actor_ops* mirror, const exec::job_ops* construction) {
   exec::actor_core* living = nullptr;
   try {
+    if (made->is_elsewhere()) node::far_actors::check_groups_elsewhere(asked);
     made->apply(asked);
     node::far_names& names = node::far_names::global();
     if (asked.detached) names.check_outlives(*made);

@@ -131,13 +131,8 @@ std::uint64_t far_actors::place(const actor_options* asked) {
                                ? *asked->isolation == isolation_mode::processes
                                : exec::sends_all();
   if (to != 0 && has_wish && asked->groups.size() >= wire::limits::groups) {
-    const bool may_stay = !asks && (by != placement::rule::node || asked->where.is_soft) &&
-                          by != placement::rule::group;
-    if (may_stay) return 0;
-    raise(errc::unsupported,
-          fmt::format("option groups: asked {} for an actor that is to live in another node, where "
-                      "it has {} at most; give it fewer, or have it in this node",
-                      asked->groups.size(), wire::limits::groups - 1));
+    if (!may_stay_at_home(what, asked->where, asks)) check_groups_elsewhere(*asked);
+    return 0;
   }
   if (to == 0 || !is_isolated) return to;
   if (by == placement::rule::group) {
@@ -150,6 +145,25 @@ std::uint64_t far_actors::place(const actor_options* asked) {
         fmt::format("where: asked for an actor in an isolated worker of {}; isolated workers have "
                     "actors of their own node only; use isolation = threads for it",
                     *asked->where.node));
+}
+
+// Whether this node can have it now or later, wherever there is room at the moment.
+bool far_actors::may_stay_at_home(const spec::demand& what, const placement& where, bool asks) {
+  if (where.by == placement::rule::group) return false;
+  if (where.by == placement::rule::node) return where.is_soft;
+  if (!asks) return true;
+  const auto all = desk::global().who_gives(what, where, sched::horizon::ever);
+  return std::find(all.begin(), all.end(), 0U) != all.end();
+}
+
+// One of them in a message is that of calls that name none.
+void far_actors::check_groups_elsewhere(const actor_options& asked) {
+  if (asked.groups.size() < wire::limits::groups) return;
+  raise(errc::unsupported,
+        fmt::format("option groups: asked {} for an actor that is to live in another node or an "
+                    "isolated worker, where it has {} at most; give it fewer, or have it in this "
+                    "node with isolation = threads",
+                    asked.groups.size(), wire::limits::groups - 1));
 }
 
 // Waits until the group has its place.

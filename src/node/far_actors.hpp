@@ -70,6 +70,8 @@ class far_actors final : public exec::actor_host {
   /// Where an actor that is asked for so is to live: that member, or 0 for this node. Throws
   /// infeasible, unsupported, std::bad_alloc. Any thread.
   std::uint64_t place(const actor_options* asked);
+  /// Throws unsupported for more groups of calls than a message about an actor has. Any thread.
+  static void check_groups_elsewhere(const actor_options& asked);
   /// A new core, which nobody knows yet, is to live there. Throws std::bad_alloc.
   void send_there(exec::actor_core* made, std::uint64_t node, const actor_options* asked);
 
@@ -168,6 +170,7 @@ class far_actors final : public exec::actor_host {
   using calls = std::unordered_map<std::uint64_t, call>;  // by number
   using note_ptr = std::unique_ptr<note>;
 
+  static bool may_stay_at_home(const spec::demand& what, const placement& where, bool asks);
   std::uint64_t node_in_group(const spec::demand& what, const placement& where) const;
   std::uint64_t node_that_gives(const spec::demand& what, const placement& where);
   std::uint64_t least_full_node(const std::vector<std::uint64_t>& among);

@@ -192,6 +192,15 @@ int limits(const manta::runtime& rt) {
   } catch (const manta::unsupported& e) {
     expect(has(e.what(), "option groups: asked 256"), e.what());
   }
+  // Here it has room when another one has ended, whoever has some now.
+  std::vector<manta::concurrency_group> many;
+  for (int i = 0; i < 256; ++i) many.push_back({std::to_string(i), 1});
+  const int all = rt.workers();
+  auto full = manta::spawn<counter>.with({.cpus = all, .where = manta::on_node("local")})();
+  const auto later = manta::spawn<counter>.with({.cpus = all, .groups = many})();
+  manta::kill(full);
+  expect(manta::remote<&counter::add>(later, 1L).get(long_enough) == 1, "it stays here");
+  manta::kill(later);
 
   const auto grouped = manta::spawn<counter>.with(
       {.where = manta::on_node(node), .max_concurrency = 2, .groups = {{"io", 2}}})();

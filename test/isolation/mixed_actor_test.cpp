@@ -79,6 +79,20 @@ std::vector<int> up_to(int n) {
 
 }  // namespace
 
+TEST_CASE("an actor in a worker has as many groups as a message about it", "[isolation]") {
+  const manta::runtime rt(mixed());
+  std::vector<manta::concurrency_group> groups;
+  for (int i = 0; i < 255; ++i) groups.push_back({std::to_string(i), 1});
+  const auto a = manta::spawn<log>.with({.isolation = in_process, .groups = groups})();
+  CHECK(manta::remote<&log::pid>.with({.group = "254"})(a).get() != getpid());
+  groups.push_back({"one more", 1});
+  CHECK_THROWS_AS((manta::spawn<log>.with({.isolation = in_process, .groups = groups})()),
+                  manta::unsupported);
+  const auto here = manta::spawn<log>.with({.isolation = in_thread, .groups = groups})();
+  CHECK(manta::remote<&log::pid>.with({.group = "one more"})(here).get() == getpid());
+  CHECK(manta::remote<&log::pid>(a).get() != getpid());
+}
+
 TEST_CASE("an actor lives where its options say", "[isolation]") {
   {
     const manta::runtime rt(mixed());
