@@ -205,6 +205,20 @@ result<std::int64_t> parse_store(std::string_view text) {
   return not_allowed(text, "are 1 MiB to 2^53 - 1 bytes");
 }
 
+// The last of each, which a value of the program's may lie behind.
+constexpr check_mode last_of(check_mode) { return check_mode::far_tasks; }
+constexpr event_mode last_of(event_mode) { return event_mode::all; }
+constexpr isolation_mode last_of(isolation_mode) { return isolation_mode::processes; }
+constexpr zygote_mode last_of(zygote_mode) { return zygote_mode::early; }
+constexpr output_mode last_of(output_mode) { return output_mode::plain; }
+constexpr interrupt_mode last_of(interrupt_mode) { return interrupt_mode::leave; }
+constexpr role_mode last_of(role_mode) { return role_mode::observer; }
+
+template <class T>
+inline constexpr bool is_choice = false;
+template <class T>
+inline constexpr bool is_choice<std::optional<T>> = std::is_enum_v<T>;
+
 // A setting whose text Parse turns into what Field holds.
 template <auto Field, auto Parse>
 constexpr text_key setting_of(const char* name, const char* variable) {
@@ -219,6 +233,12 @@ constexpr text_key setting_of(const char* name, const char* variable) {
       if (is_unset(given.*Field)) return std::nullopt;
       std::optional<std::string> unused;
       return keep(unused, Parse(*(given.*Field)));
+    };
+  } else if constexpr (is_choice<field_type>) {
+    key.fault = [](const config& given) -> std::optional<std::string> {
+      const auto& set = given.*Field;
+      if (is_unset(set) || *set <= last_of(*set)) return std::nullopt;
+      return Parse(std::to_string(static_cast<int>(*set))).error().message();  // the text of none
     };
   }
   return key;

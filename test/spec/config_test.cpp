@@ -455,3 +455,37 @@ TEST_CASE("whatever a bad setting is, what is said of it is one line that ends",
   is_short(complete({}, {{"labels", "zone=" + lines, "here"}}, {}, 1));
   is_short(complete({}, {{lines, "1", "--manta-" + lines}}, {}, 1));
 }
+
+namespace {
+
+template <class E>
+std::string refusal_of(std::optional<E> config::*field, E value) {
+  config given;
+  given.*field = value;
+  const auto refused = complete(given, {}, {}, 1);
+  if (refused) return "taken";
+  CHECK(refused.error().code() == manta::errc::invalid_config);
+  return refused.error().message();
+}
+
+// The last one is taken, and what lies behind it is not.
+template <class E>
+void check_choice(const char* name, std::optional<E> config::*field, E last) {
+  CHECK(refusal_of(field, last) == "taken");
+  const int number = static_cast<int>(last) + 1;
+  const std::string said = refusal_of(field, static_cast<E>(number));
+  const std::string found = "config " + std::string(name) + ": found \"" + std::to_string(number);
+  CHECK(said.find(found + "\", allowed are ") == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a choice that there is none of is refused", "[config]") {
+  check_choice("check", &config::check, manta::check_mode::far_tasks);
+  check_choice("events", &config::events, manta::event_mode::all);
+  check_choice("isolation", &config::isolation, manta::isolation_mode::processes);
+  check_choice("zygote", &config::zygote, manta::zygote_mode::early);
+  check_choice("worker_output", &config::worker_output, manta::output_mode::plain);
+  check_choice("interrupt", &config::interrupt, manta::interrupt_mode::leave);
+  check_choice("role", &config::role, manta::role_mode::observer);
+}
