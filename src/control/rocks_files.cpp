@@ -313,11 +313,7 @@ result<rocks_files> rocks_files::open(const rocks_options& how, rocksdb::Env* on
   std::error_code failed;
   std::filesystem::create_directories(how.path, failed);
   if (failed) return refused(how.path, fmt::format("can't make it: {}", failed.message()));
-  // RocksDB would make a new store of it and remove the tables.
-  const result<folder_listing> there = folder_listing::of_any(how.path);
-  if (there && !there->has_current && !(there->tables.empty() && there->logs.empty())) {
-    return damaged(how.path, "its file CURRENT is missing");
-  }
+  if (result<void> good = check_may_begin(how.path); !good) return good.error();
   if (result<void> good = check_manifest(how.path); !good) return good.error();
   if (result<void> good = check_footers(how.path); !good) return good.error();
   const std::size_t memory = std::max(how.memory_bytes, least_memory);

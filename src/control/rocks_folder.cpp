@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include <fmt/format.h>
 #include <rocksdb/env.h>
 #include <unistd.h>
+
+#include "spec/texts.hpp"
 
 namespace manta::inline v0::control {
 
@@ -31,7 +34,48 @@ result<void> sync(const fs::path& what) {
                                             std::strerror(why)));
 }
 
+bool is_table_or_log(const fs::path& name) {
+  const std::string number = name.stem().string();
+  return (name.extension() == ".sst" || name.extension() == ".log") && !number.empty() &&
+         number.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// What a store leaves that had no file CURRENT yet when its process ended, or lost what it had, and
+// what a disk has in its root. Hidden files are of who mounts, copies and keeps folders.
+bool may_lie_there(const std::string& name) {
+  for (const std::string_view begin : {".", "LOG", "MANIFEST-", "OPTIONS-"}) {
+    if (name.starts_with(begin)) return true;
+  }
+  for (const std::string_view whole :
+       {"LOCK", "IDENTITY", "room", "archive", "lost", "lost+found"}) {
+    if (name == whole) return true;
+  }
+  return name.ends_with(".dbtmp");
+}
+
 }  // namespace
+
+result<void> check_may_begin(const std::string& path) {
+  std::error_code failed;
+  std::string other;
+  bool has_part = false;
+  for (fs::directory_iterator at(path, failed); !failed && at != fs::directory_iterator();
+       at.increment(failed)) {
+    const fs::path name = at->path().filename();
+    if (name == "CURRENT") return {};
+    if (is_table_or_log(name)) {
+      has_part = true;
+    } else if (!may_lie_there(name.string())) {
+      other = name.string();
+    }
+  }
+  if (has_part) return damaged(path, "its file CURRENT is missing");
+  if (other.empty()) return {};  // nor where it can't be read, of which RocksDB tells
+  return refused(path,
+                 fmt::format("\"{}\" lies there, which is of no store; name a folder that has "
+                             "one, is empty or is not there yet",
+                             spec::shown(other)));
+}
 
 result<folder_listing> folder_listing::of_any(const std::string& path) {
   folder_listing out;

@@ -60,6 +60,10 @@ class new_folder {
 /// What is wrong with a copy is wrong with what it was made of.
 error about_source(const error& why, const std::string& copy, const std::string& path);
 
+/// Refuses a folder in which no store is, and one can't begin: where a store has lost its file
+/// CURRENT, RocksDB would make a new one and remove the tables; where files of others lie, the path
+/// is wrong.
+result<void> check_may_begin(const std::string& path);
 /// Refuses a manifest of which RocksDB would pass over a part.
 result<void> check_manifest(const std::string& path);
 /// Refuses a table whose end RocksDB would believe, and is not as ours are.

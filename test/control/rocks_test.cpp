@@ -232,6 +232,33 @@ TEST_CASE("a folder that is not this store's is refused", "[control][disk]") {
   CHECK_THAT(refusal_of({.path = where.store()}), Contains("was not made by manta"));
 }
 
+TEST_CASE("a folder with files of others is no new store's, and stays as it is",
+          "[control][disk]") {
+  const folder where;
+  for (const char* const name : {"notes.txt", "app.log", "table.sst", "src/"}) {
+    CAPTURE(name);
+    fs::remove_all(where.store());
+    fs::create_directories(fs::path(where.store()) / name);
+    CHECK_THAT(refusal_of({.path = where.store()}),
+               Contains("\" lies there, which is of no store; name a folder that"));
+    CHECK(names_in(where.store()).size() == 1);
+  }
+}
+
+TEST_CASE("a store begins where an earlier one has not, and goes on beside what comes later",
+          "[control][disk]") {
+  const folder where;
+  fs::create_directories(where.store());
+  for (const char* const name : {"LOCK", "IDENTITY", "LOG", "LOG.old.17", "000001.dbtmp", "room",
+                                 "MANIFEST-000001", "OPTIONS-000005", ".nfs0001"}) {
+    std::ofstream(fs::path(where.store()) / name) << "";
+  }
+  fs::create_directories(fs::path(where.store()) / "lost+found");
+  { REQUIRE(commit(*open_on_disk(where.store()), batch_of(1))); }
+  std::ofstream(fs::path(where.store()) / "notes.txt") << "x";
+  CHECK(prefix_length(*open_on_disk(where.store())) == 1);
+}
+
 TEST_CASE("a file of a store that is missing is no new store", "[control][disk]") {
   // RocksDB would begin anew where CURRENT is missing, and remove the tables.
   const folder where;
