@@ -74,7 +74,9 @@ class beside_store {
   }
   beside_store(beside_store&& other) noexcept : bytes_(std::exchange(other.bytes_, 0)) {}
   beside_store& operator=(beside_store&&) = delete;
-  ~beside_store() { all_.fetch_sub(bytes_, std::memory_order_relaxed); }
+  ~beside_store() {
+    if (bytes_ != 0) all_.fetch_sub(bytes_, std::memory_order_relaxed);  // each small array is here
+  }
 
  private:
   static inline std::atomic<std::uint64_t> all_{0};
