@@ -19,6 +19,7 @@
 #include <manta/exec/executor.hpp>
 #include <manta/spec/error.hpp>
 
+#include "node/beside_store.hpp"
 #include "node/far_arrays.hpp"
 #include "node/resting_array.hpp"
 #include "node/user_folder.hpp"
@@ -51,36 +52,6 @@ constexpr auto room_soon = std::chrono::milliseconds(50);
 
 struct free_aligned {
   void operator()(std::byte* p) const noexcept { ::operator delete(p, alignment); }
-};
-
-// Bytes of arrays that the store had no room for, as long as they are here. They count from before
-// their memory is taken.
-class beside_store {
- public:
-  beside_store() = default;
-  /// Whatever there is already.
-  explicit beside_store(std::uint64_t bytes) noexcept : bytes_(bytes) {
-    all_.fetch_add(bytes, std::memory_order_relaxed);
-  }
-  /// Not, if with others they would be more than `most`; one is always let in.
-  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept {
-    std::uint64_t all = all_.load(std::memory_order_relaxed);
-    do {
-      if (all != 0 && (all >= most || bytes > most - all)) return std::nullopt;
-    } while (!all_.compare_exchange_weak(all, all + bytes, std::memory_order_relaxed));
-    beside_store out;
-    out.bytes_ = bytes;
-    return out;
-  }
-  beside_store(beside_store&& other) noexcept : bytes_(std::exchange(other.bytes_, 0)) {}
-  beside_store& operator=(beside_store&&) = delete;
-  ~beside_store() {
-    if (bytes_ != 0) all_.fetch_sub(bytes_, std::memory_order_relaxed);  // each small array is here
-  }
-
- private:
-  static inline std::atomic<std::uint64_t> all_{0};
-  std::uint64_t bytes_ = 0;
 };
 
 // The memory of an array on the heap, and what counts it, if anything does: given back before.

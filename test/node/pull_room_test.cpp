@@ -134,6 +134,10 @@ TEST_CASE("an array that is larger than the store lies beside it alone", "[node]
     CHECK_THROWS_AS(make_fetched_array(9 * mib, room_in::store), manta::store_full);
   }
   CHECK(make_fetched_array(9 * mib, room_in::store) != nullptr);
+  // What came with a message does not keep it out.
+  const auto in_store = manta::node::make_array_room(3 * mib);
+  const auto came = manta::node::make_array_copy(2 * mib);
+  CHECK(make_fetched_array(9 * mib, room_in::store) != nullptr);
 }
 
 }  // namespace pull_room_test

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+// What lies on the heap of arrays that this process's store had no room for.
+// Threads: any.
+
+namespace manta::inline v0::node {
+
+/// Bytes of some, as long as they are here. They count from before their memory is taken.
+class beside_store {
+ public:
+  beside_store() = default;
+  /// Whatever there is already: came with a message.
+  explicit beside_store(std::uint64_t bytes) noexcept : bytes_(bytes) {
+    all_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  /// Of what is fetched. Not, if with others they would be more than `most`; one array is let in
+  /// where nothing else lies here that was fetched.
+  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept {
+    const bool is_alone = fetched_.fetch_add(bytes, std::memory_order_relaxed) == 0;
+    std::uint64_t all = all_.load(std::memory_order_relaxed);
+    do {
+      if (is_alone || (all < most && bytes <= most - all)) continue;
+      fetched_.fetch_sub(bytes, std::memory_order_relaxed);
+      return std::nullopt;
+    } while (!all_.compare_exchange_weak(all, all + bytes, std::memory_order_relaxed));
+    beside_store out;
+    out.bytes_ = bytes;
+    out.is_fetched_ = true;
+    return out;
+  }
+  beside_store(beside_store&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, 0)), is_fetched_(other.is_fetched_) {}
+  beside_store& operator=(beside_store&&) = delete;
+  ~beside_store() {
+    if (bytes_ == 0) return;  // each small array ends here
+    all_.fetch_sub(bytes_, std::memory_order_relaxed);
+    if (is_fetched_) fetched_.fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+
+ private:
+  static inline std::atomic<std::uint64_t> all_{0};
+  static inline std::atomic<std::uint64_t> fetched_{0};  // of them
+  std::uint64_t bytes_ = 0;
+  bool is_fetched_ = false;
+};
+
+}  // namespace manta::inline v0::node
