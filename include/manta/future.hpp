@@ -110,7 +110,8 @@ class [[nodiscard]] future {
   /// without waiting. An error that is there already is thrown whatever the timeout is. A large
   /// array that has stayed in the node which made it is fetched within the same time: it comes also
   /// when that is over, so that a later get finds it here. Beyond it come the copying of what had
-  /// arrived, 100 ms when the store has no room, and the disk.
+  /// arrived, 100 ms when the store has no room, and the disk; of one that came before anybody read
+  /// it, and went to the disk, up to config::store_wait_ms for room.
   reference get(duration timeout) const& {
     detail::time_limit limit(timeout);
     return get_within(limit);

@@ -47,8 +47,6 @@ class store_making final : public array_making {
 };
 
 constexpr std::align_val_t alignment{64};
-// How long room in the store is waited for by who has another way.
-constexpr auto room_soon = std::chrono::milliseconds(50);
 
 struct free_aligned {
   void operator()(std::byte* p) const noexcept { ::operator delete(p, alignment); }
@@ -296,7 +294,9 @@ std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) {
   return make_on_heap(bytes, beside_store(bytes));
 }
 
-std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where) {
+std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where,
+                                                 std::chrono::milliseconds patience,
+                                                 beside_store* kept) {
   if (bytes < stored_from || where == room_in::any) return make_array_copy(bytes);
   if (where == room_in::store_now) return make_in_store(bytes, std::chrono::milliseconds(0));
   const std::uint64_t limit = array_home::global().limit_bytes();
@@ -304,7 +304,7 @@ std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in wh
   const bool is_for_store = where == room_in::store && array_home::global().has_disk();
   if (may_fit && is_for_store) {
     try {
-      return make_in_store(bytes, room_soon);
+      return make_in_store(bytes, std::min(patience, room_soon));
     } catch (const store_full&) {
       throw;
     } catch (const manta::exception&) {
@@ -314,10 +314,12 @@ std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in wh
   if (may_fit) {
     if (auto room = try_make_array_room(bytes)) return room;
   }
-  if (auto counted = beside_store::take(bytes, limit)) {
+  if (kept != nullptr) {
+    if (kept->bytes() >= bytes) return make_on_heap(bytes, kept->split(bytes));
+  } else if (auto counted = beside_store::take(bytes, limit)) {
     return make_on_heap(bytes, *std::move(counted));
   }
-  if (may_fit) return make_in_store(bytes, room_soon);  // somebody may have let go by now
+  if (may_fit) return make_in_store(bytes, patience);  // somebody may have let go by now
   raise(errc::store_full,
         fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and "
                     "as many beside it, of which some are taken; drop references or raise "

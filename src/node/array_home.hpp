@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -108,8 +109,15 @@ std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes);
 /// what lies beside never does; beside it, too, where those have as many bytes as the store at
 /// most, or are one array; the store as it is now, without a wait; or in any case.
 enum class room_in : std::uint8_t { store, store_or_beside, store_now, any };
-/// As make_array_copy; waits 100 ms at most. Throws store_full, std::bad_alloc.
-std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where);
+class beside_store;
+/// How long room in the store is waited for by who has another way.
+constexpr auto room_soon = std::chrono::milliseconds(50);
+/// As make_array_copy; waits that long, and room_soon, at most, and while the machine has no memory
+/// for a segment that the store may have. `kept`: room beside it that its reader has for this one
+/// and others; if that has none it lies in the store. Throws store_full, std::bad_alloc.
+std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where,
+                                                 std::chrono::milliseconds patience = room_soon,
+                                                 beside_store* kept = nullptr);
 
 /// Room in the store when there is some soon, and lately was; null: there is none. Throws
 /// std::bad_alloc.

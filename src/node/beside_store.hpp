@@ -19,8 +19,8 @@ class beside_store {
   explicit beside_store(std::uint64_t bytes) noexcept : bytes_(bytes) {
     all_.fetch_add(bytes, std::memory_order_relaxed);
   }
-  /// Of what is fetched. Not, if with others they would be more than `most`; one array is let in
-  /// where nothing else lies here that was fetched.
+  /// Of what is fetched. Not, if with others they would be more than `most`; one array, or
+  /// several that are read together, are let in where nothing else lies here that was fetched.
   static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept {
     const bool is_alone = fetched_.fetch_add(bytes, std::memory_order_relaxed) == 0;
     std::uint64_t all = all_.load(std::memory_order_relaxed);
@@ -37,6 +37,15 @@ class beside_store {
   beside_store(beside_store&& other) noexcept
       : bytes_(std::exchange(other.bytes_, 0)), is_fetched_(other.is_fetched_) {}
   beside_store& operator=(beside_store&&) = delete;
+  /// So many of them, which there are, for one of several arrays.
+  beside_store split(std::uint64_t bytes) noexcept {
+    beside_store out;
+    bytes_ -= bytes;
+    out.bytes_ = bytes;
+    out.is_fetched_ = is_fetched_;
+    return out;
+  }
+  std::uint64_t bytes() const noexcept { return bytes_; }
   ~beside_store() {
     if (bytes_ == 0) return;  // each small array ends here
     all_.fetch_sub(bytes_, std::memory_order_relaxed);

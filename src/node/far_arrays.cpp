@@ -267,9 +267,9 @@ far_name far_arrays::name(workbench& on, placed_block& block, spec::reference& t
     }
     // It was taken since its writer asked for it.
     array_block* const one = far;
-    if (far->taken() != nullptr) {
-      far_pulls::wake_taken({&one, 1}, far_pulls::global().may_wait());
-    }
+    const bool is_away = far->taken() != nullptr &&
+                         !far_pulls::wake_taken({&one, 1}, far_pulls::global().may_wait());
+    if (is_away) raise_on_disk();
     array_block* const is = far->here();
     if (is == nullptr || is->is_copied()) raise_array_away();  // its runtime has ended
     return name(on, static_cast<placed_block&>(*is), to);

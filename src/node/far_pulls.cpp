@@ -16,6 +16,7 @@
 #include <manta/exec/cancellation.hpp>
 #include <manta/exec/executor.hpp>
 
+#include "node/beside_store.hpp"
 #include "node/copy_cache.hpp"
 #include "node/far_arrays.hpp"
 #include "node/far_copies.hpp"
@@ -126,21 +127,69 @@ struct far_pulls::waits {
   bool are_cancelled = false;
 };
 
+namespace {
+
+// In line with those that make arrays, as they wait: not so long that what is let go of beside the
+// store, or that nobody reads any more, goes unseen.
+std::chrono::milliseconds patience_of(base::time_point end, const base::deadline& until) {
+  constexpr duration longest = std::chrono::seconds(1);
+  const base::time_point last = until ? std::min(end, *until) : end;
+  const duration left = std::clamp(duration(last - base::now()), duration(room_soon), longest);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(left);
+}
+
+// Room beside the store for those that are to come, all or none: two that had some of it each could
+// wait for each other.
+std::uint64_t bytes_to_come(std::span<array_block* const> all) noexcept {
+  std::uint64_t sum = 0;
+  for (array_block* const one : all) {
+    if (!one->is_away(0)) continue;
+    const auto& block = static_cast<const distant_block&>(*one);
+    if (block.taken() == nullptr) sum += block.from().bytes;
+  }
+  return sum;
+}
+
+// True: the store has room for them together, so they rest until all have come.
+bool keep_together(std::span<array_block* const> all, room_in where,
+                   std::optional<beside_store>& kept) noexcept {
+  const array_home& home = array_home::global();
+  const std::uint64_t limit = home.limit_bytes();
+  std::uint64_t sum = 0;
+  for (const array_block* const one : all) sum += one->bytes().size();
+  const bool is_for_store = where == room_in::store && home.has_disk();
+  if (!is_for_store) {
+    if (auto taken = beside_store::take(bytes_to_come(all), limit)) kept.emplace(*std::move(taken));
+  }
+  if (!kept.has_value()) kept.emplace();
+  return sum <= limit;
+}
+
+}  // namespace
+
 // Who finds no room asks again, as long as who makes an array waits for it, whichever node it is
-// that has none; for a moment only the store's is asked for.
+// that has none; for a moment only the store's is asked for. A thread that others wait for hears at
+// once.
 bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until,
                       const std::stop_token& stop) {
   constexpr auto pause = std::chrono::milliseconds(20);
   constexpr duration longest_for_store = std::chrono::milliseconds(250);
+  const bool waits = may_wait();
   const duration wait = array_home::global().store_wait();
   const base::time_point begun = base::now();
-  for (;;) {
-    const bool is_early = base::now() - begun < std::min(wait / 2, longest_for_store);
+  for (bool is_first = true;; is_first = false) {
+    const duration past = base::now() - begun;
+    const bool is_early = waits && past < std::min(wait / 2, longest_for_store);
+    asking how{.where = is_early ? room_in::store : room_in::store_or_beside};
+    if (!waits) how.patience = {};
+    if (waits && !is_early && !is_first) how.patience = patience_of(begun + wait, until);
     try {
-      return fetch_now(all, until, stop, is_early ? room_in::store : room_in::store_or_beside) &&
-             wake_taken(all, true);
+      if (!fetch_now(all, until, stop, how)) return false;
+      if (wake_taken(all, waits)) return true;
+      raise_on_disk();
     } catch (const store_full&) {
-      if (base::now() - begun >= wait) throw;
+      // The first one may have been that of who takes what nobody reads, and does not wait.
+      if (!waits || (!is_first && base::now() - begun >= wait)) throw;
     }
     exec::parker nap;
     const std::stop_callback wakes(stop, [&nap] { nap.signal(); });
@@ -152,10 +201,12 @@ bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& u
 
 // Behind one that has no room none is asked for: each would take its time to find that out.
 bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadline& until,
-                          const std::stop_token& stop, room_in where) {
+                          const std::stop_token& stop, asking how) {
   waits my(*this);
   my.all.reserve(all.size());
-  asking how{.where = where};
+  std::optional<beside_store> kept;
+  if (all.size() > 1) how.is_of_many = keep_together(all, how.where, kept);
+  if (kept.has_value()) how.kept = &*kept;
   for (array_block* const one : all) {
     if (!one->is_away(0)) continue;
     if (how.is_refused) break;
@@ -164,6 +215,7 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
     auto& block = static_cast<distant_block&>(*one);
     if (block.taken() == nullptr) my.all.emplace_back(&block, ask(block, how));
   }
+  kept.reset();
   for (const auto& [block, who] : my.all) {
     const std::stop_callback wakes(stop, [&nap = who->nap] { nap.signal(); });
     const bool has_ended = exec::executor::sleep(who->nap, until);
@@ -176,38 +228,12 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
   return true;
 }
 
-// All at once: were more asked for as each of many is given up, that would be the next of them.
-void far_pulls::stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept {
-  if (all.empty()) return;
-  std::map<std::uint64_t, pull_ptr> given_up;  // they go without the mutex
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [block, who] : all) {
-      const auto known = numbers_.find(block);
-      if (known == numbers_.end()) continue;
-      const auto found = pulls_.find(known->second);
-      pull& is = *found->second;
-      if (std::erase(is.waiting, who) == 0) continue;
-      if (!are_cancelled) is.may_be_asked_again = true;
-      if (is.may_be_asked_again || is.is_taken || is.is_landing) continue;
-      if (!is.waiting.empty()) continue;
-      if (is.is_in_bulk) drop_bulk(is);
-      if (!is.is_sought) expect_late(found->first, is);
-      numbers_.erase(known);
-      given_up.insert(pulls_.extract(found));
-    }
-  }
-  for (const auto& [number, one] : given_up) {
-    end_timing(*one);
-    if (one->is_sought) far_copies::global().over(number);
-  }
-}
-
 // Asked once, whoever waits. Room is taken without the mutex, since that may wait.
 far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
   auto me = std::make_shared<waiter>();
   auto fresh = std::make_shared<pull>();
   fresh->is_taken = how.takes;
+  fresh->is_of_many = how.is_of_many;
   if (!how.takes) fresh->waiting.push_back(me);
   of.hold();
   fresh->block = &of;
@@ -221,7 +247,7 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
     if (const auto known = numbers_.find(&of); known != numbers_.end()) {
       pull& is = *pulls_.find(known->second)->second;
       if (!how.takes) is.waiting.push_back(me);
-      is.is_taken = is.is_taken || how.takes;
+      if (how.takes && !std::exchange(is.is_taken, true)) taken_bytes_ += of.from().bytes;
       return me;
     }
     if (of.here() != nullptr || of.taken() != nullptr) {
@@ -236,9 +262,10 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
       numbers_.erase(&of);
       throw;
     }
+    if (how.takes) taken_bytes_ += of.from().bytes;
   }
   try {
-    start(number, fresh, how.where);
+    start(number, fresh, how);
   } catch (...) {
     const error why = describe_current_exception("fetching an array");
     end(number, &why);
@@ -247,9 +274,10 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
   return me;
 }
 
-void far_pulls::start(std::uint64_t number, const pull_ptr& of, room_in where) {
+void far_pulls::start(std::uint64_t number, const pull_ptr& of, const asking& how) {
   const std::uint64_t owner = of->block->from().owner;
-  auto room = std::make_shared<pull_room>(make_fetched_array(of->block->from().bytes, where));
+  auto room = std::make_shared<pull_room>(
+      make_fetched_array(of->block->from().bytes, how.where, how.patience, how.kept));
   const bool was_lost = of->block->from().run == 0;
   bool is_reached = false;
   std::uint64_t unasked = 0;
@@ -415,6 +443,7 @@ void far_pulls::end(std::uint64_t number, const error* why) noexcept {
     if (last->is_in_bulk && why != nullptr) drop_bulk(*last);
     pulls_.erase(found);
     numbers_.erase(last->block);
+    if (last->is_taken) taken_bytes_ -= last->block->from().bytes;
     waiting.swap(last->waiting);
     unasked = ask_more(last->block->from().owner);
   }

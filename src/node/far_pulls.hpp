@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,7 +14,6 @@
 #include <stop_token>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -68,6 +68,10 @@
 // read. What comes so before anybody reads it rests, and may go to the disk:
 //
 //   away --read--> here            away --taken--> rests in this store --read--> here
+//
+// So come the arrays of one reader that wants several, and are pinned all together: two that had a
+// part each could wait for each other. Those that have no room in the store lie beside it together,
+// or not at all.
 //
 // The bytes come over connections of bulk/, where both ends have them (bulk_way.hpp). To a maker
 // that has none, or none that can be reached, go questions, over the path of the messages:
@@ -158,6 +162,8 @@ class distant_block final : public placed_block {
 
 /// Of an array whose maker has let go.
 error let_go_error() noexcept;
+/// Of one that was taken unread, to a thread that does not wait for it.
+[[noreturn]] void raise_on_disk();
 
 struct copy_question;
 
@@ -251,6 +257,7 @@ class far_pulls {
     bool is_timed = false;            // what comes is measured (link_times.hpp)
     bool may_be_asked_again = false;  // by who waits no longer for now: it comes anyway
     bool is_taken = false;            // so it does if nobody waits: its maker wants it to
+    bool is_of_many = false;          // its reader wants others, too, and wakes all together
     std::string why_lost;
     bulk::chunks_here here;             // of `former`, or of `room` if there is none
     std::shared_ptr<pull_room> former;  // what it came to before, which others read
@@ -266,14 +273,17 @@ class far_pulls {
   /// How one is asked for.
   struct asking {
     room_in where = room_in::any;
+    std::chrono::milliseconds patience = room_soon;
+    beside_store* kept = nullptr;  // of several arrays
+    bool is_of_many = false;
     bool takes = false;       // nobody waits
     bool is_refused = false;  // the answer: it has ended, for want of room or memory
   };
   bool fetch_now(std::span<array_block* const> all, const base::deadline& until,
-                 const std::stop_token& stop, room_in where);
+                 const std::stop_token& stop, asking how);
   waiter_ptr ask(distant_block& of, asking& how);
   void stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept;
-  void start(std::uint64_t number, const pull_ptr& of, room_in where);
+  void start(std::uint64_t number, const pull_ptr& of, const asking& how);
   bool is_unread(const pull& of) const noexcept;
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;
@@ -312,6 +322,7 @@ class far_pulls {
   std::vector<distant_hold> kept_by(std::uint64_t node) const;
   bool is_settled(const distant_block& of) const noexcept;
   void take_soon(std::uint64_t node, plea why);
+  bool has_asked_to_leave(std::uint64_t node) noexcept;
   /// A part that a node has asked for, under that number.
   struct asked_part {
     std::uint64_t number = 0;
@@ -338,6 +349,7 @@ class far_pulls {
   };
   std::map<std::uint64_t, read_places> places_;  // by node: what its introduction says, read once
   std::uint64_t unread_bytes_ = 0;               // of what was taken and rests
+  std::uint64_t taken_bytes_ = 0;                // of pulls_ that are taken
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, pull_ptr> pulls_;  // those that came first are asked for first
   late_parts late_;
@@ -345,7 +357,8 @@ class far_pulls {
   std::unordered_map<base::id, distant_block*, base::id_hash> views_;  // no holds
   std::map<std::uint64_t, std::deque<asked_part>> unanswered_;  // by node; the loop's thread only
   base::time_point next_plea_{};                                // the loop's thread
-  std::unordered_set<std::uint64_t> taking_;  // nodes that have asked, and it is not done yet
+  // Nodes that have asked, and it is not done yet; whether one has said meanwhile that it leaves.
+  std::unordered_map<std::uint64_t, bool> taking_;
 };
 
 }  // namespace manta::inline v0::node

@@ -203,7 +203,7 @@ void far_pulls::land(std::uint64_t number, pull& of) {
 
 bool far_pulls::is_unread(const pull& of) const noexcept {
   const std::lock_guard lock(mutex_);
-  return of.is_taken && !of.may_be_asked_again && of.waiting.empty();
+  return of.is_of_many || (of.is_taken && !of.may_be_asked_again && of.waiting.empty());
 }
 
 // Its maker may be there still, and reached by the path of the messages only. False: the pull has

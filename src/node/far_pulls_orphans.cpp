@@ -174,6 +174,33 @@ bulk::chunks_here far_pulls::come_so_far(const pull& of) const {
   return out;
 }
 
+// All at once: were more asked for as each of many is given up, that would be the next of them.
+void far_pulls::stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept {
+  if (all.empty()) return;
+  std::map<std::uint64_t, pull_ptr> given_up;  // they go without the mutex
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [block, who] : all) {
+      const auto known = numbers_.find(block);
+      if (known == numbers_.end()) continue;
+      const auto found = pulls_.find(known->second);
+      pull& is = *found->second;
+      if (std::erase(is.waiting, who) == 0) continue;
+      if (!are_cancelled) is.may_be_asked_again = true;
+      if (is.may_be_asked_again || is.is_taken || is.is_landing) continue;
+      if (!is.waiting.empty()) continue;
+      if (is.is_in_bulk) drop_bulk(is);
+      if (!is.is_sought) expect_late(found->first, is);
+      numbers_.erase(known);
+      given_up.insert(pulls_.extract(found));
+    }
+  }
+  for (const auto& [number, one] : given_up) {
+    end_timing(*one);
+    if (one->is_sought) far_copies::global().over(number);
+  }
+}
+
 // ---- those of one that leaves, or has lent too much
 
 void far_pulls::ask_to_take(peers& by, std::uint64_t node, plea why) {
@@ -201,7 +228,11 @@ base::deadline far_pulls::relieve(peers& by, base::time_point now) noexcept {
 void far_pulls::take_soon(std::uint64_t node, plea why) {
   {
     const std::lock_guard lock(mutex_);
-    if (by_ == nullptr || taking_.contains(node)) return;
+    if (by_ == nullptr) return;
+    if (const auto found = taking_.find(node); found != taking_.end()) {
+      found->second = found->second || why == plea::leaves;
+      return;
+    }
   }
   const auto done = [this](const std::uint64_t* of) {
     {
@@ -214,9 +245,18 @@ void far_pulls::take_soon(std::uint64_t node, plea why) {
   const std::shared_ptr<const std::uint64_t> turn(new std::uint64_t(node), done);
   {
     const std::lock_guard lock(mutex_);
-    taking_.insert(node);
+    taking_.emplace(node, false);
   }
-  facts_line::global().add([this, turn, why] { take_from(*turn, why); });
+  facts_line::global().add([this, turn, why] {
+    take_from(*turn, why);
+    if (has_asked_to_leave(*turn)) take_from(*turn, plea::leaves);
+  });
+}
+
+bool far_pulls::has_asked_to_leave(std::uint64_t node) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = taking_.find(node);
+  return found != taking_.end() && std::exchange(found->second, false);
 }
 
 // What can't be fetched now it asks for once more. Of who leaves all is taken, whatever room there
@@ -251,8 +291,7 @@ bool far_pulls::has_room_for_taken(std::uint64_t bytes) const noexcept {
   if (array_home::global().has_disk()) return bytes <= limit;
   const std::uint64_t most = limit / 2;
   const std::lock_guard lock(mutex_);
-  std::uint64_t sum = unread_bytes_;
-  for (const auto& [number, one] : pulls_) sum += one->is_taken ? one->block->from().bytes : 0;
+  const std::uint64_t sum = unread_bytes_ + taken_bytes_;
   return sum <= most && bytes <= most - sum;
 }
 
@@ -267,6 +306,12 @@ bool far_pulls::is_settled(const distant_block& of) const noexcept {
 bool far_pulls::may_wait() const noexcept {
   const std::lock_guard lock(mutex_);
   return !trade::is_own_thread() && (by_ == nullptr || !by_->is_loop());
+}
+
+void raise_on_disk() {
+  raise(errc::store_full,
+        "an array of another node that nobody has read yet is on this one's disk, and the thread "
+        "that is to send it does not wait for room; read its value before it is given on");
 }
 
 // All together: two that have a part of what they read each could wait for each other.

@@ -186,6 +186,72 @@ int crowded(const manta::runtime& rt, bool has_disk) {
   return say("crowded");
 }
 
+// Three of 8 MiB.
+std::vector<load> some_from(std::uint64_t from) {
+  std::vector<load> out;
+  for (std::uint64_t i = 0; i < 3; ++i) out.push_back(load_from(8, from + i));
+  return out;
+}
+using several = manta::future<std::vector<load>>;
+
+bool is_read_whole(const several& one, std::uint64_t from) {
+  const std::vector<load>& got = one.get(long_enough);
+  bool is_whole = got.size() == 3;
+  for (std::uint64_t i = 0; is_whole && i < 3; ++i) is_whole = is_load(got[i], 8, from + i);
+  return is_whole;
+}
+
+bool is_refused(const several& one) {
+  try {
+    static_cast<void>(one.get(long_enough));
+    return false;
+  } catch (const manta::store_full& e) {
+    std::printf("several: %s\n", e.what());
+    return true;
+  }
+}
+
+// Two values of several arrays each, and room for two arrays, or for one value: what is refused
+// keeps no room beside the store that the other one needs, though both are still there.
+int crowded_values(const manta::runtime& rt) {
+  constexpr std::size_t mib = 8;
+  const std::string maker = others(rt)[0].name;
+  const auto make = [&](std::uint64_t from) {
+    auto one = manta::remote<some_from>.with(at(maker))(std::uint64_t{from});
+    static_cast<void>(manta::wait(std::vector{one}, {.count = 1, .timeout = long_enough}));
+    return one;
+  };
+  numbered_loads held;  // five in the store, and three beside it
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    held.emplace_back(
+        manta::remote<load_from>.with(at(maker))(std::size_t{mib}, i).get(long_enough), i);
+  }
+  several first = make(100);
+  several second = make(200);
+  expect(is_refused(first), "the first one has no room");
+  expect(is_refused(second), "the second one has no room");
+  held.pop_back();
+  expect(is_read_whole(second, 200), "the second one has room");
+  second = make(300);
+  expect(is_read_whole(first, 100), "the first one has room");
+  first = make(400);
+  // Both at once: one has room, and then the other one.
+  bool is_right_there = false;
+  several* const each = &first;
+  std::thread reader([each, &is_right_there] {
+    is_right_there = is_read_whole(*each, 400);
+    *each = {};
+  });
+  expect(is_read_whole(second, 300), "one of two");
+  second = {};
+  reader.join();
+  expect(is_right_there, "the other one of two");
+  expect(are_loads(held, mib), "what is held, later");
+  held.clear();
+  expect(goes_on(maker, mib), "it goes on when they are let go of");
+  return say("crowded-values");
+}
+
 // What has a value, by the number that it begins with; each is right, and is let go of.
 void read_ready(loads& all, std::size_t mib, std::vector<bool>& seen) {
   auto [ready, pending] = manta::wait(std::exchange(all, {}), {.count = 1, .timeout = long_enough});
@@ -278,6 +344,7 @@ program_list room_programs() {
            [](const manta::runtime& rt, const asked& of) { return crowded(rt, !of.how.empty()); }},
           {"hoarded",
            [](const manta::runtime& rt, const asked& of) { return hoarded(rt, !of.how.empty()); }},
+          {"crowded-values", crowded_values},
           {"hoarded-full", hoarded_full}};
 }
 
