@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -310,9 +311,10 @@ bool far_thing::hold_back(const std::shared_ptr<held_send>& one, bool has_item) 
 
 bool far_thing::forget_held(const std::shared_ptr<held_send>& one) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(held_, one);
-  if (found == held_.end()) return false;
-  held_.erase(found);
+  // From the end: those of a worker that has ended are about the last ones, the newest first.
+  const auto found = std::find(held_.rbegin(), held_.rend(), one);
+  if (found == held_.rend()) return false;
+  held_.erase(std::next(found).base());
   return true;
 }
 
