@@ -426,14 +426,15 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost, std::uint6
     const bool is_own = is_passed(f.job) && passed_job::self(f.job)->worker == dead.unique;
     try {
       if (has_yielded(f.job) || f.job->ops->origin != nullptr) return false;
+      exec::call_extra& with = *f.job->extra();
       if (is_own) {
         // It ran on its caller's stack, who asks anew when it runs again: what that costs is noted.
         const passed_job& child = *passed_job::self(f.job);
+        const bool is_over = f.has_begun && with.retries_left == 0;
         if (spent_.size() >= most_spent) spent_.clear();
-        if (f.number == culprit) spent_[child.id.low] = f.job->extra()->attempt + 1;
+        if (f.number == culprit || is_over) spent_[child.id.low] = with.attempt + 1;
         if (!is_wanted_by_others(child)) return false;
       }
-      exec::call_extra& with = *f.job->extra();
       // One that has begun beside what is to blame spends no run, but needs one that is left.
       if (f.has_begun && with.retries_left == 0) return false;
       const bool was_stopped = f.stop_asked != base::time_point{};

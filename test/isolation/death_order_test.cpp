@@ -101,11 +101,14 @@ manta::coroutine<int> begins_and_waits(std::size_t counts, manta::channel<int> f
   const auto came = co_await for_what.async_next();
   co_return came.value_or(0);
 }
+manta::options with_runs(int retries) { return {.isolation = in_process, .max_retries = retries}; }
 int on_top_of(std::size_t counts) {
   ++shared(counts);
   return manta::remote<ends_it_once>().get();
 }
-manta::options with_runs(int retries) { return {.isolation = in_process, .max_retries = retries}; }
+int calls_what_is_below(std::size_t counts) {
+  return manta::remote<on_top_of>.with(with_runs(0))(counts).get();
+}
 
 }  // namespace
 
@@ -228,6 +231,11 @@ TEST_CASE("what has begun beside a task that ends its worker begins again only i
     numbers[0] = 0;
     CHECK(manta::remote<on_top_of>(2).get(test::patience) == 0);
     CHECK(numbers[2] == 2);
+  }
+  // Who has called it runs again, and asks for it anew.
+  SECTION("below it, and called by what may") {
+    CHECK_THROWS_AS(manta::remote<calls_what_is_below>(1).get(test::patience), manta::exception);
+    CHECK(numbers[1] == 1);
   }
 }
 
