@@ -150,7 +150,8 @@ std::uint64_t bytes_to_come(std::span<array_block* const> all) noexcept {
   return sum;
 }
 
-// True: the store has room for them together, so they rest until all have come.
+// True: the store has room for them together, so they rest until all have come. Not where there is
+// a disk: what rests may go there, and comes back into the store only, however much room is beside.
 bool keep_together(std::span<array_block* const> all, room_in where,
                    std::optional<beside_store>& kept) noexcept {
   const array_home& home = array_home::global();
@@ -162,7 +163,7 @@ bool keep_together(std::span<array_block* const> all, room_in where,
     if (auto taken = beside_store::take(bytes_to_come(all), limit)) kept.emplace(*std::move(taken));
   }
   if (!kept.has_value()) kept.emplace();
-  return sum <= limit;
+  return sum <= limit && !home.has_disk();
 }
 
 }  // namespace
@@ -212,6 +213,8 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
     if (how.is_refused) break;
     my.are_cancelled = stop.stop_requested();
     if (my.are_cancelled) exec::cancelled_error().raise();
+    // What others waited for has taken of the time.
+    if (until) how.patience = std::min(how.patience, patience_of(*until, until));
     auto& block = static_cast<distant_block&>(*one);
     if (block.taken() == nullptr) my.all.emplace_back(&block, ask(block, how));
   }

@@ -216,8 +216,9 @@ bool is_refused(const several& one) {
 int crowded_values(const manta::runtime& rt) {
   constexpr std::size_t mib = 8;
   const std::string maker = others(rt)[0].name;
-  const auto make = [&](std::uint64_t from) {
-    auto one = manta::remote<some_from>.with(at(maker))(std::uint64_t{from});
+  const std::string another = others(rt)[1].name;  // neither has room for both
+  const auto make = [](const std::string& by, std::uint64_t from) {
+    auto one = manta::remote<some_from>.with(at(by))(std::uint64_t{from});
     static_cast<void>(manta::wait(std::vector{one}, {.count = 1, .timeout = long_enough}));
     return one;
   };
@@ -226,15 +227,15 @@ int crowded_values(const manta::runtime& rt) {
     held.emplace_back(
         manta::remote<load_from>.with(at(maker))(std::size_t{mib}, i).get(long_enough), i);
   }
-  several first = make(100);
-  several second = make(200);
+  several first = make(maker, 100);
+  several second = make(another, 200);
   expect(is_refused(first), "the first one has no room");
   expect(is_refused(second), "the second one has no room");
   held.pop_back();
   expect(is_read_whole(second, 200), "the second one has room");
-  second = make(300);
+  second = make(another, 300);
   expect(is_read_whole(first, 100), "the first one has room");
-  first = make(400);
+  first = make(maker, 400);
   // Both at once: one has room, and then the other one.
   bool is_right_there = false;
   several* const each = &first;
