@@ -21,8 +21,8 @@ manta_unity(manta_tool)
 get_target_property(manta_type manta TYPE)
 if(manta_type STREQUAL "SHARED_LIBRARY")
   set(manta_tool_rooms ${manta_sources})
-  # Folders, not what the rows in them mean; tokens; and where a job has its sockets.
-  set(manta_tool_files "control/(checks|history|rocks_[a-z]+)|node/user_folder")
+  # Folders, not what the rows in them mean; tokens; where a job has its sockets; words of errors.
+  set(manta_tool_files "control/(checks|history|rocks_[a-z]+)|node/user_folder|spec/texts")
   string(APPEND manta_tool_files "|wire/(endpoint|secret|socket_place|token)")
   list(FILTER manta_tool_rooms INCLUDE REGEX "^src/(${manta_tool_files})[.]cpp$")
   target_sources(manta_tool PRIVATE ${manta_tool_rooms})
