@@ -138,8 +138,6 @@ std::chrono::milliseconds patience_of(base::time_point end, const base::deadline
   return std::chrono::duration_cast<std::chrono::milliseconds>(left);
 }
 
-// Room beside the store for those that are to come, all or none: two that had some of it each could
-// wait for each other.
 std::uint64_t bytes_to_come(std::span<array_block* const> all) noexcept {
   std::uint64_t sum = 0;
   for (array_block* const one : all) {
@@ -150,6 +148,8 @@ std::uint64_t bytes_to_come(std::span<array_block* const> all) noexcept {
   return sum;
 }
 
+// `kept`: room beside the store for those that are to come, all or none: two that had some of it
+// each could wait for each other.
 // True: the store has room for them together, so they rest until all have come. Not where there is
 // a disk: what rests may go there, and comes back into the store only, however much room is beside.
 bool keep_together(std::span<array_block* const> all, room_in where,
