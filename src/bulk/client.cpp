@@ -103,7 +103,10 @@ connection::turn client::line::advance() {
     std::size_t got = 0;
     const io_step is = hear(got);
     if (is == io_step::ended) return turn::over;
-    if (is != io_step::done) return turn::waits;
+    if (is != io_step::done) {
+      await(part_ == part::body ? is_.bytes - read_ + sum_.size() : 1);
+      return turn::waits;
+    }
     came += got;
   }
   return turn::again;
@@ -542,6 +545,8 @@ void client::look() {
       if (still > greeting_limit_of(*one)) ended.emplace_back(number, "it does not answer");
     } else if (plan_.front(number) != nullptr) {
       if (is_slow(*one, now)) ended.emplace_back(number, "it sends nothing");
+      // Less may have come than it is woken for; that has moved, too.
+      one->kick();
     } else if (still > with_.idle_after) {
       ended.emplace_back(number, "nobody needs it");
     }

@@ -61,6 +61,10 @@ class connection {
   io_step read(std::span<std::byte> to, std::size_t& got);
   /// The same; the pieces are one behind the other.
   io_step write(std::span<const std::span<const std::byte>> pieces, std::size_t& put);
+  /// So many bytes more come in any case, or the connection ends: who waits for them need not be
+  /// woken for each few. Only where they come as they are, by TCP: of other sockets the kernel does
+  /// not count them, and of what is encrypted some have been read by then.
+  void await(std::size_t bytes) noexcept;
   /// Queued in front of what is written next: for what is short.
   void say(std::span<const std::byte> what) { out_.insert(out_.end(), what.begin(), what.end()); }
   /// Writes what was queued; done: all of it.
@@ -105,6 +109,8 @@ class connection {
   bool wants_write_ = false;
   bool waits_for_data_ = false;
   bool waits_for_room_ = false;
+  bool is_tcp_ = false;
+  int low_water_ = 1;  // the socket's: bytes for which it wakes who waits to read
   bool is_kicked_ = false;
   bool is_pumping_ = false;
   std::shared_ptr<const int> alive_ = std::make_shared<const int>(0);

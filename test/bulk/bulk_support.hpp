@@ -177,17 +177,18 @@ class house {
   std::unique_ptr<bulk::station> is;  // last: it uses the others
 };
 
-/// Passes on what goes through its unix socket, but for what `change` does to what comes back.
+/// Passes on what goes through its socket, but for what `change` does to what comes back.
 class path_between {
  public:
   /// Of that many bytes that came back on all connections together before; false: cut it here.
   using changer = std::function<bool(std::uint64_t before, std::span<std::byte> piece)>;
   /// In pieces of `most` bytes at most.
-  path_between(const bulk::place_of_holder& to, changer change, std::size_t most = 256U << 10U)
+  path_between(const bulk::place_of_holder& to, changer change, std::size_t most = 256U << 10U,
+               path_kind of = path_kind::unix_socket)
       : to_(to),
         change_(std::move(change)),
         room_(most),
-        place_(*wire::socket_place::bind((folder_.path() / "p").string())),
+        place_(listen_at(of, (folder_.path() / "p").string())),
         thread_([this] { run(); }) {}
   ~path_between() {
     ends_.store(true);

@@ -74,6 +74,25 @@ TEST_CASE("a connection that is cut is made again and only what is missing is as
   CHECK(did.came_bytes == all.size());  // none came twice
 }
 
+TEST_CASE("who sends slowly is no holder that sends nothing", "[bulk]") {
+  house from(path_kind::tcp);
+  house to(path_kind::tcp, 1, [](bulk::station_settings& with) {
+    with.lines = 1;
+    with.slow_limit = std::chrono::seconds(1);
+  });
+  // What the reader is woken for takes 1.6 s to come, and is part of one chunk.
+  const bytes all = random_bytes(192U << 10U, 3);
+  from.have.put({0, 5}, all);
+  const auto slow = [](std::uint64_t, std::span<std::byte>) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the network's, the fault
+    return true;
+  };
+  path_between path(from.place(), slow, 4U << 10U, path_kind::tcp);
+  bytes got(all.size());
+  REQUIRE_FALSE(to.fetch(5, got, {path.as_holder()}).has_value());
+  CHECK((got == all));
+}
+
 TEST_CASE("a byte that was changed on its way is noticed and comes once more", "[bulk]") {
   house from(path_kind::unix_socket);
   house to(path_kind::unix_socket);
