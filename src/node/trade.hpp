@@ -33,6 +33,7 @@
 #include "node/stop_note.hpp"
 #include "node/trip.hpp"
 #include "sched/overflow.hpp"
+#include "sched/resting_nodes.hpp"
 #include "sched/vain_looks.hpp"
 #include "wire/frame.hpp"
 #include "wire/views.hpp"
@@ -314,7 +315,7 @@ class trade final : public exec::far_thief, public peers::visitor {
   std::vector<landed> landed_;
   std::vector<exec::job*> granted_;    // what other nodes have, for the giver to send
   std::vector<lost_node> lost_nodes_;  // whose actors the looker ends
-  std::unordered_map<std::uint64_t, base::time_point> full_;  // who sent some back, until when
+  sched::resting_nodes full_;          // who sent some back
   bool has_looker_ = false;
   int ready_ = 0;  // of the two threads
   flights lost_;   // of a node that is gone; they are ended, or run again, by the looker

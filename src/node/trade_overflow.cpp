@@ -25,7 +25,7 @@ std::vector<sched::overflow_peer> trade::others(base::time_point at, std::size_t
   std::size_t full = 0;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(full_, [at](const auto& one) { return one.second <= at; });
+    full_.look(at);
     full = full_.size();
   }
   // Each look begins with another node, or all would give to the same ones.
@@ -33,7 +33,7 @@ std::vector<sched::overflow_peer> trade::others(base::time_point at, std::size_t
   out.reserve(some.size());
   const std::lock_guard lock(mutex_);
   for (const peers::member& one : some) {
-    if (full_.contains(one.epoch) || out.size() == most) continue;
+    if (full_.is_resting(one.epoch, at) || out.size() == most) continue;
     const auto sent = sent_.find(one.epoch);
     out.push_back({.node = one.epoch,
                    .workers = one.workers,
@@ -135,7 +135,7 @@ void trade::on_refusal(std::uint64_t from, exec::job* j, const wire::result_view
   --given_;
   try {
     const std::lock_guard lock(mutex_);
-    full_[from] = base::after(sched::rest_after(came.ran));
+    full_.rest(from, base::after(sched::rest_after(came.ran)));
   } catch (const std::bad_alloc&) {
     // It is asked again soon.
   }

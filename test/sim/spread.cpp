@@ -16,6 +16,7 @@
 
 #include "life/membership.hpp"
 #include "sched/overflow.hpp"
+#include "sched/resting_nodes.hpp"
 
 namespace manta_test::spread {
 
@@ -69,7 +70,7 @@ struct node {
   std::uint64_t given = 0;
   std::uint64_t refused = 0;
   std::unordered_map<int, std::uint32_t> sent;
-  std::unordered_map<int, time_point> full;
+  sched::resting_nodes full;
   time_point next_look;
   time_point next_beat;
   time_point told_at{};
@@ -157,7 +158,7 @@ class world {
     }
     ++n.refused;
     ++out_.refused;
-    n.full[came.from] = now_ + sched::rest_after(came.wait);
+    n.full.rest(static_cast<std::uint64_t>(came.from), now_ + sched::rest_after(came.wait));
     (back.way.empty() ? n.own : n.guests).push_back(back);
   }
 
@@ -205,12 +206,12 @@ class world {
 
   std::vector<sched::overflow_peer> others(int i, std::size_t most) {
     node& n = at(i);
-    std::erase_if(n.full, [this](const auto& one) { return one.second <= now_; });
+    n.full.look(now_);
     std::vector<sched::overflow_peer> out;
     const int first = std::uniform_int_distribution<int>(0, with_.nodes - 1)(random_);
     for (int k = 0; k < with_.nodes && out.size() < most; ++k) {
       const int peer = (first + k) % with_.nodes;
-      if (peer == i || n.full.contains(peer)) continue;
+      if (peer == i || n.full.is_resting(static_cast<std::uint64_t>(peer), now_)) continue;
       const auto sent = n.sent.find(peer);
       const told_load& load = n.view[static_cast<std::size_t>(peer)];
       out.push_back({.node = static_cast<std::uint64_t>(peer),
