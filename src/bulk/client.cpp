@@ -524,7 +524,9 @@ void client::look_at(base::time_point when) {
 
 bool client::is_slow(const line& one, base::time_point now) const {
   const auto to = others_.find(one.to());
-  if (to == others_.end() || to->second.helps == 0) return now - one.moved() > with_.slow_limit;
+  if (to == others_.end() || to->second.helps == 0) {
+    return now - one.moved() > with_.slow_limit && !one.has_unread();
+  }
   return now - one.due_since() > with_.helper_limit;
 }
 
@@ -538,6 +540,8 @@ duration client::greeting_limit_of(const line& one) const {
 void client::look() {
   is_looking_ = false;
   const base::time_point now = base::now();
+  // First: for the rest there may be no memory.
+  if (!lines_.empty()) look_at(now + between_looks());
   std::vector<std::pair<line_id, const char*>> ended;
   for (const auto& [number, one] : lines_) {
     const duration still = now - one->moved();
@@ -545,7 +549,7 @@ void client::look() {
       if (still > greeting_limit_of(*one)) ended.emplace_back(number, "it does not answer");
     } else if (plan_.front(number) != nullptr) {
       if (is_slow(*one, now)) ended.emplace_back(number, "it sends nothing");
-      // Less may have come than it is woken for; that has moved, too.
+      // What has come and is less than it is woken for is read now.
       one->kick();
     } else if (still > with_.idle_after) {
       ended.emplace_back(number, "nobody needs it");
@@ -553,7 +557,6 @@ void client::look() {
   }
   for (const auto& [number, why] : ended) over(number, why);
   go_on();
-  if (!lines_.empty()) look_at(now + between_looks());
   if (lines_.empty() && orders_.empty()) others_.clear();
 }
 

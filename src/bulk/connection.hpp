@@ -44,6 +44,8 @@ class connection {
   bool is_open() const noexcept { return stage_ == stage::open; }
   /// When it was made, or bytes went or came last.
   base::time_point moved() const noexcept { return moved_; }
+  /// Whether bytes have come that are not read; fewer than what is awaited lie until one looks.
+  bool has_unread() const noexcept;
 
  protected:
   enum class turn : std::uint8_t {
@@ -61,9 +63,10 @@ class connection {
   io_step read(std::span<std::byte> to, std::size_t& got);
   /// The same; the pieces are one behind the other.
   io_step write(std::span<const std::span<const std::byte>> pieces, std::size_t& put);
-  /// So many bytes more come in any case, or the connection ends: who waits for them need not be
-  /// woken for each few. Only where they come as they are, by TCP: of other sockets the kernel does
-  /// not count them, and of what is encrypted some have been read by then.
+  /// So many bytes more are to come of what comes now: who waits for them need not be woken for
+  /// each few. Only by TCP within a machine, and as they are: of other sockets the kernel does not
+  /// count them, of what is encrypted some have been read by then, and a buffer that is still small
+  /// would keep a far sender waiting for each way there and back.
   void await(std::size_t bytes) noexcept;
   /// Queued in front of what is written next: for what is short.
   void say(std::span<const std::byte> what) { out_.insert(out_.end(), what.begin(), what.end()); }
@@ -109,7 +112,7 @@ class connection {
   bool wants_write_ = false;
   bool waits_for_data_ = false;
   bool waits_for_room_ = false;
-  bool is_tcp_ = false;
+  bool is_near_tcp_ = false;
   int low_water_ = 1;  // the socket's: bytes for which it wakes who waits to read
   bool is_kicked_ = false;
   bool is_pumping_ = false;

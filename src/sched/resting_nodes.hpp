@@ -16,8 +16,8 @@
 // Problem. In a large cluster with much to do nearly all others rest at any time, and each look has
 // to leave out those whose time is over: to walk over all of them was four fifths of what it takes
 // to decide among a thousand nodes, since each lies elsewhere in memory.
-// Idea. A heap has each node once, with its time when it came. When that is over the node goes, or
-// is put back if it has begun to rest anew.
+// Idea. A heap has each node once, with the time that it had when it was put there. When that is
+// over the node goes, or is put back if it has begun to rest anew.
 //
 // Pure: time is given. Threads: externally synchronised. Cost of n nodes: rest and each that is
 // forgotten O(log n), is_resting O(1).
@@ -55,7 +55,7 @@ class resting_nodes {
     const auto at = until_.find(node);
     return at != until_.end() && at->second > now;
   }
-  /// At least so many as rest, as of the last look.
+  /// Those that rest, and of those whose time is over some that a look has not come to yet.
   std::size_t size() const noexcept { return until_.size(); }
   void clear() noexcept {
     until_.clear();
@@ -65,7 +65,7 @@ class resting_nodes {
  private:
   using end = std::pair<base::time_point, std::uint64_t>;
   std::unordered_map<std::uint64_t, base::time_point> until_;
-  std::priority_queue<end, std::vector<end>, std::greater<>> ends_;  // each of until_ once
+  std::priority_queue<end, std::vector<end>, std::greater<>> ends_;  // each of until_, once
 };
 
 }  // namespace manta::inline v0::sched

@@ -177,6 +177,22 @@ class house {
   std::unique_ptr<bulk::station> is;  // last: it uses the others
 };
 
+/// Stops what goes through a path after so many bytes, until it is let through.
+class gate {
+ public:
+  explicit gate(std::uint64_t after) : after_(after) {}
+  bool operator()(std::uint64_t before, std::span<std::byte> piece) {
+    if (before + piece.size() > after_) open_.wait_for(long_enough);
+    return true;
+  }
+  void open() { said_.set_value(); }
+
+ private:
+  std::uint64_t after_;
+  std::promise<void> said_;
+  std::shared_future<void> open_ = said_.get_future().share();
+};
+
 /// Passes on what goes through its socket, but for what `change` does to what comes back.
 class path_between {
  public:

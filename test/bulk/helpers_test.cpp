@@ -22,22 +22,6 @@ void patient(bulk::station_settings& with) {
   with.soon_limit = with.helper_limit = long_enough;
 }
 
-/// Stops what goes through a path after so many bytes, until it is let through.
-class gate {
- public:
-  explicit gate(std::uint64_t after) : after_(after) {}
-  bool operator()(std::uint64_t before, std::span<std::byte> piece) {
-    if (before + piece.size() > after_) open_.wait_for(long_enough);
-    return true;
-  }
-  void open() { said_.set_value(); }
-
- private:
-  std::uint64_t after_;
-  std::promise<void> said_;
-  std::shared_future<void> open_ = said_.get_future().share();
-};
-
 /// A maker and two readers, of which the second one is told of the first, at that place.
 struct party {
   explicit party(const std::function<void(bulk::station_settings&)>& change = patient,

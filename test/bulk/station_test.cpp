@@ -27,6 +27,11 @@ void goes_round(path_kind of, std::size_t size) {
   CHECK((got == all));
 }
 
+const auto slow = [](std::uint64_t, std::span<std::byte>) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the fault: a slow network
+  return true;
+};
+
 const auto one_line = [](bulk::station_settings& with) { with.lines = 1; };
 
 // No memory is left when it ends.
@@ -80,17 +85,36 @@ TEST_CASE("who sends slowly is no holder that sends nothing", "[bulk]") {
     with.lines = 1;
     with.slow_limit = std::chrono::seconds(1);
   });
-  // What the reader is woken for takes 1.6 s to come, and is part of one chunk.
+  // What the reader is woken for takes 1.6 s to come, and is part of one chunk. Several places of
+  // the same: a machine that stands still for a second costs one connection.
   const bytes all = random_bytes(192U << 10U, 3);
   from.have.put({0, 5}, all);
-  const auto slow = [](std::uint64_t, std::span<std::byte>) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the network's, the fault
-    return true;
-  };
   path_between path(from.place(), slow, 4U << 10U, path_kind::tcp);
+  bulk::holder by = path.as_holder();
+  by.places.resize(4, by.places.front());
   bytes got(all.size());
-  REQUIRE_FALSE(to.fetch(5, got, {path.as_holder()}).has_value());
+  REQUIRE_FALSE(to.fetch(5, got, {by}).has_value());
   CHECK((got == all));
+}
+
+TEST_CASE("who has sent less than a reader is woken for and sends no more sends nothing",
+          "[bulk]") {
+  house from(path_kind::tcp);
+  house to(path_kind::tcp, 1, [](bulk::station_settings& with) {
+    with.lines = 1;
+    with.greeting_limit = with.slow_limit = std::chrono::milliseconds(200);
+  });
+  from.have.put({0, 5}, bytes(192U << 10U));
+  gate still(20U << 10U);
+  const auto ends = [&](std::uint64_t before, std::span<std::byte> piece) {
+    return slow(before, piece) && still(before, piece);
+  };
+  path_between path(from.place(), ends, 4U << 10U, path_kind::tcp);
+  bytes got(192U << 10U);
+  const auto why = to.fetch(5, got, {path.as_holder()});
+  still.open();
+  REQUIRE(why.has_value());
+  CHECK(why->code() == errc::node_lost);
 }
 
 TEST_CASE("a byte that was changed on its way is noticed and comes once more", "[bulk]") {
