@@ -108,6 +108,7 @@ set(manta_sources
   src/node/facts_line.cpp
   src/node/far_actors.cpp
   src/node/far_actors_calls.cpp
+  src/node/far_actors_places.cpp
   src/node/far_arrays.cpp
   src/node/far_copies.cpp
   src/node/far_futures.cpp
