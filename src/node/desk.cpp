@@ -173,9 +173,7 @@ bool desk::stays(const claim& c) const noexcept {
   const departure is = may_leave_(*j);
   if (is != departure::if_it_must) return is == departure::no;
   if (c.where.by == placement::rule::group) return false;  // it is where its bundle is
-  sched::need own = c.what;
-  own.stays = true;
-  return books_->has.fits(own, c.where, sched::horizon::ever);
+  return books_->has.gives_here(c.what, c.where, sched::horizon::ever);
 }
 
 // Only what stays: all else was looked at when the call was made.
@@ -221,11 +219,7 @@ desk::answer desk::ask(resource_claim& c) {
   const auto look_at_data = [&] { one.near = index_of(data_of_(*one.asked_by())); };
   // As far as it is not reserved for others. One with a soft wish may go to others all the same.
   const auto is_free_here = [&] {
-    if (one.where.is_soft) return false;
-    one.what.stays = true;
-    const bool is = books_->has.fits(one.what, one.where, sched::horizon::now);
-    one.what.stays = false;
-    return is;
+    return !one.where.is_soft && books_->has.gives_here(one.what, one.where, sched::horizon::now);
   };
   one.near = 0;
   // What is granted here needs no look at its arrays.

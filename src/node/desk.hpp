@@ -85,6 +85,8 @@ class desk final : public exec::resource_desk {
   /// The nodes that can give that, by the amounts of `when`; 0 is this one. Throws std::bad_alloc.
   std::vector<std::uint64_t> who_gives(const spec::demand& asked, const placement& where,
                                        sched::horizon when);
+  /// Whether this one can ever give that, whatever others can; `where` is no group.
+  bool gives_here(const spec::demand& asked, const placement& where) const;
   /// What an actor of this node has of another one, as far as that is free by what is known here,
   /// until it is dropped, which takes the gate's lock and lets others through. Null: it waits
   /// there. Throws std::bad_alloc.

@@ -181,6 +181,14 @@ std::vector<std::uint64_t> desk::who_gives(const spec::demand& asked, const plac
   });
 }
 
+bool desk::gives_here(const spec::demand& asked, const placement& where) const {
+  return resource_gate::global().look([&] {
+    if (books_ == nullptr || !books_->has.knows(asked)) return false;
+    const sched::need what = books_->has.translate(asked);
+    return books_->has.gives_here(what, where, sched::horizon::ever);
+  });
+}
+
 struct desk::loan {
   std::uint64_t generation = 0;
   sched::need what;

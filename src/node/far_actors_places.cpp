@@ -62,8 +62,7 @@ bool far_actors::may_stay_at_home(const spec::demand& what, const placement& whe
   if (where.by == placement::rule::group) return false;
   if (where.by == placement::rule::node) return where.is_soft;
   if (!asks) return true;
-  const auto all = desk::global().who_gives(what, where, sched::horizon::ever);
-  return std::find(all.begin(), all.end(), 0U) != all.end();
+  return desk::global().gives_here(what, where);
 }
 
 // One of them in a message is that of calls that name none.

@@ -201,6 +201,12 @@ bool ledger::fits(const need& asked, const placement& where, horizon when) const
   return const_cast<ledger*>(this)->choose(asked, where, when, ignored) != nullptr;
 }
 
+bool ledger::gives_here(const need& asked, const placement& where, horizon when) const noexcept {
+  MANTA_CHECK(where.by != placement::rule::group);
+  const node& own = nodes_.front();
+  return (where.is_soft || matches(own, where)) && gives(own, asked, when);
+}
+
 // Whether something may be given in it now, as far as that is not a matter of amounts.
 bool ledger::is_usable(const group::place& p, const need& asked) const noexcept {
   const node& in = nodes_[p.node];

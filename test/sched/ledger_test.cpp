@@ -369,6 +369,34 @@ TEST_CASE("what stays is this node's to give", "[ledger]") {
   CHECK_THAT(*why, Catch::Matchers::Contains("asked 4 gpus") && Catch::Matchers::Contains("far"));
 }
 
+TEST_CASE("what this node gives it gives whatever others have", "[ledger]") {
+  ledger l = with_others();
+  const need three = l.translate(of({3, 0, 0, {}}));
+  CHECK(l.gives_here(three, {}, horizon::now));
+  CHECK_FALSE(l.gives_here(l.translate(of({5, 0, 0, {}})), {}, horizon::ever));
+  CHECK_FALSE(l.gives_here(l.translate(of({0, 0, 0, {{"tape", 1}}})), {}, horizon::ever));
+  // Where it is, as a condition and as a wish.
+  CHECK(l.gives_here(three, manta::on_node("n0"), horizon::now));
+  CHECK_FALSE(l.gives_here(three, manta::on_node("far"), horizon::ever));
+  CHECK(l.gives_here(three, manta::on_node("far", true), horizon::now));
+  CHECK(l.gives_here(three, manta::with_labels({{"zone", "a"}}), horizon::now));
+  CHECK_FALSE(l.gives_here(three, manta::with_labels({{"kind", "big"}}), horizon::ever));
+  CHECK(l.gives_here(three, manta::with_labels({{"kind", "big"}}, true), horizon::now));
+  CHECK(l.gives_here(three, manta::spread(), horizon::now));
+  // What is given is not there now, whatever others have free.
+  taken two;
+  REQUIRE(take(l, {2, 0, 0, {}}, two));
+  CHECK_FALSE(l.gives_here(three, {}, horizon::now));
+  CHECK(l.gives_here(three, {}, horizon::ever));
+  // As what stays is given, for any amounts.
+  for (double cpus = 0.5; cpus < 9; cpus += 0.5) {
+    need some = l.translate(of({cpus, 0, 0, {}}));
+    const bool is = l.gives_here(some, {}, horizon::now);
+    some.stays = true;
+    CHECK(is == l.fits(some, {}, horizon::now));
+  }
+}
+
 TEST_CASE("of other nodes with as much left the near one comes first", "[ledger]") {
   ledger l = with_others();
   manta::sched::need what = l.translate(of({1, 0, 0, {}}));

@@ -138,6 +138,9 @@ class MANTA_API ledger {
 
   /// Whether `asked` can be given at `where`, by the amounts of `when`.
   bool fits(const need& asked, const placement& where, horizon when) const noexcept;
+  /// Whether this node gives it then, other nodes aside; `where` is no group. A wish that is soft
+  /// keeps nothing from it, though one that others fulfil lets `take` ask those alone.
+  bool gives_here(const need& asked, const placement& where, horizon when) const noexcept;
   /// All nodes that give it then; `where` is no group. Allocates.
   std::vector<node_id> who_gives(const spec::demand& asked, const placement& where,
                                  horizon when) const;
