@@ -87,6 +87,10 @@ class desk final : public exec::resource_desk {
                                        sched::horizon when);
   /// Whether this one can ever give that, whatever others can; `where` is no group.
   bool gives_here(const spec::demand& asked, const placement& where) const;
+  /// Why a node with that introduction can never give it; nothing: it can, or has not said yet.
+  /// Throws std::bad_alloc. Takes no lock.
+  static std::optional<std::string> why_never_there(const spec::node_introduction& who,
+                                                    const spec::demand& asked);
   /// What an actor of this node has of another one, as far as that is free by what is known here,
   /// until it is dropped, which takes the gate's lock and lets others through. Null: it waits
   /// there. Throws std::bad_alloc.

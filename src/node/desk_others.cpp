@@ -189,6 +189,18 @@ bool desk::gives_here(const spec::demand& asked, const placement& where) const {
   });
 }
 
+// Without the books, in which other nodes are only where they take what asks for amounts.
+std::optional<std::string> desk::why_never_there(const spec::node_introduction& who,
+                                                 const spec::demand& asked) {
+  if (who.workers == 0) return std::nullopt;  // a head that was started again does not know yet
+  placement where;
+  where.by = placement::rule::node;
+  where.node = who.name;
+  sched::ledger its;
+  its.add_node(who.name, labels_of(who), offer_of(who));
+  return its.infeasible(asked, where);
+}
+
 struct desk::loan {
   std::uint64_t generation = 0;
   sched::need what;

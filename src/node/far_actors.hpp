@@ -171,6 +171,8 @@ class far_actors final : public exec::actor_host {
   using note_ptr = std::unique_ptr<note>;
 
   static bool may_stay_at_home(const spec::demand& what, const placement& where, bool asks);
+  std::uint64_t named_node_that_gives(const spec::demand& what, const placement& where);
+  std::optional<std::string> why_never_there(std::uint64_t node, const spec::demand& what) const;
   std::uint64_t node_in_group(const spec::demand& what, const placement& where) const;
   std::uint64_t node_that_gives(const spec::demand& what, const placement& where);
   std::uint64_t least_full_node(const std::vector<std::uint64_t>& among);

@@ -27,9 +27,10 @@ std::uint64_t far_actors::place(const actor_options* asked) {
       by == placement::rule::labels || (!what.is_empty() && by != placement::rule::group);
   std::uint64_t to = 0;
   if (by == placement::rule::node) {
-    to = node_named(open_peers(peers_), is_open_, asked->where);
+    to = named_node_that_gives(what, asked->where);
   } else if (by == placement::rule::anywhere && takes_all_) {
     to = open_peers(peers_).any(turn_++);
+    if (why_never_there(to, what).has_value()) to = 0;
   } else if (by == placement::rule::group && trade::global().takes_offers()) {
     to = node_in_group(what, asked->where);
   } else if (asks && trade::global().takes_offers()) {
@@ -63,6 +64,23 @@ bool far_actors::may_stay_at_home(const spec::demand& what, const placement& whe
   if (where.by == placement::rule::node) return where.is_soft;
   if (!asks) return true;
   return desk::global().gives_here(what, where);
+}
+
+// What it can never give is said here, as this node's is: a construction there would end without
+// its actor.
+std::uint64_t far_actors::named_node_that_gives(const spec::demand& what, const placement& where) {
+  const std::uint64_t to = node_named(open_peers(peers_), is_open_, where);
+  if (to == 0) return 0;
+  auto why = why_never_there(to, what);
+  if (!why.has_value()) return to;
+  if (!where.is_soft) raise(errc::infeasible, *std::move(why));
+  return trade::global().takes_offers() ? node_that_gives(what, where) : 0;
+}
+
+std::optional<std::string> far_actors::why_never_there(std::uint64_t node,
+                                                       const spec::demand& what) const {
+  if (node == 0 || what.is_empty()) return std::nullopt;
+  return desk::why_never_there(open_peers(peers_).introduction_of(node), what);
 }
 
 // One of them in a message is that of calls that name none.

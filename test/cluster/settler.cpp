@@ -219,10 +219,19 @@ int limits(const manta::runtime& rt) {
   expect(!ends_within(waits, 200ms), "the second one had no room");
   first = {};
   expect(waits.get(long_enough) == 1, "the second one has");
-  const auto never_fits = manta::spawn<counter>.with({.cpus = 99, .where = manta::on_node(node)})();
-  const std::string why =
-      thrown_by<manta::actor_lost>(manta::remote<&counter::add>(never_fits, 1L));
-  expect(has(why, "99"), why);
+  try {
+    static_cast<void>(manta::spawn<counter>.with({.cpus = 99, .where = manta::on_node(node)})());
+    expect(false, "99 cpus of a node");
+  } catch (const manta::infeasible& e) {
+    expect(has(e.what(), "asked 99 cpus on node " + node + "; node " + node + " has"), e.what());
+  }
+  try {
+    static_cast<void>(
+        manta::spawn<counter>.with({.cpus = 99, .where = manta::on_node(node, true)})());
+    expect(false, "99 cpus of any node");
+  } catch (const manta::infeasible& e) {
+    expect(has(e.what(), "asked 99 cpus"), e.what());
+  }
   return say("limits");
 }
 

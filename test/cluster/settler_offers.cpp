@@ -200,12 +200,21 @@ void check_actors() {
   expect(manta::remote<&counter::node>(kind).get(long_enough) == "rank-1", "by its label");
   const auto tape = manta::spawn<counter>.with({.resources = {{"tape", 1}}})(0L);
   expect(manta::remote<&counter::node>(tape).get(long_enough) == "rank-3", "the only tape");
-  try {
-    static_cast<void>(manta::spawn<counter>.with({.gpus = 5})(0L));
-    expect(false, "5 gpus");
-  } catch (const manta::infeasible& e) {
-    expect(has(e.what(), "asked 5 gpus"), e.what());
-  }
+  const auto refused = [](const manta::actor_options& with, const std::string& what) {
+    try {
+      static_cast<void>(manta::spawn<counter>.with(with)(0L));
+      expect(false, what);
+    } catch (const manta::infeasible& e) {
+      expect(has(e.what(), what), e.what());
+    }
+  };
+  refused({.gpus = 5}, "asked 5 gpus");
+  refused({.gpus = 1, .where = manta::on_node("rank-2")}, "asked 1 gpus on node rank-2");
+  refused({.cpus = 99, .where = manta::on_node("rank-1", true)}, "asked 99 cpus");
+  const auto wish =
+      manta::spawn<counter>.with({.gpus = 1, .where = manta::on_node("rank-2", true)})(0L);
+  const auto lives = manta::remote<&counter::node>(wish).get(long_enough);
+  expect(lives == "rank-1" || lives == "rank-3", "a wish that can't be: " + lives);
 }
 
 }  // namespace
