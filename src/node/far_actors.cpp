@@ -352,12 +352,12 @@ void far_actors::on_end(const wire::actor_end_view& said) noexcept {
 
 void far_actors::lose(std::uint64_t node, const std::string& why) noexcept {
   while (note_ptr one = take_in(node)) {
-    const error lost = lost_there_error(*one->core, why);
+    const error lost = lost_error(*one->core, node, why);
     end(std::move(one), {end_reason::process_lost, {}}, lost);
   }
   const calls lost = take_calls(node);
   outgoing::global().wait(node);
-  for (const auto& [number, one] : lost) fail(one, lost_there_error(*one.core, why));
+  for (const auto& [number, one] : lost) fail(one, lost_error(*one.core, node, why));
 }
 
 // ---- what is known of them

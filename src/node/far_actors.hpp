@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -50,9 +51,8 @@
 
 namespace manta::inline v0::node {
 
-/// What calls fail with whose actor has ended, or whose node is lost.
+/// What calls fail with whose actor has ended.
 error ended_there_error(const exec::actor_core& of) noexcept;
-error lost_there_error(const exec::actor_core& of, const std::string& why) noexcept;
 
 class far_actors final : public exec::actor_host {
  public:
@@ -170,6 +170,8 @@ class far_actors final : public exec::actor_host {
   using calls = std::unordered_map<std::uint64_t, call>;  // by number
   using note_ptr = std::unique_ptr<note>;
 
+  error lost_error(const exec::actor_core& of, std::uint64_t node,
+                   std::string_view why) const noexcept;
   static bool may_stay_at_home(const spec::demand& what, const placement& where, bool asks);
   std::uint64_t named_node_that_gives(const spec::demand& what, const placement& where);
   std::optional<std::string> why_never_there(std::uint64_t node, const spec::demand& what) const;

@@ -31,9 +31,19 @@ error ended_there_error(const exec::actor_core& of) noexcept {
   });
 }
 
-error lost_there_error(const exec::actor_core& of, const std::string& why) noexcept {
+// What the peers say of that node comes first; where they say nothing, it is `why`.
+error far_actors::lost_error(const exec::actor_core& of, std::uint64_t node,
+                             std::string_view why) const noexcept {
   return spec::made_error(errc::actor_lost, [&] {
-    return fmt::format("the node of the actor {} is lost: {}", of.shown_name(), why);
+    const peers* const by = peers_.load();
+    std::string how = by == nullptr ? std::string() : by->how_lost(node);
+    if (how.empty()) {
+      how = why;
+      const std::string name = by == nullptr ? std::string() : by->introduction_of(node).name;
+      const bool is_named = name.empty() || how.find(name) != std::string::npos;
+      if (!is_named) how += fmt::format(" (node {})", name);  // a member still
+    }
+    return fmt::format("the node of the actor {} is lost: {}", of.shown_name(), how);
   });
 }
 
@@ -145,7 +155,7 @@ void far_actors::send_call(exec::actor_core* to, exec::job* job) {
   const result<void> is = send_noted(request, *on);
   if (!is) {
     if (const auto ours = take_call(sent.number, sent.node)) {
-      fail(*ours, lost_there_error(*to, is.error().message()));
+      fail(*ours, lost_error(*to, ours->node, is.error().message()));
     }
   } else if (is_open_.load()) {
     stop_if_cancelled(job);

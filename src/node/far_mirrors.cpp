@@ -63,6 +63,7 @@ far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const cha
   for (;;) {
     naming wait(*this, core);
     bool waits_for_arguments = false;
+    std::uint64_t lost_in = 0;
     {
       const std::lock_guard lock(mutex_);
       auto* const seat = static_cast<note*>(core->seat);
@@ -70,11 +71,16 @@ far_name far_actors::name_of(exec::actor_core* core, std::uint64_t to, const cha
       const bool is_over = seat == nullptr || seat->is_left || seat->is_lost || core->has_ended();
       if (is_over && may_be_over) return name_after_all(*core);
       if (seat == nullptr || seat->is_left || core->has_ended()) ended_there_error(*core).raise();
-      if (seat->is_lost) lost_there_error(*core, "it can't be reached from here").raise();
-      if (seat->is_known || (seat->has_gone && to == seat->node)) return {seat->id, seat->node};
-      waits_for_arguments = !seat->is_sent;
-      wait.wait_on(*seat);
+      if (seat->is_lost) {
+        lost_in = seat->node;
+      } else if (seat->is_known || (seat->has_gone && to == seat->node)) {
+        return {seat->id, seat->node};
+      } else {
+        waits_for_arguments = !seat->is_sent;
+        wait.wait_on(*seat);
+      }
     }
+    if (lost_in != 0) lost_error(*core, lost_in, "it can't be reached from here").raise();
     // These may wait for this very thread.
     if (waits_for_arguments && trade::is_own_thread()) {
       raise(errc::unsupported,
@@ -201,7 +207,7 @@ void far_actors::end_if_lost(exec::actor_core* mirror, std::uint64_t owner) noex
   if (by == nullptr || by->has(owner)) return;
   note_ptr lost = take_note_of(mirror);
   if (lost == nullptr) return;
-  end(std::move(lost), {end_reason::process_lost, {}}, lost_there_error(*mirror, "it has left"));
+  end(std::move(lost), {end_reason::process_lost, {}}, lost_error(*mirror, owner, "it has left"));
 }
 
 // Whether its node is gone, or is this one and it has ended; then `mirror` has, too.
@@ -215,7 +221,7 @@ bool far_actors::lives_nowhere(const base::id& actor, std::uint64_t owner,
     return true;
   }
   if (is_open_.load() && by != nullptr && by->has(owner)) return false;
-  mirror->lose_elsewhere(end_reason::process_lost, lost_there_error(*mirror, "it has left"));
+  mirror->lose_elsewhere(end_reason::process_lost, lost_error(*mirror, owner, "it has left"));
   return true;
 }
 

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <string_view>
 #include <thread>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include <manta/exec/executor.hpp>
 
@@ -35,6 +38,13 @@ constexpr duration until_memory = 10ms;
 constexpr std::size_t most_places_of_one = 64;
 // Of parts, on their way to one other node: enough to fill the path, and others wait shortly.
 constexpr std::size_t most_parts_bytes = std::size_t{32} << 20U;
+// Why one is lost.
+constexpr const char* no_memory = "there was no memory for what it said";
+constexpr const char* out_of_reach = "it can't be reached from here";
+
+std::string told_of(const spec::node_member& one, std::string_view why) {
+  return fmt::format("{} (node {})", why.empty() ? "it has ended" : why, one.who.name);
+}
 
 bool does_work(const spec::node_member& one) noexcept {
   return one.who.as == spec::node_role::driver || one.who.as == spec::node_role::node;
@@ -105,7 +115,7 @@ void peers::one::hand_out(std::span<const std::byte> messages, wire::frame_buffe
   try {
     kept = std::make_shared<wire::frame_buffer>(std::move(memory));
   } catch (const std::bad_alloc&) {
-    return of->tell_.on_gone(*of, is.epoch, "there was no memory for what it said");
+    return of->tell_.on_gone(*of, is.epoch, told_of(is, no_memory));
   }
   const auto hand = [&](const base::id& about, std::span<const std::byte> one) {
     if (topic_of(about) == part) return take_part(about, one);
@@ -113,7 +123,7 @@ void peers::one::hand_out(std::span<const std::byte> messages, wire::frame_buffe
   };
   // What was in the rest is not known: all that it has of this node counts as lost.
   if (!wire::bundle::each(messages, hand)) {
-    of->tell_.on_gone(*of, is.epoch, "it says what is no message");
+    of->tell_.on_gone(*of, is.epoch, told_of(is, "it says what is no message"));
   }
 }
 
@@ -132,10 +142,10 @@ void peers::one::take_part(const base::id& request, std::span<const std::byte> p
         break;
     }
   } catch (const std::bad_alloc&) {
-    why = "there was no memory for what it said";
+    why = no_memory;
   }
   broken_part = request.low;
-  of->tell_.on_gone(*of, is.epoch, why);
+  of->tell_.on_gone(*of, is.epoch, told_of(is, why));
 }
 
 // With the lock.
@@ -270,12 +280,28 @@ void peers::note_name(const spec::node_member& of) {
   }
 }
 
+// Of the youngest: who asks has had something of it a moment ago.
+void peers::note_end(std::uint64_t member, const std::string& why) {
+  lost_.insert_or_assign(member, why);
+  if (lost_.size() > most_ended) lost_.erase(lost_.begin());
+}
+
+std::string peers::how_lost(std::uint64_t member) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = lost_.find(member); found != lost_.end()) return found->second;
+  const auto there = all_.find(member);
+  const bool is_lost = there != all_.end() && there->second->is_given_up.load();
+  return is_lost ? told_of(there->second->is, out_of_reach) : std::string();
+}
+
 bool peers::has_ended(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   return ended_.contains(name);
 }
 
 void peers::see(const spec::node_member& of) {
+  const bool has_ended = of.is == spec::node_state::ended;
+  const std::string why = has_ended ? told_of(of, of.cause) : std::string();  // it may throw
   const bool is_news = of.epoch > heard_of_;
   heard_of_ = std::max(heard_of_, of.epoch);
   if (is_news) job_->ask();
@@ -286,6 +312,7 @@ void peers::see(const spec::node_member& of) {
   {
     const std::lock_guard lock(mutex_);
     note_name(of);
+    if (has_ended) note_end(of.epoch, why);
     const auto known = all_.find(of.epoch);
     is_new = known == all_.end() && of.is != spec::node_state::ended;
     if (known != all_.end() && of.is == spec::node_state::ended) {
@@ -301,8 +328,7 @@ void peers::see(const spec::node_member& of) {
   if (is_new) add(of);
   job_->ask();
   // It may have come and gone before the head could tell this one: others may have lent to it.
-  const bool has_ended = is_news && of.is == spec::node_state::ended;
-  if (gone != nullptr || has_ended) tell_.on_gone(*this, of.epoch, of.cause);
+  if (gone != nullptr || (is_news && has_ended)) tell_.on_gone(*this, of.epoch, why);
   tell_.on_news(*this);
 }
 
@@ -373,7 +399,7 @@ base::deadline peers::look_at_all(base::time_point now) {
 // The head hears it, and this process does not: what it was given would wait for ever.
 void peers::give_up(one& on) {
   on.is_given_up = true;
-  tell_.on_gone(*this, on.is.epoch, "it can't be reached from here");
+  tell_.on_gone(*this, on.is.epoch, told_of(on.is, out_of_reach));
 }
 
 bool peers::has_room_for_part(std::uint64_t to) const {

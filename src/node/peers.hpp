@@ -58,7 +58,7 @@ class peers {
     virtual void on_message(peers& by, std::uint64_t from, const base::id& request,
                             const kept_message& message) = 0;
     /// It is no member any more, or could not be reached for as long as a member may be silent:
-    /// what it was given is lost.
+    /// what it was given is lost. `why` has its name.
     virtual void on_gone(peers& by, std::uint64_t node, const std::string& why) = 0;
     /// There are others than before, or they have other loads.
     virtual void on_news(peers& by) = 0;
@@ -188,6 +188,9 @@ class peers {
   std::uint64_t named(const std::string& name) const;
   /// Whether there was one of that name, which has ended, and none after it. Of the first 1,024.
   bool has_ended(const std::string& name) const;
+  /// Why that one is lost, with its name; empty: it is not, or 1,024 that joined later are, too.
+  /// Throws std::bad_alloc.
+  std::string how_lost(std::uint64_t member) const;
   /// One of those that take work, in turn; 0: there is none.
   std::uint64_t any(std::size_t turn) const noexcept;
   bool has(std::uint64_t member) const;
@@ -243,6 +246,7 @@ class peers {
   std::vector<one_ptr> living() const;
   void give_up(one& on);
   void note_name(const spec::node_member& of);
+  void note_end(std::uint64_t member, const std::string& why);
 
   wire::loop& at_;
   const settings with_;
@@ -261,8 +265,9 @@ class peers {
       early_;  // of whom the head has not told yet
 
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, one_ptr> all_;  // by epoch
-  std::set<std::string> ended_;           // names of those that have, and none after them
+  std::map<std::uint64_t, one_ptr> all_;       // by epoch
+  std::set<std::string> ended_;                // names of those that have, and none after them
+  std::map<std::uint64_t, std::string> lost_;  // by epoch: why, with its name
 
   std::unique_ptr<wire::loop_job> job_;  // last: it uses all the others
 };

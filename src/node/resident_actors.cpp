@@ -527,9 +527,9 @@ void resident_actors::on_end(resident* of, const actor_end& how) noexcept {
   if (one->is_reserved.exchange(false)) one->core->unpin();
   forget_end(one->id);  // or freed() does
   const bool is_lost = is_leaving_.load() && how.reason == end_reason::runtime_ended;
-  const error why = node_leaves();
+  const std::optional<error> leaves = is_lost ? std::optional(node_leaves()) : std::nullopt;
   const wire::actor_end_view said{one->id, is_lost ? end_reason::process_lost : how.reason,
-                                  is_lost ? std::string_view(why.message()) : how.message};
+                                  is_lost ? std::string_view(leaves->message()) : how.message};
   if (maker != 0) say_end(*one->by, maker, said);
   for (const std::uint64_t each : told) say_end(*one->by, each, said);
 }

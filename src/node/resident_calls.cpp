@@ -18,12 +18,14 @@
 #include "node/visits.hpp"
 #include "node/worker_facts.hpp"
 #include "spec/made_error.hpp"
+#include "spec/own_node.hpp"
 
 namespace manta::inline v0::node {
 
 error node_leaves() noexcept {
-  return spec::made_error(errc::actor_lost,
-                          [] { return "the node of the actor has left the cluster"; });
+  return spec::made_error(errc::actor_lost, [] {
+    return fmt::format("the node of the actor, {}, has left the cluster", spec::name_of_own_node());
+  });
 }
 
 error resident_actors::end_error(const base::id& actor) const noexcept {

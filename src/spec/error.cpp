@@ -237,6 +237,7 @@ error describe(const char* function, int attempt) {
 }  // namespace
 
 void spec::name_own_node(std::string_view name) noexcept { own_node.set(name); }
+std::string spec::name_of_own_node() { return own_node.get(); }
 
 error describe_current_exception(const char* function, int attempt) noexcept {
   try {

@@ -339,6 +339,7 @@ int outlives(const manta::runtime& rt) {
   }
   say_pids(rt);
   std::size_t lost = 0;
+  std::string why;
   const auto limit = std::chrono::steady_clock::now() + long_enough;
   while (lost == 0 && std::chrono::steady_clock::now() < limit) {
     std::vector<manta::future<long>> calls;
@@ -346,20 +347,23 @@ int outlives(const manta::runtime& rt) {
     for (auto& one : calls) {
       try {
         static_cast<void>(one.get(long_enough));
-      } catch (const manta::actor_lost&) {
+      } catch (const manta::actor_lost& e) {
         ++lost;
+        why = e.what();
       }
     }
   }
   expect(lost == 1, std::to_string(lost) + " lost");
+  expect(has(why, "rank-2"), "which node, and why: " + why);
   const manta::actor_end end = told.at("rank-2").get(long_enough);
   expect(end.reason == manta::end_reason::process_lost, end.message);
+  expect(has(end.message, "rank-2"), "its end: " + end.message);
   std::size_t living = 0;
   for (auto& one : all) {
     try {
       living += manta::remote<&counter::add>(one, 1L).get(long_enough) > 0 ? 1 : 0;
-    } catch (const manta::actor_lost&) {
-      continue;
+    } catch (const manta::actor_lost& e) {
+      expect(has(e.what(), "rank-2"), std::string("and later: ") + e.what());
     }
   }
   expect(living == all.size() - 1, std::to_string(living) + " live");
