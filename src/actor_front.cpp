@@ -95,6 +95,18 @@ exec::actor_core* take_name(exec::actor_core* made, const node::spawn_asked& ask
                          : made->take_name(asked.options.get_if_exists);
 }
 
+// What no message has room for can't be made elsewhere; who asks for it may have one that lives.
+exec::actor_core* find_or_take(exec::actor_core* made, const node::spawn_asked& asked,
+                               const exec::actor_ops* mirror) {
+  const actor_options& with = asked.options;
+  const bool is_found_only =
+      made->is_elsewhere() && with.get_if_exists && node::far_actors::has_too_many_groups(with);
+  if (!is_found_only) return take_name(made, asked, mirror);
+  exec::actor_core* const living = find_core(*with.name, with.name_space, mirror);
+  if (living == nullptr) node::far_actors::check_groups_elsewhere(with);
+  return living;
+}
+
 }  // namespace
 
 // Names are the cluster's, or the node's where there is none.
@@ -102,12 +114,14 @@ exec::actor_core* apply_options(exec::actor_core* made, const actor_options& ask
                                 const exec::actor_ops* mirror, const exec::job_ops* construction) {
   exec::actor_core* living = nullptr;
   try {
-    if (made->is_elsewhere()) node::far_actors::check_groups_elsewhere(asked);
+    if (made->is_elsewhere() && !asked.get_if_exists) {
+      node::far_actors::check_groups_elsewhere(asked);
+    }
     made->apply(asked);
     node::far_names& names = node::far_names::global();
     if (asked.detached) names.check_outlives(*made);
     if (asked.name) {
-      living = take_name(made, {asked, *construction}, mirror);
+      living = find_or_take(made, {asked, *construction}, mirror);
     }
     if (asked.detached && living == nullptr && !made->is_afar()) names.keep(made);
   } catch (...) {

@@ -70,6 +70,8 @@ class far_actors final : public exec::actor_host {
   /// Where an actor that is asked for so is to live: that member, or 0 for this node. Throws
   /// infeasible, unsupported, std::bad_alloc. Any thread.
   std::uint64_t place(const actor_options* asked);
+  /// Whether it has more groups of calls than a message about an actor.
+  static bool has_too_many_groups(const actor_options& asked) noexcept;
   /// Throws unsupported for more groups of calls than a message about an actor has. Any thread.
   static void check_groups_elsewhere(const actor_options& asked);
   /// A new core, which nobody knows yet, is to live there. Throws std::bad_alloc.

@@ -41,9 +41,10 @@ std::uint64_t far_actors::place(const actor_options* asked) {
   const bool is_isolated = has_wish && asked->isolation.has_value()
                                ? *asked->isolation == isolation_mode::processes
                                : exec::sends_all();
-  if (to != 0 && has_wish && asked->groups.size() >= wire::limits::groups) {
-    if (!may_stay_at_home(what, asked->where, asks)) check_groups_elsewhere(*asked);
-    return 0;
+  if (to != 0 && has_wish && has_too_many_groups(*asked)) {
+    if (may_stay_at_home(what, asked->where, asks)) return 0;
+    // One that lives is found with however many.
+    if (!asked->get_if_exists) check_groups_elsewhere(*asked);
   }
   if (to == 0 || !is_isolated) return to;
   if (by == placement::rule::group) {
@@ -84,8 +85,12 @@ std::optional<std::string> far_actors::why_never_there(std::uint64_t node,
 }
 
 // One of them in a message is that of calls that name none.
+bool far_actors::has_too_many_groups(const actor_options& asked) noexcept {
+  return asked.groups.size() >= wire::limits::groups;
+}
+
 void far_actors::check_groups_elsewhere(const actor_options& asked) {
-  if (asked.groups.size() < wire::limits::groups) return;
+  if (!has_too_many_groups(asked)) return;
   raise(errc::unsupported,
         fmt::format("option groups: asked {} for an actor that is to live in another node or an "
                     "isolated worker, where it has {} at most; give it fewer, or have it in this "

@@ -77,7 +77,40 @@ std::vector<int> up_to(int n) {
   return out;
 }
 
+// In a worker: the actor of that name, asked for with more groups than a message has.
+std::string asks_with_many_groups(const std::string& name) {
+  manta::actor_options with{.name = name, .get_if_exists = true};
+  for (int i = 0; i < 300; ++i) with.groups.push_back({std::to_string(i), 1});
+  try {
+    return std::to_string(manta::remote<&log::add>(manta::spawn<log>.with(with)(), 1).get());
+  } catch (const manta::unsupported& e) {
+    return e.what();
+  }
+}
+
 }  // namespace
+
+TEST_CASE("one that lives is found with however many groups it is asked for", "[isolation]") {
+  const manta::runtime rt(mixed());
+  const manta::options in_worker{.isolation = in_process};
+  const auto asks = [&](const std::string& name) {
+    return manta::remote<asks_with_many_groups>.with(in_worker)(name).get();
+  };
+  CHECK_THAT(asks("one"), Catch::Matchers::Contains("option groups: asked 300"));
+  CHECK_FALSE(manta::find_actor<log>("one"));  // the name stays free
+  const auto away = manta::spawn<log>.with({.isolation = in_process, .name = "one"})();
+  CHECK(manta::remote<&log::add>(away, 1).get() == 1);
+  CHECK(asks("one") == "2");
+  const auto here = manta::spawn<log>.with({.isolation = in_thread, .name = "here"})();
+  CHECK(asks("here") == "1");
+  // Asked for by the driver, for a worker.
+  manta::actor_options with{.isolation = in_process, .name = "one", .get_if_exists = true};
+  for (int i = 0; i < 300; ++i) with.groups.push_back({std::to_string(i), 1});
+  CHECK(manta::remote<&log::add>(manta::spawn<log>.with(with)(), 1).get() == 3);
+  with.name = "two";
+  CHECK_THROWS_AS(manta::spawn<log>.with(with)(), manta::unsupported);
+  CHECK_FALSE(manta::find_actor<log>("two"));
+}
 
 TEST_CASE("an actor in a worker has as many groups as a message about it", "[isolation]") {
   const manta::runtime rt(mixed());
