@@ -65,6 +65,14 @@ std::string describe_end(int status) {
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
+// What a rank's child says where it can't become the program.
+struct no_start {
+  int rank = 0;
+  int why = 0;  // errno
+};
+// As of a shell that can't start a program.
+constexpr int no_start_code = 127;
+
 int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -104,6 +112,7 @@ class job {
   void relay();
   void read_line(const std::string& line);
   void reap();
+  bool has_not_started(const rank& one);
   bool hear_signal();
   void tell_all(int number);
   int wait_for_all();
@@ -113,7 +122,9 @@ class job {
   std::string token_;
   sigset_t before_{};
   int signals_ = -1;
-  int errors_ = -1;  // what rank 0 prints there, until its announcement is known and after
+  int errors_ = -1;           // what rank 0 prints there, until its announcement is known and after
+  int starts_[2] = {-1, -1};  // the children's no_start; what starts closes its end
+  std::vector<int> unstarted_;  // ranks
   std::string unread_;
   std::string address_;  // of the head, for ranks on other machines
   bool has_others_ = false;
@@ -134,8 +145,9 @@ job::~job() {
   }
   // They have left their sockets, and maybe nobody else removes the folder, which launch.cpp names.
   if (was_killed) node::remove_job_folder(node::job_folder("job-" + name_));
-  if (errors_ >= 0) close(errors_);
-  if (signals_ >= 0) close(signals_);
+  for (const int file : {errors_, signals_, starts_[0], starts_[1]}) {
+    if (file >= 0) close(file);
+  }
 }
 
 std::string job::host_of(int number) const {
@@ -179,9 +191,10 @@ void job::become(int number, const std::string& host, int input, int errors) {
     words = {what_.remote_shell, host, remote_line(variables, folder, what_.command)};
   }
   execvp(words.front().c_str(), pointers_to(words).data());
-  fmt::print(stderr, "manta: run: asked to start {}, found: {}; look whether it is there\n",
-             words.front(), std::strerror(errno));
-  _exit(127);
+  const no_start said{number, errno};
+  // A pipe has room for it, unless thousands have said so before.
+  static_cast<void>(write(starts_[1], &said, sizeof said) == 0);
+  _exit(no_start_code);
 }
 
 bool job::start(int number) {
@@ -246,11 +259,29 @@ void job::reap() {
   for (rank& one : ranks_) {
     if (one.has_ended || waitpid(one.pid, &one.status, WNOHANG) != one.pid) continue;
     one.has_ended = true;
-    const bool is_quiet = one.number == 0 || told_ != 0 || one.status == 0;
+    const bool is_quiet = one.number == 0 || told_ != 0 || one.status == 0 || has_not_started(one);
     if (is_quiet) continue;
     fmt::print(stderr, "manta: run: rank {}{}{} ended with {}\n", one.number,
                one.host.empty() ? "" : " on ", one.host, describe_end(one.status));
   }
+}
+
+// It has said so before it ended. One of them is told of, for all: it is one program.
+bool job::has_not_started(const rank& one) {
+  if (code_of(one.status) != no_start_code) return false;
+  no_start said;
+  while (read(starts_[0], &said, sizeof said) == static_cast<ssize_t>(sizeof said)) {
+    if (unstarted_.empty()) {
+      const bool is_remote = !one.host.empty();
+      trouble(fmt::format(
+          "asked to start {}, found: {}; {}",
+          is_remote ? what_.remote_shell : what_.command.front(), std::strerror(said.why),
+          is_remote ? "name what starts commands on other machines with --ssh"
+                    : "give the path of a program that may be run, or a name that is in PATH"));
+    }
+    unstarted_.push_back(said.rank);
+  }
+  return std::find(unstarted_.begin(), unstarted_.end(), one.number) != unstarted_.end();
 }
 
 void job::tell_all(int number) {
@@ -296,6 +327,9 @@ int job::wait_for_all() {
   }
   if (!ranks_.front().has_ended) return 128 + told_;
   const int code = code_of(ranks_.front().status);
+  if (has_not_started(ranks_.front())) {
+    return has_others_ || what_.size == 1 ? code : exit_problem;
+  }
   if (!has_others_ && what_.size > 1) {
     return trouble(
         fmt::format("rank 0 ended with {} before it was a head; look at what it "
@@ -321,7 +355,8 @@ int job::run() {
   sigprocmask(SIG_BLOCK, &heard, &before_);
   std::signal(SIGPIPE, SIG_IGN);
   signals_ = signalfd(-1, &heard, SFD_CLOEXEC);
-  const bool has_begun = signals_ >= 0 && start(0) && (!what_.hosts.empty() || start_others());
+  const bool has_files = signals_ >= 0 && pipe2(starts_, O_CLOEXEC | O_NONBLOCK) == 0;
+  const bool has_begun = has_files && start(0) && (!what_.hosts.empty() || start_others());
   if (!has_begun) {
     return trouble(
         fmt::format("asked to start {} ranks, found: {}", what_.size, std::strerror(errno)));

@@ -283,9 +283,20 @@ TEST_CASE("manta run starts a job", "[cluster]") {
   CHECK_THAT(o.out, Contains("rank 0 of 3,") && Contains(": rank-0 rank-1 rank-2; task 42"));
   CHECK(here.run({tool, "run", "-n", "2", "--", program, "fail"}).status == 3);
   CHECK(here.run({tool, "run", "-n", "1", "--", program, "hello"}).status == 0);
-  const outcome none = here.run({tool, "run", "-n", "2", "--", "/no/such/program"});
+  const outcome none = here.run({tool, "run", "-n", "3", "--", "/no/such/program"});
   CHECK(none.status == 127);
-  CHECK_THAT(none.err, Contains("asked to start /no/such/program"));
+  CHECK(none.err ==
+        "manta: run: asked to start /no/such/program, found: No such file or directory; give the "
+        "path of a program that may be run, or a name that is in PATH\n");
+  // Which may end so itself.
+  const outcome ends = here.run({tool, "run", "-n", "1", "--", "sh", "-c", "exit 127"});
+  CHECK(ends.status == 127);
+  CHECK(ends.err.empty());
+  const outcome alone = here.run({tool, "run", "-n", "2", "--hosts", "a,b", "--ssh",
+                                  "/no/such/shell", "--", program, "hello"});
+  CHECK(alone.status == 1);
+  CHECK(is_one_line(alone.err));
+  CHECK_THAT(alone.err, Contains("asked to start /no/such/shell"));
   CHECK(here.jobs().empty());
 }
 
