@@ -83,11 +83,8 @@ result<folder_listing> folder_listing::of_any(const std::string& path) {
   for (fs::directory_iterator at(path, failed); !failed && at != fs::directory_iterator();
        at.increment(failed)) {
     std::string name = at->path().filename().string();
-    const fs::path kind = at->path().extension();
-    if (kind == ".sst") {
-      out.tables.push_back(std::move(name));
-    } else if (kind == ".log") {
-      out.logs.push_back(std::move(name));
+    if (is_table_or_log(name)) {
+      (name.ends_with(".sst") ? out.tables : out.logs).push_back(std::move(name));
     } else if (name.starts_with("MANIFEST-")) {
       out.manifests.push_back(std::move(name));
     } else if (name == "CURRENT") {

@@ -100,6 +100,13 @@ TEST_CASE("control says in one line what it was asked wrongly", "[tool][control]
   check_problem("control backup " + other + " " + nothing, 1, "there is no store in it");
   check_problem("control restore " + other + " " + nothing, 1, "there is no store in it");
   check_problem("control repair " + other + " " + nothing, 1, "neither tables nor logs");
+  // Nor is one that has files which are called nearly so.
+  for (const char* const name : {"app.log", "table.sst"}) {
+    std::ofstream(fs::path(other) / name) << "x";
+  }
+  check_problem("control check " + other, 1, "there is no store in it");
+  check_problem("control repair " + other + " " + nothing, 1, "neither tables nor logs");
+  CHECK(std::distance(fs::directory_iterator(other), {}) == 3);
   fill(where.store(), 1, 3);
   check_problem("control backup " + where.store() + " " + other, 1, "something lies there");
   check_problem("control restore " + where.store() + " " + other, 1, "something lies there");
