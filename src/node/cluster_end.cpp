@@ -173,7 +173,6 @@ void cluster::close(bool at_once) noexcept {
   // With spmd they may have more to do when their runtime has ended.
   const bool waits = is_spmd_ && !at_once;
   children_.end(waits ? std::optional<duration>() : time_to_end);
-  if (meeting_.has_value() && !folder_.empty()) meeting_->remove();
   meeting_.reset();
   folder_.clear();
   leftovers::global().remove();  // the folder goes with the last one

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <manta/base/check.hpp>
@@ -26,6 +27,16 @@ void leftovers::add(const std::string& path) {
   count_.store(at + 1, std::memory_order_release);
 }
 
+bool leftovers::add_meeting(int file, std::string path, std::string later) noexcept {
+  struct stat is {};
+  if (fstat(file, &is) != 0) return false;
+  MANTA_CHECK(!has_meeting_.load());
+  meeting_[0] = {std::move(path), is.st_dev, is.st_ino};
+  meeting_[1] = {std::move(later), is.st_dev, is.st_ino};
+  has_meeting_.store(true, std::memory_order_release);
+  return true;
+}
+
 void leftovers::set_folder(const std::string& path) {
   if (path.empty() || has_folder_.load()) return;
   folder_ = path;
@@ -35,6 +46,9 @@ void leftovers::set_folder(const std::string& path) {
 void leftovers::remove_own() const noexcept {
   const std::size_t count = count_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) wire::remove_file(own_[i]);
+  if (has_meeting_.load(std::memory_order_acquire)) {
+    for (const wire::socket_file& one : meeting_) wire::remove_file(one);
+  }
   if (has_folder_.load(std::memory_order_acquire)) rmdir(folder_.c_str());
 }
 
@@ -50,6 +64,7 @@ void leftovers::remove() const noexcept {
 
 void leftovers::clear() noexcept {
   count_.store(0);
+  has_meeting_.store(false);
   has_folder_.store(false);
 }
 

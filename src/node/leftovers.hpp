@@ -8,7 +8,8 @@
 
 #include "wire/socket_place.hpp"
 
-// What this process has in the folder of its job, and who removes it.
+// What this process has in the folder of its job and where the ranks of other machines meet, and
+// who removes it.
 //
 // Problem. Sockets' files outlive their process, and the folder is everybody's who is on this
 // machine. A process ends in order, by a limit of time, or in the handler of a signal, which may
@@ -17,7 +18,7 @@
 // so the last one does it, in whichever way each of them ends.
 //
 // Invariants. What was written down is not changed until clear(): whoever removes reads it without
-// a lock. An own socket is told from another process's at the same path.
+// a lock. An own file is told from another process's at the same path.
 // Threads: add, set_folder and clear: who starts and ends the runtime; the rest: any, beside those.
 
 namespace manta::inline v0::node {
@@ -32,6 +33,10 @@ class leftovers {
   /// Of its job; the first one that is told.
   void set_folder(const std::string& path);
 
+  /// A file of this process, open as `file`, that lies at `path` now or soon: where it says that
+  /// its head is. Of one that may be called so first and so later, both. False: the kernel refuses.
+  bool add_meeting(int file, std::string path, std::string later) noexcept;
+
   /// Those sockets are gone: what lies there from now on is another process's.
   void forget_own() noexcept { count_.store(0); }
 
@@ -43,8 +48,10 @@ class leftovers {
   void clear() noexcept;
 
  private:
-  std::array<wire::socket_file, 2> own_;  // for messages, and for bulk connections
-  std::atomic<std::size_t> count_{0};     // of these; release: they are written
+  std::array<wire::socket_file, 2> own_;      // for messages, and for bulk connections
+  std::atomic<std::size_t> count_{0};         // of these; release: they are written
+  std::array<wire::socket_file, 2> meeting_;  // one file, under both of its names
+  std::atomic<bool> has_meeting_{false};      // release: it is written
   std::string folder_;
   std::atomic<bool> has_folder_{false};  // release: it is written
 };

@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include "node/leftovers.hpp"
 #include "node/own_program.hpp"
 
 namespace manta::inline v0::node {
@@ -55,10 +56,14 @@ result<void> rendezvous::publish(const std::vector<wire::endpoint>& places) cons
   std::string text = fmt::format("{}\n", first_line);
   for (const wire::endpoint& one : places) text += one.text() + "\n";
   const std::string before = fmt::format("{}.{}.{}", path_, own_host_name(), getpid());
+  std::string first = before;
+  std::string later = path_;
   const int file =
       open(before.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return not_published(path_, std::strerror(errno));
-  bool is_there = write_all(file, text) && fsync(file) == 0;
+  // First: whichever signal ends this process takes it along from here on.
+  bool is_there = leftovers::global().add_meeting(file, std::move(first), std::move(later)) &&
+                  write_all(file, text) && fsync(file) == 0;
   is_there = close(file) == 0 && is_there;
   if (is_there && std::rename(before.c_str(), path_.c_str()) == 0) return {};
   const int why = errno;
@@ -77,8 +82,6 @@ std::optional<std::vector<wire::endpoint>> rendezvous::find() const {
   if (out.empty()) return std::nullopt;
   return out;
 }
-
-void rendezvous::remove() const noexcept { unlink(path_.c_str()); }
 
 std::vector<wire::endpoint> own_numbers(std::uint16_t port) {
   std::vector<wire::endpoint> out;

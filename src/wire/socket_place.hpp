@@ -27,7 +27,7 @@ bool has_listener(const std::string& path);
 /// Removes the sockets in `folder` that nobody listens at, nor is about to. Throws std::bad_alloc.
 void remove_dead_sockets(const std::string& folder);
 
-/// A socket's file, told from another one at the same path.
+/// A socket's file, or another one, told from a third at the same path.
 struct socket_file {
   std::string path;
   std::uint64_t device = 0;

@@ -94,6 +94,24 @@ TEST_CASE("SIGINT while a job starts ends it and leaves nothing", "[cluster]") {
   CHECK(here.jobs().empty());
 }
 
+TEST_CASE("a signal to a head that waits for its ranks takes the file along that they find it by",
+          "[cluster]") {
+  const int number = GENERATE(SIGINT, SIGTERM);
+  const site here;
+  const std::string folder = here.path() + "/meeting";
+  child head({program, "hello"},
+             here.with({"MANTA_WORLD_SIZE=2", "MANTA_JOB=by-hand", "MANTA_RANK=0",
+                        "MANTA_RENDEZVOUS=" + folder, "MANTA_JOIN_MS=3600000"}));
+  REQUIRE(happens([&] { return std::filesystem::exists(folder + "/job-by-hand"); }));
+  kill(head.pid(), number);
+  const outcome o = head.finish();
+  CAPTURE(o.err);
+  CHECK(o.is_killed);
+  CHECK(o.status == 128 + number);
+  CHECK(std::filesystem::is_empty(folder));
+  CHECK(here.jobs().empty());
+}
+
 // Its socket lies in the job's folder by then.
 TEST_CASE("a signal to a node that waits for its head ends it and leaves nothing", "[cluster]") {
   const int number = GENERATE(SIGINT, SIGTERM);
@@ -362,6 +380,7 @@ TEST_CASE("ranks by hand find the first one by a file", "[cluster]") {
   CHECK(o.status == 0);
   CHECK_THAT(o.out, Contains(": rank-0 rank-1; task 42"));
   CHECK(node.finish().status == 0);
+  CHECK_FALSE(std::filesystem::exists(here.path() + "/job-by-hand"));
 }
 
 TEST_CASE("a wrong launch ends with one line that says what to do", "[cluster]") {
