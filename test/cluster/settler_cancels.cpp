@@ -50,7 +50,7 @@ struct scribe {
   int next() { return ++number; }
   // When that key is there; its worker reads other calls meanwhile.
   void leaves(const std::string& when) {
-    while (!manta::kv::get<int>(when).get().has_value()) std::this_thread::sleep_for(1ms);
+    expect(comes(when), "it is to leave: " + when);
     manta::this_actor::exit();
   }
   pid_t process() const { return getpid(); }
