@@ -125,20 +125,40 @@ void check_gone(const std::map<std::string, pid_t>& pids) {
   }
 }
 
+// A job of four nodes that are busy with `what`, started with the words `by`.
+struct busy_job {
+  explicit busy_job(const std::string& what, std::vector<std::string> by = {},
+                    variables more = {"MANTA_NODES=4"})
+      : job(words_of(std::move(by), what), here.with(with_limit(std::move(more)))) {
+    REQUIRE(job.says("busy\n"));
+    pids = pids_in(job.so_far().out);
+  }
+  static std::vector<std::string> words_of(std::vector<std::string> by, const std::string& what) {
+    by.insert(by.end(), {settler, what});
+    return by;
+  }
+  static variables with_limit(variables more) {
+    more.push_back(dead_after(SIGKILL));
+    return more;
+  }
+
+  const site here;
+  child job;
+  std::map<std::string, pid_t> pids;
+};
+
 }  // namespace
 
 TEST_CASE("SIGINT once ends a driver and its nodes in order", "[cluster][phases]") {
-  const site here;
-  child job({settler, "interrupted"}, here.with({"MANTA_NODES=4", dead_after(SIGKILL)}));
-  REQUIRE(job.says("busy\n"));
-  const auto pids = pids_in(job.so_far().out);
+  busy_job all("interrupted");
+  child& job = all.job;
   kill(job.pid(), SIGINT);
   const outcome o = job.finish();
   CAPTURE(o.out, o.err);
   CHECK(o.status == 130);
   CHECK_FALSE(o.is_killed);
-  CHECK(here.jobs().empty());
-  check_gone(pids);
+  CHECK(all.here.jobs().empty());
+  check_gone(all.pids);
 }
 
 // A terminal's: its signals go to all that it has begun, at once.
@@ -148,42 +168,39 @@ TEST_CASE("SIGINT once or twice to all of a job leaves nothing, whatever they ru
       GENERATE(std::pair{"interrupted", true}, std::pair{"stubborn", true},
                std::pair{"stubborn", false}, std::pair{"detained", true});
   CAPTURE(what, is_twice);
-  const site here;
-  child job({settler, what}, here.with({"MANTA_NODES=4", dead_after(SIGKILL)}));
-  REQUIRE(job.says("busy\n"));
-  const auto pids = pids_in(job.so_far().out);
+  busy_job all(what);
+  child& job = all.job;
   const auto start = std::chrono::steady_clock::now();
   kill(-job.pid(), SIGINT);
   REQUIRE(job.complains("a second SIGINT"));
   // Its nodes have left in order before the second one comes.
-  if (std::string(what) == "detained") CHECK(happens([&] { return here.sockets().size() <= 2; }));
+  if (std::string(what) == "detained")
+    CHECK(happens([&] { return all.here.sockets().size() <= 2; }));
   if (is_twice) kill(-job.pid(), SIGINT);
   const outcome o = job.finish();  // reads until the last of them has ended
   CAPTURE(o.out, o.err);
   CHECK(o.status == 130);
   CHECK_FALSE(o.is_killed);
   CHECK(std::chrono::steady_clock::now() - start < 30s);
-  check_gone(pids);
-  CHECK(here.jobs().empty());
+  check_gone(all.pids);
+  CHECK(all.here.jobs().empty());
 }
 
 TEST_CASE("SIGINT twice to manta run ends its ranks soon, and they leave nothing",
           "[cluster][phases]") {
   const bool stands = GENERATE(false, true);
   CAPTURE(stands);
-  const site here;
-  child job({tool, "run", "-n", "4", "--", settler, "stubborn"}, here.with({dead_after(SIGKILL)}));
-  REQUIRE(job.says("busy\n"));
-  const auto pids = pids_in(job.so_far().out);
+  busy_job all("stubborn", {tool, "run", "-n", "4", "--"}, {});
+  child& job = all.job;
   kill(job.pid(), SIGINT);
   REQUIRE(job.complains("a second SIGINT"));
   const auto start = std::chrono::steady_clock::now();
-  if (stands) stop(pids.at("rank-2"));
+  if (stands) stop(all.pids.at("rank-2"));
   kill(job.pid(), SIGINT);
   if (stands) {
     // The second one has been heard. Who stands is killed at the third one, or when the time is
     // over that they have: only a limit that a busy machine would miss could tell which it was.
-    CHECK(happens([&] { return !is_there(pids.at("rank-0")); }));
+    CHECK(happens([&] { return !is_there(all.pids.at("rank-0")); }));
     kill(job.pid(), SIGINT);
   }
   const outcome o = job.finish();  // reads until the last of them has ended
@@ -192,16 +209,14 @@ TEST_CASE("SIGINT twice to manta run ends its ranks soon, and they leave nothing
   CHECK_FALSE(o.is_killed);
   CHECK(std::chrono::steady_clock::now() - start < 30s);
   if (!stands) CHECK_THAT(o.err, Contains("so this node ends without it"));
-  check_gone(pids);
-  CHECK(here.jobs().empty());
+  check_gone(all.pids);
+  CHECK(all.here.jobs().empty());
 }
 
 TEST_CASE("SIGINT twice ends a driver at once, and its nodes soon, whatever they run",
           "[cluster][phases]") {
-  const site here;
-  child job({settler, "stubborn"}, here.with({"MANTA_NODES=4", dead_after(SIGKILL)}));
-  REQUIRE(job.says("busy\n"));
-  const auto pids = pids_in(job.so_far().out);
+  busy_job all("stubborn");
+  child& job = all.job;
   kill(job.pid(), SIGINT);
   REQUIRE(job.complains("a second SIGINT"));
   const auto start = std::chrono::steady_clock::now();
@@ -214,8 +229,8 @@ TEST_CASE("SIGINT twice ends a driver at once, and its nodes soon, whatever they
   CHECK(std::chrono::steady_clock::now() - start < 30s);
   CHECK_THAT(o.err, Contains("so this node ends without it"));
   CHECK_FALSE(has(o.err, "so the program ends without it"));  // which comes after 5 s
-  check_gone(pids);
-  CHECK(here.jobs().empty());
+  check_gone(all.pids);
+  CHECK(all.here.jobs().empty());
 }
 
 }  // namespace cluster_phases_test
