@@ -215,19 +215,20 @@ struct crowded {
     left = home.all(thing_op::send);
     REQUIRE(left.size() == that_leave);
   }
+  /// Each that is open has the relay.
+  bool comes_to_questions(std::size_t count) const {
+    return happens([&] { return static_cast<std::size_t>(worker.relay.use_count()) - 1 == count; });
+  }
+
   played_home home;
   played_worker worker{home};
   texts one = home.channel(1);
   std::vector<asked> left;
 };
 
-TEST_CASE("what workers send to a channel elsewhere leaves until that is much, and then in turn",
-          "[node]") {
-  crowded c;
-  played_home& home = c.home;
-  played_worker& worker = c.worker;
-  const texts& one = c.one;
-  const std::vector<asked>& left = c.left;
+TEST_CASE_METHOD(
+    crowded, "what workers send to a channel elsewhere leaves until that is much, and then in turn",
+    "[node]") {
   SECTION("one for each that is answered, whatever the answer is") {
     home.answer(left[0]);
     home.refuse(left[1]);
@@ -275,12 +276,8 @@ TEST_CASE("what workers send to a channel elsewhere leaves until that is much, a
   }
 }
 
-TEST_CASE("what is held to be sent elsewhere goes with its worker, or its home", "[node]") {
-  crowded c;
-  played_home& home = c.home;
-  played_worker& worker = c.worker;
-  const texts& one = c.one;
-  const std::vector<asked>& left = c.left;
+TEST_CASE_METHOD(crowded, "what is held to be sent elsewhere goes with its worker, or its home",
+                 "[node]") {
   SECTION("none of a worker that has ended, and those of others then") {
     played_worker other(home);
     other.send(1, one);
@@ -315,20 +312,18 @@ struct busy_line {
   std::promise<void> end;
 };
 
-TEST_CASE("what is held and taken back ends at once, whatever waits to leave for its home",
-          "[node]") {
-  crowded c;
-  played_worker& worker = c.worker;
-  const auto questions = [&worker] { return worker.relay.use_count() - 1; };  // each has it
-  REQUIRE(happens([&] { return questions() == 40; }));
+TEST_CASE_METHOD(crowded,
+                 "what is held and taken back ends at once, whatever waits to leave for its home",
+                 "[node]") {
+  REQUIRE(comes_to_questions(40));
   std::optional<busy_line> line(std::in_place);
   SECTION("by its worker") {
-    worker.only_ask(0, c.one, thing_op::withdraw, 40);
+    worker.only_ask(0, one, thing_op::withdraw, 40);
     CHECK(worker.told(40) == "state 0");
-    CHECK(happens([&] { return questions() == 39; }));
+    CHECK(comes_to_questions(39));
     // One that has not come to the line stands behind what does.
-    worker.only_ask(41, c.one, thing_op::send, 0, "item");
-    worker.only_ask(0, c.one, thing_op::withdraw, 41);
+    worker.only_ask(41, one, thing_op::send, 0, "item");
+    worker.only_ask(0, one, thing_op::withdraw, 41);
     CHECK(worker.told(41) == "nothing");
     line.reset();
     played_home::settle();
@@ -336,11 +331,11 @@ TEST_CASE("what is held and taken back ends at once, whatever waits to leave for
   }
   SECTION("with its worker") {
     worker.relay->end();
-    CHECK(happens([&] { return questions() == that_leave; }));
+    CHECK(comes_to_questions(that_leave));
   }
   line.reset();
   played_home::settle();
-  CHECK(c.home.count(thing_op::send) == that_leave);
+  CHECK(home.count(thing_op::send) == that_leave);
 }
 
 TEST_CASE("what a node and its workers send to a channel elsewhere is in one line", "[node]") {
