@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,6 +31,7 @@
 #include "sched/early_deaths.hpp"
 #include "sched/patience.hpp"
 #include "sched/roster.hpp"
+#include "sched/spent_runs.hpp"
 #include "sched/worker_grace.hpp"
 #include "sched/worker_limits.hpp"
 #include "store/lane.hpp"
@@ -382,8 +382,7 @@ class worker_pool final : public exec::outside {
   std::atomic<std::size_t> under_way_{0};      // written under mutex_
   std::atomic<std::size_t> limited_{0};        // of these, and actors; written under mutex_
   std::atomic<int> failed_starts_{0};          // in a row
-  // Runs that calls have cost which ended with their caller's worker; by id. See charge_spent.
-  std::unordered_map<std::uint64_t, std::uint32_t> spent_;
+  sched::spent_runs spent_{10'000};            // under mutex_; see charge_spent
   sched::early_deaths early_deaths_;
   sched::worker_grace grace_;    // under mutex_: when who was asked to stop was, and who is late
   sched::worker_limits limits_;  // the runtime's

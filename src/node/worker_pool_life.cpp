@@ -46,7 +46,6 @@ constexpr int surplus_ticks = 20;
 constexpr int most_failed_starts = 1000;
 // Workers that are started before anything asks for them.
 constexpr int most_early_workers = 64;
-constexpr std::size_t most_spent = 10000;
 // Looks at the end until tasks that wait are asked to stop once more.
 constexpr int rounds_a_stop = 50;
 
@@ -431,8 +430,7 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost, std::uint6
         // It ran on its caller's stack, who asks anew when it runs again: what that costs is noted.
         const passed_job& child = *passed_job::self(f.job);
         const bool is_over = f.has_begun && with.retries_left == 0;
-        if (spent_.size() >= most_spent) spent_.clear();
-        if (f.number == culprit || is_over) spent_[child.id.low] = with.attempt + 1;
+        if (f.number == culprit || is_over) spent_.note(child.id.low, with.attempt + 1);
         if (!is_wanted_by_others(child)) return false;
       }
       // One that has begun beside what is to blame spends no run, but needs one that is left.
@@ -457,12 +455,12 @@ void worker_pool::requeue_lost(hand& dead, std::vector<flight>& lost, std::uint6
 // Under the mutex. A call that was made before by a run of its caller which died with it has runs
 // less. False: none is left.
 bool worker_pool::charge_spent(passed_job& j) noexcept {
-  const auto found = spent_.find(j.id.low);
-  if (found == spent_.end()) return true;
+  const std::uint32_t spent = spent_.of(j.id.low);
+  if (spent == 0) return true;
   exec::call_extra& with = *j.extra();
-  with.attempt = found->second;
-  if (found->second > with.retries_left) return false;
-  with.retries_left -= found->second;
+  with.attempt = spent;
+  if (spent > with.retries_left) return false;
+  with.retries_left -= spent;
   return true;
 }
 
