@@ -119,6 +119,7 @@ set(manta_sources
   src/node/far_pulls.cpp
   src/node/far_pulls_bulk.cpp
   src/node/far_pulls_orphans.cpp
+  src/node/far_pulls_reads.cpp
   src/node/far_rings.cpp
   src/node/far_streams.cpp
   src/node/far_thing_wishes.cpp
