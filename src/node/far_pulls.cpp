@@ -295,14 +295,16 @@ void far_pulls::let_go(distant_block& of) noexcept {
   if (of.from().run != 0) far_handles::global().lost_view(of.from().id, of.from().run);
 }
 
-// What it counts as being here, each with a hold, but for what is fetched just now; 0: of all.
-std::vector<far_pulls::distant_hold> far_pulls::kept_by(std::uint64_t node) const {
+// What it counts as being here, each with a hold, if not what is fetched just now; 0: of all.
+std::vector<far_pulls::distant_hold> far_pulls::kept_by(std::uint64_t node,
+                                                        bool also_fetched) const {
   std::vector<distant_hold> out;
   const std::lock_guard lock(mutex_);
   out.reserve(views_.size());
   for (const auto& [id, one] : views_) {
     if (one == nullptr || (node != 0 && one->from().owner != node)) continue;
-    if (one->is_let_go_ || numbers_.contains(one) || !one->counts()) continue;
+    if (one->is_let_go_ || !one->counts()) continue;
+    if (!also_fetched && numbers_.contains(one)) continue;
     if (one->try_hold()) out.emplace_back(one);
   }
   return out;
@@ -310,7 +312,7 @@ std::vector<far_pulls::distant_hold> far_pulls::kept_by(std::uint64_t node) cons
 
 void far_pulls::let_all_go() noexcept {
   try {
-    for (const distant_hold& one : kept_by(0)) let_go(*one);
+    for (const distant_hold& one : kept_by(0, false)) let_go(*one);
   } catch (const std::bad_alloc&) {
     return;  // it is kept until this node has left
   }

@@ -62,10 +62,12 @@
 // its last byte, the mutex decides: from is_landing on it is here.
 //
 // Who is about to leave in order asks those that have arrays of its to fetch them, again and again
-// until they have (node/parting.hpp). So does who has lent more than half of its store, until it is
-// less: then others have room there, and who makes more waits for it. Each takes what has room in
-// its own store, and where nothing can go to the disk half of that at most: the rest is for what is
-// read. What comes so before anybody reads it rests, and may go to the disk:
+// until they have (node/parting.hpp), also what their readers stand in line for room for: then two
+// look for room for one fetch, and whoever has it first begins. So does who has lent more than half
+// of its store, until it is less: then others have room there, and who makes more waits for it.
+// Each takes what has room in its own store, and where nothing can go to the disk half of that at
+// most: the rest is for what is read. What comes so before anybody reads it rests, and may go to
+// the disk:
 //
 //   away --read--> here            away --taken--> rests in this store --read--> here
 //
@@ -252,6 +254,7 @@ class far_pulls {
     std::shared_ptr<pull_room> room;
     bool is_in_bulk = false;          // as is_landing: under the mutex
     std::uint64_t order = 0;          // the number of what the station fetches, or fetched last
+    bool is_begun = false;            // it has had its room, or ends for want of it
     bool is_landing = false;          // its bytes are here, and it ends by that
     bool is_sought = false;           // its maker is lost: it comes from who has a copy, if at all
     bool is_timed = false;            // what comes is measured (link_times.hpp)
@@ -282,8 +285,9 @@ class far_pulls {
   bool fetch_now(std::span<array_block* const> all, const base::deadline& until,
                  const std::stop_token& stop, asking how);
   waiter_ptr ask(distant_block& of, asking& how);
+  bool refuse(std::uint64_t number, pull& of, const error& why) noexcept;
   void stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept;
-  void start(std::uint64_t number, const pull_ptr& of, const asking& how);
+  void start(std::uint64_t number, const pull_ptr& of, std::shared_ptr<pull_room> room) noexcept;
   bool is_unread(const pull& of) const noexcept;
   std::uint64_t ask_more(std::uint64_t node) noexcept;
   void end_unasked(std::uint64_t number) noexcept;
@@ -319,7 +323,7 @@ class far_pulls {
     void operator()(distant_block* of) const noexcept { of->drop(); }
   };
   using distant_hold = std::unique_ptr<distant_block, drop_distant>;
-  std::vector<distant_hold> kept_by(std::uint64_t node) const;
+  std::vector<distant_hold> kept_by(std::uint64_t node, bool also_fetched) const;
   bool is_settled(const distant_block& of) const noexcept;
   void take_soon(std::uint64_t node, plea why);
   bool has_asked_to_leave(std::uint64_t node) noexcept;

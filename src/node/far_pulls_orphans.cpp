@@ -260,18 +260,18 @@ bool far_pulls::has_asked_to_leave(std::uint64_t node) noexcept {
 }
 
 // What can't be fetched now it asks for once more. Of who leaves all is taken, whatever room there
-// is: it would be lost.
+// is, and whoever waits for some: it would be lost.
 void far_pulls::take_from(std::uint64_t node, plea why) noexcept {
+  const bool leaves = why == plea::leaves;
   std::vector<distant_hold> all;
   try {
-    all = kept_by(node);
+    all = kept_by(node, leaves);
   } catch (const std::bad_alloc&) {
     return;
   }
   for (const distant_hold& one : all) {
     if (one->here() != nullptr && is_settled(*one)) let_go(*one);
   }
-  const bool leaves = why == plea::leaves;
   for (const distant_hold& one : all) {
     if (one->here() != nullptr || one->taken() != nullptr) continue;
     if (!leaves && !has_room_for_taken(one->from().bytes)) continue;

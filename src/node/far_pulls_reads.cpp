@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How what has stayed elsewhere is asked for, and how who reads it waits for room and for its bytes.
+// How what has stayed elsewhere is asked for, and how who reads it waits for room and its bytes.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -139,7 +139,8 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
   return true;
 }
 
-// Asked once, whoever waits. Room is taken without the mutex, since that may wait.
+// Asked once, whoever waits. Room is taken without the mutex, since that may wait: who takes it in
+// any case looks for some, too, while its reader does.
 far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
   auto me = std::make_shared<waiter>();
   auto fresh = std::make_shared<pull>();
@@ -148,6 +149,7 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
   if (!how.takes) fresh->waiting.push_back(me);
   of.hold();
   fresh->block = &of;
+  pull_ptr is = fresh;
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -156,50 +158,68 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
     // In the next runtime its id is another array's.
     if (of.from().since != far_handles::global().run()) let_go_error().raise();
     if (const auto known = numbers_.find(&of); known != numbers_.end()) {
-      pull& is = *pulls_.find(known->second)->second;
-      if (!how.takes) is.waiting.push_back(me);
-      if (how.takes && !std::exchange(is.is_taken, true)) taken_bytes_ += of.from().bytes;
-      return me;
+      number = known->second;
+      is = pulls_.find(number)->second;
+      if (!how.takes) is->waiting.push_back(me);
+      if (how.takes && !std::exchange(is->is_taken, true)) taken_bytes_ += of.from().bytes;
+      if (!how.takes || how.where != room_in::any || is->is_begun) return me;
+    } else {
+      if (of.here() != nullptr || of.taken() != nullptr) {
+        me->nap.signal();
+        return me;
+      }
+      number = ++last_;
+      numbers_.emplace(&of, number);
+      try {
+        pulls_.emplace(number, fresh);
+      } catch (...) {
+        numbers_.erase(&of);
+        throw;
+      }
+      if (how.takes) taken_bytes_ += of.from().bytes;
     }
-    if (of.here() != nullptr || of.taken() != nullptr) {
-      me->nap.signal();
-      return me;
-    }
-    number = ++last_;
-    numbers_.emplace(&of, number);
-    try {
-      pulls_.emplace(number, fresh);
-    } catch (...) {
-      numbers_.erase(&of);
-      throw;
-    }
-    if (how.takes) taken_bytes_ += of.from().bytes;
   }
   try {
-    start(number, fresh, how);
+    start(number, is,
+          std::make_shared<pull_room>(
+              make_fetched_array(of.from().bytes, how.where, how.patience, how.kept)));
   } catch (...) {
     const error why = describe_current_exception("fetching an array");
-    end(number, &why);
-    how.is_refused = true;
+    // It is its first one's that has none.
+    how.is_refused = is == fresh && refuse(number, *is, why);
   }
   return me;
 }
 
-void far_pulls::start(std::uint64_t number, const pull_ptr& of, const asking& how) {
+// False: another one has had room for it meanwhile.
+bool far_pulls::refuse(std::uint64_t number, pull& of, const error& why) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(of.is_begun, true)) return false;
+  }
+  end(number, &why);
+  return true;
+}
+
+// The first room that there is for it.
+void far_pulls::start(std::uint64_t number, const pull_ptr& of,
+                      std::shared_ptr<pull_room> room) noexcept {
   const std::uint64_t owner = of->block->from().owner;
-  auto room = std::make_shared<pull_room>(
-      make_fetched_array(of->block->from().bytes, how.where, how.patience, how.kept));
   const bool was_lost = of->block->from().run == 0;
   bool is_reached = false;
   std::uint64_t unasked = 0;
-  {
+  try {
     const std::lock_guard lock(mutex_);
     if (by_ == nullptr || !pulls_.contains(number)) return;  // ended meanwhile, or close ends it
+    if (std::exchange(of->is_begun, true)) return;
     of->room = std::move(room);
     // Of one that can't be reached from here on gone() hears, and finds this one with its room.
     is_reached = !was_lost && by_->can_reach(owner);
     if (is_reached) of->is_in_bulk = begin_bulk(number, *of);
     if (is_reached) unasked = ask_more(owner);
+  } catch (...) {
+    const error why = describe_current_exception("fetching an array");
+    return end(number, &why);
   }
   end_unasked(unasked);
   if (is_reached) return;

@@ -27,10 +27,11 @@ const variables four{"MANTA_NODES=4"};
 
 // As lose, with several that are asked to leave, and have the time for it.
 void leave_with(const std::string& what, const std::vector<std::string>& ranks,
-                std::chrono::milliseconds after) {
+                std::chrono::milliseconds after, const variables& with = {}) {
   CAPTURE(what);
   const site here;
   variables more = four;
+  more.insert(more.end(), with.begin(), with.end());
   more.emplace_back("MANTA_MAP_ARRAYS=no");
   more.emplace_back("MANTA_DEAD_AFTER_MS=10000");  // who leaves is no dead one
   child job({settler, what}, here.with(more));
@@ -457,6 +458,15 @@ TEST_CASE("what has stayed in a node that is asked to leave is fetched first",
   leave_with("left-behind", {"rank-2"}, 0ms);
   leave_with("left-by-two", {"rank-1", "rank-2"}, 0ms);
   leave_with("left-reading", {"rank-2"}, 30ms);
+}
+
+TEST_CASE("what a leaving node has made is fetched although its readers wait for room",
+          "[cluster][settle]") {
+  // They stand in line when the fault comes, and for longer than it lasts.
+  const std::string drain = manta_test::is_sanitized ? "8000" : "3000";
+  leave_with("left-crowded", {"rank-2"}, 500ms,
+             {"MANTA_STORE_BYTES=40MiB", "MANTA_SPILL_FOLDER=none", "MANTA_STORE_WAIT_MS=30000",
+              "MANTA_DRAIN_MS=" + drain});
 }
 
 TEST_CASE("what has stayed in a rank that ends is fetched first", "[cluster][settle]") {

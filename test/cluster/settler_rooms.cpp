@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of settler.cpp that have more arrays than their stores have room for.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -337,6 +338,42 @@ int hoarded_full(const manta::runtime& rt) {
   return say("hoarded-full");
 }
 
+// rank-2 is asked to leave while several here wait in line for room for what it has made: the store
+// is full, and so is what lies beside it. Nothing is let go of, and they have it all the same.
+int left_crowded(const manta::runtime& rt) {
+  constexpr std::size_t mib = 8;
+  constexpr std::uint64_t most = 8;
+  numbered_loads held;  // five in the store, and five beside it
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    held.emplace_back(
+        manta::remote<load_from>.with(at("rank-1"))(std::size_t{mib}, i).get(long_enough), i);
+  }
+  loads left;
+  for (std::uint64_t i = 0; i < most; ++i) {
+    left.push_back(manta::remote<load_from>.with(at("rank-2"))(std::size_t{2}, 100 + i));
+  }
+  static_cast<void>(manta::wait(left, {.count = left.size(), .timeout = long_enough}));
+  const auto witness = one_at("rank-2");
+  const auto end = manta::monitor(witness);
+  std::atomic<std::uint64_t> right{0};
+  std::vector<std::thread> readers;
+  for (std::uint64_t i = 0; i < most; ++i) {
+    readers.emplace_back([&, i] {
+      try {
+        right += is_load(left[i].get(long_enough), 2, 100 + i) ? 1 : 0;
+      } catch (const manta::exception& e) {
+        std::printf("%s\n", e.what());
+      }
+    });
+  }
+  say_pids(rt);
+  static_cast<void>(end.get(long_enough));
+  for (std::thread& one : readers) one.join();
+  expect(right == most, std::to_string(right) + " of those who waited for room have it");
+  expect(are_loads(held, mib), "what is held, later");
+  return say("left-crowded");
+}
+
 }  // namespace
 
 program_list room_programs() {
@@ -346,7 +383,8 @@ program_list room_programs() {
           {"hoarded",
            [](const manta::runtime& rt, const asked& of) { return hoarded(rt, !of.how.empty()); }},
           {"crowded-values", crowded_values},
-          {"hoarded-full", hoarded_full}};
+          {"hoarded-full", hoarded_full},
+          {"left-crowded", left_crowded}};
 }
 
 }  // namespace settling
