@@ -24,6 +24,7 @@
 #include "node/resting_array.hpp"
 #include "node/user_folder.hpp"
 #include "node/worker_arrays.hpp"
+#include "own/room_limits.hpp"
 #include "store/copy.hpp"
 
 namespace manta::inline v0::node {
@@ -264,6 +265,24 @@ bool array_home::has_disk() const {
   return !settings_.spill_folder.empty();
 }
 
+// ---- room for arrays that come
+
+std::optional<beside_store> beside_store::take(std::uint64_t bytes, std::uint64_t most) noexcept {
+  using limits = own::room_limits;
+  if (bytes == 0) return beside_store();
+  const bool is_alone = fetched_.fetch_add(bytes, std::memory_order_relaxed) == 0;
+  std::uint64_t all = all_.load(std::memory_order_relaxed);
+  while (is_alone || limits::has_room_beside(bytes, all, most)) {
+    if (!all_.compare_exchange_weak(all, all + bytes, std::memory_order_relaxed)) continue;
+    beside_store out;
+    out.bytes_ = bytes;
+    out.is_fetched_ = true;
+    return out;
+  }
+  fetched_.fetch_sub(bytes, std::memory_order_relaxed);
+  return std::nullopt;
+}
+
 std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes) { return make_on_heap(bytes, {}); }
 
 void fill_array(std::span<std::byte> to, const std::byte* from) noexcept {
@@ -274,11 +293,40 @@ namespace {
 
 constexpr std::uint64_t stored_from = std::uint64_t{64} << 10U;
 
-std::unique_ptr<array_making> make_in_store(std::uint64_t bytes, std::chrono::milliseconds wait) {
+std::unique_ptr<array_making> make_in_store(std::uint64_t bytes, duration wait) {
   array_home::stored in = array_home::global().store();
-  result<store::making> room = in.in->make(bytes, 0, wait);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(wait);
+  result<store::making> room = in.in->make(bytes, 0, std::max(ms, ms.zero()));
   if (!room) room.error().raise();
   return std::make_unique<store_making>(std::move(in), *std::move(room));
+}
+
+// Null: there is no room. As many bytes as the store may have.
+std::unique_ptr<array_making> try_make_beside(std::uint64_t bytes, beside_store* kept) {
+  if (kept != nullptr) {
+    return kept->bytes() >= bytes ? make_on_heap(bytes, kept->split(bytes)) : nullptr;
+  }
+  auto counted = beside_store::take(bytes, array_home::global().limit_bytes());
+  return counted ? make_on_heap(bytes, *std::move(counted)) : nullptr;
+}
+
+[[noreturn]] void raise_no_room(std::uint64_t bytes) {
+  raise(errc::store_full,
+        fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and "
+                    "as many beside it, of which some are taken; drop references or raise "
+                    "store_bytes",
+                    bytes, array_home::global().limit_bytes()));
+}
+
+// Null: there is no store.
+std::unique_ptr<array_making> make_in_store_if_any(std::uint64_t bytes, duration wait) {
+  try {
+    return make_in_store(bytes, wait);
+  } catch (const store_full&) {
+    throw;
+  } catch (const manta::exception&) {
+    return nullptr;
+  }
 }
 
 }  // namespace
@@ -294,37 +342,25 @@ std::unique_ptr<array_making> make_array_copy(std::uint64_t bytes) {
   return make_on_heap(bytes, beside_store(bytes));
 }
 
-std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where,
-                                                 std::chrono::milliseconds patience,
-                                                 beside_store* kept) {
-  if (bytes < stored_from || where == room_in::any) return make_array_copy(bytes);
-  if (where == room_in::store_now) return make_in_store(bytes, std::chrono::milliseconds(0));
-  const std::uint64_t limit = array_home::global().limit_bytes();
-  const bool may_fit = bytes <= limit;
-  const bool is_for_store = where == room_in::store && array_home::global().has_disk();
-  if (may_fit && is_for_store) {
-    try {
-      return make_in_store(bytes, std::min(patience, room_soon));
-    } catch (const store_full&) {
-      throw;
-    } catch (const manta::exception&) {
-      // There is no store.
-    }
+std::unique_ptr<array_making> make_taken_array(std::uint64_t bytes) {
+  return bytes < stored_from ? make_on_heap(bytes) : make_in_store(bytes, duration(0));
+}
+
+// What is larger than the store never has room there, and says nothing of what has.
+std::unique_ptr<array_making> make_read_array(std::uint64_t bytes, const read_room& in) {
+  if (bytes < stored_from) return make_on_heap(bytes);
+  const bool may_fit = bytes <= array_home::global().limit_bytes();
+  const auto left = [&in] { return in.line_end - base::now(); };
+  beside_store* kept = in.kept;
+  if (may_fit && in.is_for_store) {
+    if (auto room = make_in_store_if_any(bytes, left())) return room;
+    kept = nullptr;  // no room was kept beside what there is not
+  } else if (may_fit) {
+    if (auto room = try_make_array_room(bytes, left())) return room;
   }
-  if (may_fit) {
-    if (auto room = try_make_array_room(bytes)) return room;
-  }
-  if (kept != nullptr) {
-    if (kept->bytes() >= bytes) return make_on_heap(bytes, kept->split(bytes));
-  } else if (auto counted = beside_store::take(bytes, limit)) {
-    return make_on_heap(bytes, *std::move(counted));
-  }
-  if (may_fit) return make_in_store(bytes, patience);  // somebody may have let go by now
-  raise(errc::store_full,
-        fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and "
-                    "as many beside it, of which some are taken; drop references or raise "
-                    "store_bytes",
-                    bytes, limit));
+  if (auto room = try_make_beside(bytes, kept)) return room;
+  if (may_fit) return make_in_store(bytes, left());  // somebody may have let go by now
+  raise_no_room(bytes);
 }
 
 std::unique_ptr<array_making> make_array_room(std::uint64_t bytes) {
@@ -340,7 +376,7 @@ std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes) {
   return std::make_unique<store_making>(std::move(in), *std::move(room));
 }
 
-std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
+std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes, duration within) {
   // This thread may be one that others wait for. Who finds none is not the only one: then nobody
   // asks for a while.
   constexpr auto pause = std::chrono::seconds(1);
@@ -350,12 +386,15 @@ std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes) {
     if (worker_arrays* const here = worker_arrays::here()) {
       if (auto room = here->try_make(bytes)) return room;
     } else {
-      return make_in_store(bytes, room_soon);
+      return make_in_store(bytes, std::min(within, own::room_wait::soon));
     }
   } catch (const manta::exception&) {
     // There is no room, no store, or no memory for a segment.
   }
-  full_until.store(base::now() + pause, std::memory_order_relaxed);
+  // Whose time was over at once has not seen it.
+  if (within >= own::room_wait::soon / 2) {
+    full_until.store(base::now() + pause, std::memory_order_relaxed);
+  }
   return nullptr;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <manta/spec/config.hpp>
 
 #include "node/array_names.hpp"
+#include "own/room_limits.hpp"
 #include "store/object_store.hpp"
 #include "wire/segment_shelf.hpp"
 
@@ -105,23 +105,27 @@ std::uint64_t sent_array_bytes() noexcept;
 /// As make_array_room, for what is on its way already: also while the runtime ends.
 std::unique_ptr<array_making> wait_for_array_room(std::uint64_t bytes);
 
-/// Where an array comes that is fetched: `store`, if what rests there may go to the disk, since
-/// what lies beside never does; beside it, too, where those have as many bytes as the store at
-/// most, or are one array; the store as it is now, without a wait; or in any case.
-enum class room_in : std::uint8_t { store, store_or_beside, store_now, any };
 class beside_store;
-/// How long room in the store is waited for by who has another way.
-constexpr auto room_soon = std::chrono::milliseconds(50);
-/// As make_array_copy; waits that long, and room_soon, at most, and while the machine has no memory
-/// for a segment that the store may have. `kept`: room beside it that its reader has for this one
-/// and others; if that has none it lies in the store. Throws store_full, std::bad_alloc.
-std::unique_ptr<array_making> make_fetched_array(std::uint64_t bytes, room_in where,
-                                                 std::chrono::milliseconds patience = room_soon,
-                                                 beside_store* kept = nullptr);
-
-/// Room in the store when there is some soon, and lately was; null: there is none. Throws
+/// Where an array may come that somebody is about to read.
+struct read_room {
+  /// Who has no other way stands in the store's line until then.
+  base::time_point line_end{};
+  /// Only the store is asked, if there is one.
+  bool is_for_store = false;
+  /// Room beside it that its reader has for this one and others, and no other has this one there.
+  beside_store* kept = nullptr;
+};
+/// In the store or, as much as own/room_limits.hpp says, beside it. Waits longer than it is told
+/// while the machine has no memory for a segment that the store may have. Throws store_full,
 /// std::bad_alloc.
-std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes);
+std::unique_ptr<array_making> make_read_array(std::uint64_t bytes, const read_room& in);
+/// One of another node that nobody reads yet: in the store, as that is now. Throws as that.
+std::unique_ptr<array_making> make_taken_array(std::uint64_t bytes);
+
+/// Room in the store when there is some soon, or within less, and lately was; null: there is none.
+/// Throws std::bad_alloc.
+std::unique_ptr<array_making> try_make_array_room(std::uint64_t bytes,
+                                                  duration within = own::room_wait::soon);
 
 /// A block on the heap, which goes with messages as bytes.
 std::unique_ptr<array_making> make_on_heap(std::uint64_t bytes);

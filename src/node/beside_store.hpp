@@ -6,7 +6,8 @@
 #include <optional>
 #include <utility>
 
-// What lies on the heap of arrays that this process's store had no room for.
+// What lies on the heap of arrays that this process's store had no room for. How much may:
+// own/room_limits.hpp.
 // Threads: any.
 
 namespace manta::inline v0::node {
@@ -21,19 +22,7 @@ class beside_store {
   }
   /// Of what is fetched. Not, if with others they would be more than `most`; one array, or
   /// several that are read together, are let in where nothing else lies here that was fetched.
-  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept {
-    const bool is_alone = fetched_.fetch_add(bytes, std::memory_order_relaxed) == 0;
-    std::uint64_t all = all_.load(std::memory_order_relaxed);
-    do {
-      if (is_alone || (all < most && bytes <= most - all)) continue;
-      fetched_.fetch_sub(bytes, std::memory_order_relaxed);
-      return std::nullopt;
-    } while (!all_.compare_exchange_weak(all, all + bytes, std::memory_order_relaxed));
-    beside_store out;
-    out.bytes_ = bytes;
-    out.is_fetched_ = true;
-    return out;
-  }
+  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept;
   beside_store(beside_store&& other) noexcept
       : bytes_(std::exchange(other.bytes_, 0)), is_fetched_(other.is_fetched_) {}
   beside_store& operator=(beside_store&&) = delete;

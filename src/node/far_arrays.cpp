@@ -10,6 +10,7 @@
 #include "node/far_ids.hpp"
 #include "node/far_pulls.hpp"
 #include "node/resting_array.hpp"
+#include "own/room_limits.hpp"
 
 namespace manta::inline v0::node {
 
@@ -218,7 +219,7 @@ bool stored_block::is_read_in(std::uint64_t node) const noexcept {
 }
 
 bool far_arrays::lends(const stored_block& block, std::uint64_t node) const noexcept {
-  const std::uint64_t most = array_home::global().limit_bytes() / 2;
+  const std::uint64_t most = own::room_limits::most_lent(array_home::global().limit_bytes());
   const std::lock_guard lock(mutex_);
   if (pins_.contains(&block)) return is_open_ && living_.contains(node);
   return may_lend(block.bytes().size(), node, most);
@@ -237,11 +238,11 @@ bool far_arrays::keeps_for(std::uint64_t node) const noexcept {
 
 bool far_arrays::is_crowded() const noexcept {
   const std::uint64_t bytes = pinned_bytes_.load(std::memory_order_relaxed);
-  return bytes > 0 && bytes > array_home::global().limit_bytes() / 2;
+  return bytes > 0 && bytes > own::room_limits::most_lent(array_home::global().limit_bytes());
 }
 
 bool far_arrays::has_room(std::uint64_t bytes, std::uint64_t node) const noexcept {
-  const std::uint64_t most = array_home::global().limit_bytes() / 2;
+  const std::uint64_t most = own::room_limits::most_lent(array_home::global().limit_bytes());
   const std::lock_guard lock(mutex_);
   return may_lend(bytes, node, most);
 }

@@ -32,6 +32,7 @@
 #include "node/late_parts.hpp"
 #include "node/peers.hpp"
 #include "node/pull_room.hpp"
+#include "own/room_limits.hpp"
 #include "sched/link_paces.hpp"
 
 // Arrays of results that stay in the node that made them until somebody reads them elsewhere.
@@ -275,16 +276,18 @@ class far_pulls {
   struct waits;
   /// How one is asked for.
   struct asking {
-    room_in where = room_in::any;
-    std::chrono::milliseconds patience = room_soon;
-    beside_store* kept = nullptr;  // of several arrays
+    std::optional<plea> takes;  // why nobody waits; else it comes to `room`
     bool is_of_many = false;
-    bool takes = false;       // nobody waits
-    bool is_refused = false;  // the answer: it has ended, for want of room or memory
+    read_room room;
+  };
+  struct asked {
+    waiter_ptr who;
+    bool is_refused = false;  // it has ended, for want of room or memory
   };
   bool fetch_now(std::span<array_block* const> all, const base::deadline& until,
-                 const std::stop_token& stop, asking how);
-  waiter_ptr ask(distant_block& of, asking& how);
+                 const std::stop_token& stop, const own::room_wait& line);
+  asked ask(distant_block& of, const asking& how);
+  static std::shared_ptr<pull_room> room_for(std::uint64_t bytes, const asking& how);
   bool refuse(std::uint64_t number, pull& of, const error& why) noexcept;
   void stop_waiting(std::span<const wait> all, bool are_cancelled) noexcept;
   void start(std::uint64_t number, const pull_ptr& of, std::shared_ptr<pull_room> room) noexcept;

@@ -2,7 +2,6 @@
 // Fetches whose maker is lost, is about to leave or has no room: what far_pulls.cpp has to do with
 // copies in other nodes, and what it takes before anybody reads it.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -209,11 +208,10 @@ void far_pulls::ask_to_take(peers& by, std::uint64_t node, plea why) {
 }
 
 base::deadline far_pulls::relieve(peers& by, base::time_point now) noexcept {
-  constexpr auto between_pleas = std::chrono::milliseconds(100);
   const far_arrays& lent = far_arrays::global();
   if (!lent.is_crowded()) return std::nullopt;
   if (now < next_plea_) return next_plea_;
-  next_plea_ = now + between_pleas;
+  next_plea_ = now + own::room_limits::between_pleas;
   try {
     for (const std::uint64_t node : lent.measure_stayed().in) {
       ask_to_take(by, node, plea::has_no_room);
@@ -275,32 +273,27 @@ void far_pulls::take_from(std::uint64_t node, plea why) noexcept {
   for (const distant_hold& one : all) {
     if (one->here() != nullptr || one->taken() != nullptr) continue;
     if (!leaves && !has_room_for_taken(one->from().bytes)) continue;
-    asking how{.where = leaves ? room_in::any : room_in::store_now, .takes = true};
     try {
-      ask(*one, how);
+      if (ask(*one, {.takes = why, .room = {}}).is_refused && !leaves) return;
     } catch (...) {
       continue;
     }
-    if (how.is_refused && !leaves) return;
   }
 }
 
-// Under no mutex. What rests may go to the disk; else it takes half of the store at most.
+// Under no mutex.
 bool far_pulls::has_room_for_taken(std::uint64_t bytes) const noexcept {
-  const std::uint64_t limit = array_home::global().limit_bytes();
-  if (array_home::global().has_disk()) return bytes <= limit;
-  const std::uint64_t most = limit / 2;
+  const array_home& home = array_home::global();
+  const std::uint64_t limit = home.limit_bytes();
+  const bool has_disk = home.has_disk();
   const std::lock_guard lock(mutex_);
-  const std::uint64_t sum = unread_bytes_ + taken_bytes_;
-  return sum <= most && bytes <= most - sum;
+  return own::room_limits::may_take(bytes, unread_bytes_ + taken_bytes_, limit, has_disk);
 }
 
-// A copy on the heap that has come a while ago, so that no message begun before is about to name it
-// any more: one of many GB could be, and would be refused then.
+// A copy on the heap has come a while ago: one of many GB could be named, and be refused then.
 bool far_pulls::is_settled(const distant_block& of) const noexcept {
-  using namespace std::chrono_literals;
   const std::lock_guard lock(mutex_);
-  return base::now() - of.came_ >= 1s;
+  return base::now() - of.came_ >= own::room_limits::settled_after;
 }
 
 bool far_pulls::may_wait() const noexcept {

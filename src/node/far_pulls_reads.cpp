@@ -37,15 +37,6 @@ struct far_pulls::waits {
 
 namespace {
 
-// In line with those that make arrays, as they wait: not so long that what is let go of beside the
-// store, or that nobody reads any more, goes unseen.
-std::chrono::milliseconds patience_of(base::time_point end, const base::deadline& until) {
-  constexpr duration longest = std::chrono::seconds(1);
-  const base::time_point last = until ? std::min(end, *until) : end;
-  const duration left = std::clamp(duration(last - base::now()), duration(room_soon), longest);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(left);
-}
-
 std::uint64_t bytes_to_come(std::span<array_block* const> all) noexcept {
   std::uint64_t sum = 0;
   for (array_block* const one : all) {
@@ -56,53 +47,42 @@ std::uint64_t bytes_to_come(std::span<array_block* const> all) noexcept {
   return sum;
 }
 
-// `kept`: room beside the store for those that are to come, all or none: two that had some of it
-// each could wait for each other.
-// True: the store has room for them together, so they rest until all have come. Not where there is
-// a disk: what rests may go there, and comes back into the store only, however much room is beside.
-bool keep_together(std::span<array_block* const> all, room_in where,
-                   std::optional<beside_store>& kept) noexcept {
-  const array_home& home = array_home::global();
-  const std::uint64_t limit = home.limit_bytes();
+// Room beside the store for all that are to come, or for none: two that had some of it each could
+// wait for each other.
+beside_store keep_beside(std::span<array_block* const> all) noexcept {
+  auto kept = beside_store::take(bytes_to_come(all), array_home::global().limit_bytes());
+  return kept ? *std::move(kept) : beside_store();
+}
+
+bool rest_together(std::span<array_block* const> all) noexcept {
   std::uint64_t sum = 0;
   for (const array_block* const one : all) sum += one->bytes().size();
-  const bool is_for_store = where == room_in::store && home.has_disk();
-  if (!is_for_store) {
-    if (auto taken = beside_store::take(bytes_to_come(all), limit)) kept.emplace(*std::move(taken));
-  }
-  if (!kept.has_value()) kept.emplace();
-  return sum <= limit && !home.has_disk();
+  const array_home& home = array_home::global();
+  return own::room_limits::rest_together(sum, home.limit_bytes(), home.has_disk());
 }
 
 }  // namespace
 
 // Who finds no room asks again, as long as who makes an array waits for it, whichever node it is
-// that has none; for a moment only the store's is asked for. A thread that others wait for hears at
-// once.
+// that has none. A thread that others wait for hears at once.
 bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& until,
                       const std::stop_token& stop) {
-  constexpr auto pause = std::chrono::milliseconds(20);
-  constexpr duration longest_for_store = std::chrono::milliseconds(250);
-  const bool waits = may_wait();
-  const duration wait = array_home::global().store_wait();
-  const base::time_point begun = base::now();
+  const bool is_patient = may_wait();
+  const own::room_wait line(base::now(), array_home::global().store_wait(), is_patient);
   for (bool is_first = true;; is_first = false) {
-    const duration past = base::now() - begun;
-    const bool is_early = waits && past < std::min(wait / 2, longest_for_store);
-    asking how{.where = is_early ? room_in::store : room_in::store_or_beside};
-    if (!waits) how.patience = {};
-    if (waits && !is_early && !is_first) how.patience = patience_of(begun + wait, until);
     try {
-      if (!fetch_now(all, until, stop, how)) return false;
-      if (wake_taken(all, waits)) return true;
+      if (!fetch_now(all, until, stop, line)) return false;
+      if (wake_taken(all, is_patient)) return true;
       raise_on_disk();
     } catch (const store_full&) {
       // The first one may have been that of who takes what nobody reads, and does not wait.
-      if (!waits || (!is_first && base::now() - begun >= wait)) throw;
+      const bool may_be_others = is_first && is_patient;
+      if (!may_be_others && line.is_over(base::now())) throw;
     }
     exec::parker nap;
     const std::stop_callback wakes(stop, [&nap] { nap.signal(); });
-    exec::executor::sleep(nap, base::earlier(until, base::now() + pause));
+    const base::time_point next = base::now() + own::room_wait::between_steps;
+    exec::executor::sleep(nap, base::earlier(until, next));
     if (stop.stop_requested()) exec::cancelled_error().raise();
     if (until && base::now() >= *until) return false;
   }
@@ -110,21 +90,27 @@ bool far_pulls::fetch(std::span<array_block* const> all, const base::deadline& u
 
 // Behind one that has no room none is asked for: each would take its time to find that out.
 bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadline& until,
-                          const std::stop_token& stop, asking how) {
+                          const std::stop_token& stop, const own::room_wait& line) {
   waits my(*this);
   my.all.reserve(all.size());
+  asking how;
+  how.room.is_for_store = line.is_early(base::now()) && array_home::global().has_disk();
   std::optional<beside_store> kept;
-  if (all.size() > 1) how.is_of_many = keep_together(all, how.where, kept);
-  if (kept.has_value()) how.kept = &*kept;
+  if (all.size() > 1) {
+    how.is_of_many = rest_together(all);
+    how.room.kept = &kept.emplace(how.room.is_for_store ? beside_store() : keep_beside(all));
+  }
   for (array_block* const one : all) {
     if (!one->is_away(0)) continue;
-    if (how.is_refused) break;
     my.are_cancelled = stop.stop_requested();
     if (my.are_cancelled) exec::cancelled_error().raise();
-    // What others waited for has taken of the time.
-    if (until) how.patience = std::min(how.patience, patience_of(*until, until));
     auto& block = static_cast<distant_block&>(*one);
-    if (block.taken() == nullptr) my.all.emplace_back(&block, ask(block, how));
+    if (block.taken() != nullptr) continue;
+    // What it has waited for others counts.
+    how.room.line_end = line.step_end(base::now(), until);
+    const asked is = ask(block, how);
+    my.all.emplace_back(&block, is.who);
+    if (is.is_refused) break;
   }
   kept.reset();
   for (const auto& [block, who] : my.all) {
@@ -139,14 +125,21 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
   return true;
 }
 
+std::shared_ptr<pull_room> far_pulls::room_for(std::uint64_t bytes, const asking& how) {
+  if (!how.takes) return std::make_shared<pull_room>(make_read_array(bytes, how.room));
+  const bool leaves = *how.takes == plea::leaves;
+  return std::make_shared<pull_room>(leaves ? make_array_copy(bytes) : make_taken_array(bytes));
+}
+
 // Asked once, whoever waits. Room is taken without the mutex, since that may wait: who takes it in
 // any case looks for some, too, while its reader does.
-far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
+far_pulls::asked far_pulls::ask(distant_block& of, const asking& how) {
   auto me = std::make_shared<waiter>();
   auto fresh = std::make_shared<pull>();
-  fresh->is_taken = how.takes;
+  const bool takes = how.takes.has_value();
+  fresh->is_taken = takes;
   fresh->is_of_many = how.is_of_many;
-  if (!how.takes) fresh->waiting.push_back(me);
+  if (!takes) fresh->waiting.push_back(me);
   of.hold();
   fresh->block = &of;
   pull_ptr is = fresh;
@@ -160,13 +153,13 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
     if (const auto known = numbers_.find(&of); known != numbers_.end()) {
       number = known->second;
       is = pulls_.find(number)->second;
-      if (!how.takes) is->waiting.push_back(me);
-      if (how.takes && !std::exchange(is->is_taken, true)) taken_bytes_ += of.from().bytes;
-      if (!how.takes || how.where != room_in::any || is->is_begun) return me;
+      if (!takes) is->waiting.push_back(me);
+      if (takes && !std::exchange(is->is_taken, true)) taken_bytes_ += of.from().bytes;
+      if (how.takes != plea::leaves || is->is_begun) return {me};
     } else {
       if (of.here() != nullptr || of.taken() != nullptr) {
         me->nap.signal();
-        return me;
+        return {me};
       }
       number = ++last_;
       numbers_.emplace(&of, number);
@@ -176,19 +169,17 @@ far_pulls::waiter_ptr far_pulls::ask(distant_block& of, asking& how) {
         numbers_.erase(&of);
         throw;
       }
-      if (how.takes) taken_bytes_ += of.from().bytes;
+      if (takes) taken_bytes_ += of.from().bytes;
     }
   }
   try {
-    start(number, is,
-          std::make_shared<pull_room>(
-              make_fetched_array(of.from().bytes, how.where, how.patience, how.kept)));
+    start(number, is, room_for(of.from().bytes, how));
+    return {me};
   } catch (...) {
     const error why = describe_current_exception("fetching an array");
     // It is its first one's that has none.
-    how.is_refused = is == fresh && refuse(number, *is, why);
+    return {me, is == fresh && refuse(number, *is, why)};
   }
-  return me;
 }
 
 // False: another one has had room for it meanwhile.

@@ -7,19 +7,18 @@
 #include <fmt/format.h>
 
 #include "node/far_pulls.hpp"
+#include "own/room_limits.hpp"
 
 namespace manta::inline v0::node {
 
 bool parting::is_over() noexcept {
-  using namespace std::chrono_literals;
-  constexpr duration between_questions = 100ms;
   if (others_ == nullptr) return true;
   try {
     left_ = far_arrays::global().measure_stayed();
     if (left_.arrays == 0) return true;
     const base::time_point now = base::now();
     if (now < next_) return false;
-    next_ = now + between_questions;
+    next_ = now + own::room_limits::between_pleas;
     for (const std::uint64_t node : left_.in) {
       far_pulls::ask_to_take(*others_, node, far_pulls::plea::leaves);
     }

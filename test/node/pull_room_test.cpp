@@ -2,6 +2,7 @@
 #include "node/pull_room.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <manta/manta.hpp>
 
 #include "node/array_home.hpp"
+#include "node/beside_store.hpp"
 
 namespace pull_room_test {
 
@@ -20,9 +22,8 @@ namespace {
 
 using manta::node::array_block;
 using manta::node::array_making;
-using manta::node::make_fetched_array;
+using manta::node::beside_store;
 using manta::node::pull_room;
-using manta::node::room_in;
 
 // The owner of the memory; it says when that goes.
 using memory = std::shared_ptr<std::array<std::byte, 64>>;
@@ -83,6 +84,8 @@ TEST_CASE("the memory of an array that did not come goes with its room", "[node]
 
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 
 manta::config small_store() {
@@ -94,50 +97,75 @@ manta::config small_store() {
   return c;
 }
 
-bool has_room_for_two(room_in where) {
+// As who reads one asks at first, and where what rests may go to a disk.
+std::unique_ptr<array_making> read_room_of(std::uint64_t bytes, bool is_for_store = false) {
+  return manta::node::make_read_array(
+      bytes, {.line_end = manta::base::after(5ms), .is_for_store = is_for_store});
+}
+
+template <class Make>
+bool has_room(Make&& make) {
   try {
-    return make_fetched_array(2 * mib, where) != nullptr;
+    return make(2 * mib) != nullptr;
   } catch (const manta::store_full&) {
     return false;
   }
 }
+bool is_read(std::uint64_t bytes) {
+  return has_room([bytes](std::uint64_t) { return read_room_of(bytes); });
+}
+bool has_room_for_two() {
+  return has_room([](std::uint64_t n) { return read_room_of(n); });
+}
+bool takes_two() { return has_room(manta::node::make_taken_array); }
 
 }  // namespace
 
 TEST_CASE("what is fetched and has no room lies beside the store, as much as that may have",
           "[node][copies]") {
   const manta::runtime rt(small_store());
-  CHECK(has_room_for_two(room_in::store_now));
+  CHECK(takes_two());
   const auto in_store = manta::node::make_array_room(3 * mib);
-  CHECK_FALSE(has_room_for_two(room_in::store_now));
-  auto making = make_fetched_array(2 * mib, room_in::store);
+  CHECK_FALSE(takes_two());
+  CHECK_FALSE(has_room([](std::uint64_t n) { return read_room_of(n, true); }));
+  auto making = read_room_of(2 * mib);
   array_block* const beside = making->seal();
   making.reset();
   CHECK(beside->is_copied());
-  CHECK(has_room_for_two(room_in::store_or_beside));
-  auto other = make_fetched_array(2 * mib, room_in::store);
-  CHECK_FALSE(has_room_for_two(room_in::store));
-  CHECK_FALSE(has_room_for_two(room_in::store_or_beside));
+  CHECK(has_room_for_two());
+  auto other = read_room_of(2 * mib);
+  CHECK_FALSE(has_room_for_two());
   beside->drop();
-  CHECK(has_room_for_two(room_in::store));
+  CHECK(has_room_for_two());
   // What came with a message counts, and is not refused.
   const auto came = manta::node::make_array_copy(2 * mib);
-  CHECK_FALSE(has_room_for_two(room_in::store));
-  CHECK(has_room_for_two(room_in::any));
+  CHECK_FALSE(has_room_for_two());
+  CHECK(has_room(manta::node::make_array_copy));
 }
 
 TEST_CASE("an array that is larger than the store lies beside it alone", "[node][copies]") {
   const manta::runtime rt(small_store());
   {
-    const auto large = make_fetched_array(9 * mib, room_in::store);
+    const auto large = read_room_of(9 * mib);
     CHECK(large->bytes().size() == 9 * mib);
-    CHECK_THROWS_AS(make_fetched_array(9 * mib, room_in::store), manta::store_full);
+    CHECK_THROWS_AS(read_room_of(9 * mib), manta::store_full);
   }
-  CHECK(make_fetched_array(9 * mib, room_in::store) != nullptr);
+  CHECK(is_read(9 * mib));
   // What came with a message does not keep it out.
   const auto in_store = manta::node::make_array_room(3 * mib);
   const auto came = manta::node::make_array_copy(2 * mib);
-  CHECK(make_fetched_array(9 * mib, room_in::store) != nullptr);
+  CHECK(is_read(9 * mib));
+}
+
+TEST_CASE("who reads where no store can be opened has its arrays beside it, of several, too",
+          "[node][copies]") {
+  manta::config c = small_store();
+  c.spill_folder = "/nowhere/at/all";
+  const manta::runtime rt(c);
+  beside_store none;
+  const auto got = manta::node::make_read_array(
+      2 * mib, {.line_end = manta::base::after(5ms), .is_for_store = true, .kept = &none});
+  CHECK(got->bytes().size() == 2 * mib);
 }
 
 }  // namespace pull_room_test
