@@ -267,12 +267,24 @@ bool array_home::has_disk() const {
 
 // ---- room for arrays that come
 
-std::optional<beside_store> beside_store::take(std::uint64_t bytes, std::uint64_t most) noexcept {
+std::int64_t beside_store::machine_memory() noexcept {
+  try {
+    return base::available_memory();
+  } catch (const std::exception&) {
+    return 0;  // not even for that
+  }
+}
+
+std::optional<beside_store> beside_store::take(std::uint64_t bytes, std::uint64_t most,
+                                               std::int64_t (*available)()) noexcept {
   using limits = own::room_limits;
   if (bytes == 0) return beside_store();
   const bool is_alone = fetched_.fetch_add(bytes, std::memory_order_relaxed) == 0;
   std::uint64_t all = all_.load(std::memory_order_relaxed);
-  while (is_alone || limits::has_room_beside(bytes, all, most)) {
+  // The machine is asked about what is more than the others leave only.
+  const bool may_be_more = is_alone && !limits::has_room_beside(bytes, all, most) &&
+                           limits::may_lie_alone(bytes, available());
+  while (may_be_more || limits::has_room_beside(bytes, all, most)) {
     if (!all_.compare_exchange_weak(all, all + bytes, std::memory_order_relaxed)) continue;
     beside_store out;
     out.bytes_ = bytes;
@@ -311,11 +323,12 @@ std::unique_ptr<array_making> try_make_beside(std::uint64_t bytes, beside_store*
 }
 
 [[noreturn]] void raise_no_room(std::uint64_t bytes) {
-  raise(errc::store_full,
-        fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and "
-                    "as many beside it, of which some are taken; drop references or raise "
-                    "store_bytes",
-                    bytes, array_home::global().limit_bytes()));
+  raise(
+      errc::store_full,
+      fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and a "
+                  "larger one lies beside it alone, as far as the machine has memory ({} are "
+                  "available); drop references, free memory or raise store_bytes",
+                  bytes, array_home::global().limit_bytes(), base::available_memory()));
 }
 
 // Null: there is no store.

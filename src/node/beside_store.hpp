@@ -20,9 +20,11 @@ class beside_store {
   explicit beside_store(std::uint64_t bytes) noexcept : bytes_(bytes) {
     all_.fetch_add(bytes, std::memory_order_relaxed);
   }
-  /// Of what is fetched. Not, if with others they would be more than `most`; one array, or
-  /// several that are read together, are let in where nothing else lies here that was fetched.
-  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most) noexcept;
+  /// Of what is fetched: one array, or all that one reader wants. Nothing: they would be more than
+  /// `most` with the others, which are there or of messages; where none is there that was fetched,
+  /// than the machine has `available`, too.
+  static std::optional<beside_store> take(std::uint64_t bytes, std::uint64_t most,
+                                          std::int64_t (*available)() = machine_memory) noexcept;
   beside_store(beside_store&& other) noexcept
       : bytes_(std::exchange(other.bytes_, 0)), is_fetched_(other.is_fetched_) {}
   beside_store& operator=(beside_store&&) = delete;
@@ -42,6 +44,7 @@ class beside_store {
   }
 
  private:
+  static std::int64_t machine_memory() noexcept;
   static inline std::atomic<std::uint64_t> all_{0};
   static inline std::atomic<std::uint64_t> fetched_{0};  // of them
   std::uint64_t bytes_ = 0;

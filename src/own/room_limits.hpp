@@ -8,12 +8,13 @@
 #include <manta/base/clock.hpp>
 
 // How much of a store is lent, and taken before it is read; what may lie beside it, on the heap;
-// and how long who reads waits for room (decisions/0060).
+// and how long who reads waits for room (decisions/0060, 0061).
 //
 // Problem. What is lent keeps its maker's store full, and what others take of it theirs: it is in
 // the way of what they read. What has room in no store is on the heap, and never on the disk.
 // Idea. Half of a store is for what is made and read there, unless the rest can go to a disk; as
-// much as a store may have lies beside it.
+// much as a store may have lies beside it. Beyond both is what one reader fetches alone, as far as
+// the machine has memory: others would not help it by waiting.
 //
 // Pure: amounts and times are given. Threads: any.
 
@@ -49,6 +50,13 @@ struct room_limits {
   static constexpr bool has_room_beside(std::uint64_t bytes, std::uint64_t lies,
                                         std::uint64_t store_bytes) noexcept {
     return lies <= store_bytes && bytes <= store_bytes - lies;
+  }
+  /// The same of one array, or of all that one reader wants, where nothing else lies there that was
+  /// fetched: the machine has so much `available`. As a segment of a store leaves some to others.
+  static constexpr bool may_lie_alone(std::uint64_t bytes, std::int64_t available) noexcept {
+    constexpr std::int64_t left_to_others = std::int64_t{64} << 20U;
+    return available > left_to_others &&
+           bytes <= static_cast<std::uint64_t>(available - left_to_others);
   }
 };
 

@@ -157,6 +157,30 @@ TEST_CASE("an array that is larger than the store lies beside it alone", "[node]
   CHECK(is_read(9 * mib));
 }
 
+TEST_CASE("what lies beside the store alone is as much as the machine has memory for",
+          "[node][copies]") {
+  constexpr std::uint64_t most = 4 * mib;
+  const auto poor = [] { return static_cast<std::int64_t>(74 * mib); };  // 10 beyond what is left
+  CHECK(beside_store::take(10 * mib, most, poor).has_value());
+  CHECK_FALSE(beside_store::take(10 * mib + 1, most, poor).has_value());
+  // No machine is asked for what a store may have there.
+  const auto unasked = []() -> std::int64_t { return 0; };
+  auto some = beside_store::take(3 * mib, most, unasked);
+  REQUIRE(some.has_value());
+  CHECK_FALSE(beside_store::take(2 * mib, most, poor).has_value());
+  CHECK(beside_store::take(mib, most, unasked).has_value());
+  some.reset();
+  CHECK(beside_store::take(4 * mib, most, unasked).has_value());
+}
+
+// The machine has less than that, however much it has.
+TEST_CASE("an array that the machine has no memory for is store_full", "[node][copies]") {
+  const manta::runtime rt(small_store());
+  const auto whole = static_cast<std::uint64_t>(manta::base::usable_memory());
+  CHECK_THROWS_WITH(read_room_of(2 * whole), Catch::Matchers::Contains("are available"));
+  CHECK(is_read(9 * mib));
+}
+
 TEST_CASE("who reads where no store can be opened has its arrays beside it, of several, too",
           "[node][copies]") {
   manta::config c = small_store();

@@ -45,12 +45,20 @@ TEST_CASE("several arrays rest together where the store has room for them and no
   CHECK_FALSE(limits::rest_together(mib, 40 * mib, true));
 }
 
-TEST_CASE("as much as a store may have lies beside it", "[own]") {
+TEST_CASE("as much as a store may have lies beside it, and alone what the machine has", "[own]") {
   CHECK(limits::has_room_beside(40 * mib, 0, 40 * mib));
   CHECK(limits::has_room_beside(8 * mib, 32 * mib, 40 * mib));
   CHECK_FALSE(limits::has_room_beside(8 * mib, 32 * mib + 1, 40 * mib));
   CHECK_FALSE(limits::has_room_beside(1, 48 * mib, 40 * mib));  // of messages it may be more
   CHECK_FALSE(limits::has_room_beside(huge, 1, 40 * mib));
+  const auto available = static_cast<std::int64_t>(1024 * mib);
+  CHECK(limits::may_lie_alone(960 * mib, available));
+  CHECK_FALSE(limits::may_lie_alone(960 * mib + 1, available));
+  CHECK_FALSE(limits::may_lie_alone(huge, INT64_MAX));
+  for (const std::int64_t none :
+       {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, static_cast<std::int64_t>(64 * mib)}) {
+    CHECK_FALSE(limits::may_lie_alone(1, none));
+  }
 }
 
 TEST_CASE("a reader asks the store alone for a moment, and half of its wait at most", "[own]") {
