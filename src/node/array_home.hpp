@@ -112,7 +112,8 @@ struct read_room {
   base::time_point line_end{};
   /// Only the store is asked, if there is one.
   bool is_for_store = false;
-  /// Room beside it that its reader has for this one and others, and no other has this one there.
+  /// Room beside it that its reader has for this one and others: what is not in there has none.
+  /// Null: it is asked for.
   beside_store* kept = nullptr;
 };
 /// In the store or, as much as own/room_limits.hpp says, beside it. Waits longer than it is told

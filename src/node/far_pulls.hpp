@@ -52,8 +52,8 @@
 // while it is away, and so does what goes into a cell elsewhere, whose readers fetch it themselves.
 //
 // Who fetches waits for the loop's thread, and for room as who makes an array does: what has none
-// in the store lies beside it, as many bytes as that may have; more is store_full, in time. Where
-// the maker is lost it goes on from another node that has all of it (far_copies.hpp,
+// in the store lies beside it, as far as own/room_limits.hpp lets it; more is store_full, in time.
+// Where the maker is lost it goes on from another node that has all of it (far_copies.hpp,
 // decisions/0055), with what has come so far. If none has, or the maker has let go, the wait ends
 // with an error, and so it does by this runtime's end; the next reader asks again, and may find one
 // by then.
