@@ -18,6 +18,7 @@
 #include <rocksdb/table.h>
 
 #include "control/rocks_folder.hpp"
+#include "spec/texts.hpp"
 
 namespace manta::inline v0::control {
 
@@ -95,6 +96,24 @@ class unbroken final : public rocksdb::WalFilter {
 
  private:
   const rocksdb::SequenceNumber last_;
+  rocksdb::SequenceNumber next_ = 0;
+};
+
+// Passes over batches of the log that were there before, as in a file that was put behind itself:
+// RocksDB, where it is built with assertions, aborts at the second put of a key with one number.
+class each_once final : public rocksdb::WalFilter {
+ public:
+  const char* Name() const override { return "manta.each_once"; }
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
+                                     const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
+                                     bool*) override {
+    const rocksdb::SequenceNumber first = revision_of_bytes(batch.Data());
+    if (first < next_) return WalProcessingOption::kIgnoreCurrentRecord;
+    next_ = first + batch.Count();
+    return WalProcessingOption::kContinueProcessing;
+  }
+
+ private:
   rocksdb::SequenceNumber next_ = 0;
 };
 
@@ -222,7 +241,9 @@ error damaged(const std::string& path, const std::string& how) {
 }
 
 error to_error(const rocksdb::Status& status, const std::string& path) {
-  const std::string said = status.ToString();
+  std::string said = status.ToString();
+  while (said.ends_with('\n')) said.pop_back();
+  said = spec::shown(said, said.size());  // within it are line feeds, too
   if (status.IsNoSpace()) {
     return {errc::store_full,
             fmt::format("control: no room on the disk of {} ({}); it goes on when there is some",
@@ -312,7 +333,11 @@ result<rocks_files> rocks_files::open(const rocks_options& how, rocksdb::Env* on
   if (how.path.empty()) return refused("\"\"", "asked for an empty path; name a folder");
   std::error_code failed;
   std::filesystem::create_directories(how.path, failed);
-  if (failed) return refused(how.path, fmt::format("can't make it: {}", failed.message()));
+  if (failed) {
+    return refused(how.path, fmt::format("can't make it: {}; name a folder that is there, or where "
+                                         "one may be made",
+                                         failed.message()));
+  }
   if (result<void> good = check_may_begin(how.path); !good) return good.error();
   if (result<void> good = check_manifest(how.path); !good) return good.error();
   if (result<void> good = check_footers(how.path); !good) return good.error();
@@ -340,9 +365,10 @@ result<rocks_files> rocks_files::open_existing(const std::string& path, access h
                                                rocksdb::Env* on, rocksdb::SequenceNumber last) {
   rocksdb::DBOptions database = tool_options(how);
   if (on != nullptr) database.env = on;
-  auto filter = std::make_unique<unbroken>(last);
+  std::unique_ptr<rocksdb::WalFilter> filter = std::make_unique<each_once>();
+  if (how == access::read_only) filter = std::make_unique<unbroken>(last);
+  database.wal_filter = filter.get();
   if (how == access::read_only) {
-    database.wal_filter = filter.get();
     if (result<void> good = check_manifest(path); !good) return good.error();
     if (result<void> good = check_footers(path); !good) return good.error();
   }

@@ -53,22 +53,39 @@ bool may_lie_there(const std::string& name) {
   return name.ends_with(".dbtmp");
 }
 
+// Who opens a pipe waits until somebody writes to it, and what a device gives may have no end.
+bool is_stream(const fs::directory_entry& one) {
+  std::error_code failed;
+  const fs::file_type kind = one.status(failed).type();
+  return kind == fs::file_type::fifo || kind == fs::file_type::socket ||
+         kind == fs::file_type::character || kind == fs::file_type::block;
+}
+
+error refused_stream(const std::string& path, const std::string& name) {
+  return refused(path, fmt::format("\"{}\" lies there, which is a pipe, a socket or a device; "
+                                   "remove it, or name another folder",
+                                   spec::shown(name)));
+}
+
 }  // namespace
 
 result<void> check_may_begin(const std::string& path) {
   std::error_code failed;
   std::string other;
   bool has_part = false;
+  bool has_store = false;
   for (fs::directory_iterator at(path, failed); !failed && at != fs::directory_iterator();
        at.increment(failed)) {
     const fs::path name = at->path().filename();
-    if (name == "CURRENT") return {};
+    if (is_stream(*at)) return refused_stream(path, name.string());
+    if (name == "CURRENT") has_store = true;
     if (is_table_or_log(name)) {
       has_part = true;
     } else if (!may_lie_there(name.string())) {
       other = name.string();
     }
   }
+  if (has_store) return {};
   if (has_part) return damaged(path, "its file CURRENT is missing");
   if (other.empty()) return {};  // nor where it can't be read, of which RocksDB tells
   return refused(path,
@@ -83,6 +100,7 @@ result<folder_listing> folder_listing::of_any(const std::string& path) {
   for (fs::directory_iterator at(path, failed); !failed && at != fs::directory_iterator();
        at.increment(failed)) {
     std::string name = at->path().filename().string();
+    if (is_stream(*at)) return refused_stream(path, name);
     if (is_table_or_log(name)) {
       (name.ends_with(".sst") ? out.tables : out.logs).push_back(std::move(name));
     } else if (name.starts_with("MANIFEST-")) {

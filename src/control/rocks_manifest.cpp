@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "control/rocks_folder.hpp"
 
@@ -104,8 +106,11 @@ result<void> check_manifest(const std::string& path) {
   std::string name;
   std::ifstream current(path + "/CURRENT", std::ios::binary);
   std::getline(current, name);
-  std::ifstream in(path + "/" + name, std::ios::binary);
-  if (name.empty() || !in) return {};  // RocksDB says it better
+  const std::filesystem::path at = std::filesystem::path(path) / name;
+  std::error_code failed;
+  // RocksDB says it better. To read a folder as a file throws.
+  if (name.empty() || !std::filesystem::is_regular_file(at, failed)) return {};
+  std::ifstream in(at, std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(in), {}};
   if (!has_record(all, whole_part(all))) return {};
   return damaged(path, "Corruption: a record within " + name);

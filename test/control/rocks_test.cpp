@@ -16,12 +16,14 @@
 #include <vector>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <manta/base/sanitizers.hpp>
 
 #include "control/disk.hpp"
 #include "control/rocks_files.hpp"
+#include "control/rocks_tools.hpp"
 
 namespace {
 
@@ -280,6 +282,75 @@ TEST_CASE("a file of a store that is missing is no new store", "[control][disk]"
     CHECK(files_of(damaged, ".log").size() + files_of(damaged, ".sst").size() > 0);
     CHECK(std::distance(fs::directory_iterator(damaged), fs::directory_iterator()) >= before);
   }
+}
+
+namespace {
+
+// What may lie in the place of a store's file: `path` is that of a table or the manifest's.
+void make_longer(const fs::path& path) { std::ofstream(path, std::ios::app) << "more"; }
+void make_pipe(const fs::path& path) {
+  fs::remove(path);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+}
+void make_folder(const fs::path& path) {
+  fs::remove(path);
+  fs::create_directory(path);
+}
+void name_nothing(const fs::path& path) {
+  std::ofstream(path.parent_path() / "CURRENT") << std::string(16, '\0');
+}
+
+fs::path manifest_in(const std::string& path) {
+  for (const auto& one : fs::directory_iterator(path)) {
+    if (one.path().filename().string().starts_with("MANIFEST-")) return one.path();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("whatever lies in the place of a store's file is refused in one line",
+          "[control][disk]") {
+  const folder where;
+  const std::string odd = (where.path() / "odd").string();
+  for (std::size_t part = 0; part < 2; ++part) {  // the second one puts the first into a table
+    REQUIRE(commit(*open_on_disk(where.store()), batch_of(part + 1)));
+  }
+  for (auto* const spoil : {make_longer, make_pipe, make_folder, name_nothing}) {
+    for (const bool is_table : {true, false}) {
+      if (!is_table && spoil == make_longer) continue;  // a crash leaves such a manifest
+      copy_as_after_a_crash(where.store(), odd);
+      spoil(is_table ? files_of(odd, ".sst").at(0) : manifest_in(odd));
+      const std::string said = refusal_of({.path = odd});
+      CHECK(said != "opened");
+      CHECK(said.find('\n') == std::string::npos);
+      const auto seen = control::check_rocks_store(odd);
+      REQUIRE_FALSE(seen);
+      CHECK(seen.error().code() == errc::storage_failed);
+      CHECK(seen.error().message().find('\n') == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a log that lies twice in its file is saved once", "[control][disk]") {
+  const folder where;
+  const std::string twice = (where.path() / "twice").string();
+  {
+    const auto s = open_on_disk(where.store());
+    for (std::size_t n = 1; n <= 20; ++n) REQUIRE(commit(*s, batch_of(n)));
+    copy_as_after_a_crash(where.store(), twice);
+  }
+  const fs::path log = files_of(twice, ".log").at(0);
+  std::ifstream from(log, std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(from), {}};
+  std::ofstream(log, std::ios::binary | std::ios::app) << all;
+  CHECK(prefix_length(*open_on_disk(twice)) == 20);
+
+  copy_as_after_a_crash(where.store(), twice);
+  std::ofstream(files_of(twice, ".log").at(0), std::ios::binary) << all << all;
+  const std::string saved = (where.path() / "saved").string();
+  REQUIRE(control::repair_rocks_store(twice, saved, "local"));
+  CHECK(scan_all(*open_on_disk(saved), "log/", 100).size() == 20);
 }
 
 TEST_CASE("a log that ends anywhere gives back the batches before", "[control][disk][repeats]") {
