@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <manta/base/id.hpp>
 
 #include "control/ask.hpp"
 #include "control/rows.hpp"
@@ -26,17 +23,6 @@ struct found_claim {
 // A key may be shorter than a name with its name space: such a pair goes by 128 bits of a hash. No
 // digits begin with that word.
 constexpr std::string_view of_long_names = "hash/";
-
-std::string hash_digits(std::string_view text) {
-  base::id hash{text.size(), 0};
-  for (std::uint64_t at = 0; at < text.size(); at += sizeof at) {
-    std::uint64_t word = 0;
-    const std::string_view part = text.substr(at, sizeof word);
-    std::memcpy(&word, part.data(), part.size());
-    hash = base::derive(hash, at, word);
-  }
-  return digits(hash.high) + digits(hash.low);
-}
 
 std::string claim_key(const claimed_name& of) {
   std::string begin(keys::claims);

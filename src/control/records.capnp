@@ -36,6 +36,9 @@ struct Name {
   type @0 :Text;
   job @1 :Text;
   since @2 :UInt64;
+  nameSpace @3 :Text;
+  name @4 :Text;
+  # Both where the key has a hash of them, since it could not be as long.
 }
 
 struct Event {

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstring>
 #include <unordered_map>
 
+#include <manta/base/id.hpp>
+
 #include "control/row_bytes.hpp"
+#include "control/store.hpp"
 
 namespace manta::inline v0::control {
 
@@ -21,12 +25,35 @@ std::uint64_t number_of(std::string_view text, std::size_t most_digits) noexcept
 
 std::string events_of(std::string_view job) { return fmt::format("{}{}/", keys::events, job); }
 
+std::string hash_digits(std::string_view text) {
+  base::id hash{text.size(), 0};
+  for (std::uint64_t at = 0; at < text.size(); at += sizeof at) {
+    std::uint64_t word = 0;
+    const std::string_view part = text.substr(at, sizeof word);
+    std::memcpy(&word, part.data(), part.size());
+    hash = base::derive(hash, at, word);
+  }
+  return digits(hash.high) + digits(hash.low);
+}
+
+namespace {
+
+// No other key of this table is without a zero byte.
+constexpr std::string_view hash_mark = "hash/";
+
+bool fits_in_key(std::string_view name_space, std::string_view name) noexcept {
+  return keys::names.size() + name_space.size() + 1 + name.size() <= limits::key_bytes;
+}
+
+}  // namespace
+
 std::string name_key(std::string_view name_space, std::string_view name) {
+  std::string pair(name_space);
+  pair += '\0';
+  pair += name;
   std::string key(keys::names);
-  key += name_space;
-  key += '\0';
-  key += name;
-  return key;
+  if (fits_in_key(name_space, name)) return key.append(pair);
+  return key.append(hash_mark).append(hash_digits(pair));
 }
 
 std::string to_bytes(const job_record& row) {
@@ -87,6 +114,10 @@ std::string to_bytes(const actor_record& row) {
   to.setType(text(row.type));
   to.setJob(text(row.job));
   to.setSince(micros(row.since));
+  if (!fits_in_key(row.name_space, row.name)) {
+    to.setNameSpace(text(row.name_space));
+    to.setName(text(row.name));
+  }
   return flat(message);
 }
 
@@ -98,6 +129,10 @@ result<actor_record> read_row(std::string_view key, std::string_view bytes) {
     const std::size_t between = std::min(own.find('\0'), own.size());
     row.name_space = own.substr(0, between);
     row.name = own.substr(std::min(between + 1, own.size()));
+    if (from.hasName()) {
+      row.name_space = text(from.getNameSpace());
+      row.name = text(from.getName());
+    }
     row.type = text(from.getType());
     row.job = text(from.getJob());
     row.since = to_time(from.getSince());

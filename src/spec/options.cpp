@@ -12,7 +12,7 @@ namespace manta::inline v0::spec {
 
 namespace {
 
-constexpr std::size_t longest_name = 1024;  // of a call, an actor or a group
+constexpr std::size_t longest_name = 1024;  // of a call, an actor, a namespace or a group
 
 // What tasks and actors share: the fields, and what they say together.
 template <class Options>
@@ -92,6 +92,11 @@ void check_groups(const std::vector<concurrency_group>& groups) {
 }
 
 void check_naming(const actor_options& asked) {
+  if (asked.name_space.size() > longest_name) {
+    raise(errc::invalid_argument,
+          fmt::format("option name_space: asked a namespace of {} bytes, allowed 0 to {}",
+                      asked.name_space.size(), longest_name));
+  }
   if (asked.name) return;
   if (asked.detached) {
     raise(errc::invalid_argument,

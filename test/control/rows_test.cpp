@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "control/rows.hpp"
+#include "control/store.hpp"
 #include "exec/support.hpp"
 
 namespace {
@@ -127,6 +128,18 @@ TEST_CASE("keys are in the order of what they count", "[control]") {
   CHECK(control::events_of("1") == "event/1/");
   // A namespace is not a part of another one.
   CHECK(control::name_key("a", "b") != control::name_key("ab", ""));
+}
+
+TEST_CASE("a name that is too long for a key is in the row", "[control]") {
+  manta::actor_record actor;
+  actor.name_space = std::string(1024, 's');
+  actor.name = std::string(1023, 'n') + "1";
+  const std::string key = control::name_key(actor.name_space, actor.name);
+  CHECK(key.size() <= control::limits::key_bytes);
+  CHECK(key != control::name_key(actor.name_space, std::string(1023, 'n') + "2"));
+  const auto same = control::read_row<manta::actor_record>(key, control::to_bytes(actor));
+  REQUIRE(same);
+  CHECK((same->name == actor.name && same->name_space == actor.name_space));
 }
 
 TEST_CASE("bytes that are no row are refused, whatever they are", "[control]") {

@@ -119,6 +119,16 @@ TEST_CASE("memory, own resources and wishes are checked, of tasks and actors", "
   is_refused(of_actor, "option resources");
 }
 
+TEST_CASE("a namespace is no longer than a name may be", "[options]") {
+  actor_options asked;
+  asked.name = "n";
+  asked.name_space = std::string(1024, 's');
+  CHECK_NOTHROW(check(asked));
+  asked.name_space += 's';
+  CHECK_THROWS_AS(check(asked), manta::invalid_argument);
+  CHECK_THROWS_WITH(check(asked), Contains("option name_space") && Contains("0 to 1024"));
+}
+
 TEST_CASE("a wish of a kind that there is not is refused", "[options]") {
   manta::placement unknown;
   unknown.by = static_cast<manta::placement::rule>(9);

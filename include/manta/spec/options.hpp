@@ -162,7 +162,7 @@ struct actor_options {
   /// whatever max_restarts says, and of the handles inside of its calls' arguments and results only
   /// those of actors go there: a call with others fails with manta::unsupported.
   placement where = {};
-  /// Where the name is unique. Names of different namespaces do not meet.
+  /// Where the name is unique. Names of different namespaces do not meet. At most 1024 bytes.
   std::string name_space = {};
   /// Gives the living actor of that name, if there is one, instead of making another; the arguments
   /// are dropped then. Needs a name.
