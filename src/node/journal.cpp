@@ -88,7 +88,7 @@ void journal::open(const config& settings) {
     kept_ = 0;
     next_chunk_ = dropped_ = 0;
     next_end_.reset();
-    has_sweep_failed_ = has_lost_ = false;
+    has_sweep_failed_ = has_commit_failed_ = has_lost_ = false;
   }
   sweep_ends(std::numeric_limits<std::size_t>::max());  // before anybody reads
   // Before anybody else's: what a killed process left names the job that left it.
@@ -243,10 +243,14 @@ control::change journal::job_change() const {
   return put(std::string(keys::jobs) + row.id, control::to_bytes(row));
 }
 
-// A job whose records can't be written goes on.
-void journal::commit(control::batch what) {
+// A job whose records can't be written goes on, and says so once: a full disk is full for long.
+bool journal::commit(control::batch what) {
   const auto done = control::commit_now(*store_, std::move(what));
-  if (!done) std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
+  if (!done && !std::exchange(has_commit_failed_, true)) {
+    std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
+  }
+  if (done) has_commit_failed_ = false;
+  return done.has_value();
 }
 
 void journal::introduce() {
@@ -300,6 +304,7 @@ void journal::forget_functions() {
 void journal::write_told() {
   const recorder::batch told = recorder::global().take();
   dropped_ += told.dropped;
+  const std::uint64_t first = next_chunk_;
   control::batch what;
   try {
     add_names(what, told.names);
@@ -308,7 +313,11 @@ void journal::write_told() {
     dropped_ += told.events.size();
     throw;
   }
-  if (!what.changes.empty()) commit(std::move(what));
+  if (what.changes.empty() || commit(std::move(what))) return;
+  for (; !chunks_.empty() && chunks_.back().number >= first; chunks_.pop_back()) {
+    kept_ -= chunks_.back().events;
+    dropped_ += chunks_.back().events;
+  }
 }
 
 void journal::add_names(control::batch& to, const std::vector<recorder::name_change>& names) {

@@ -79,7 +79,7 @@ class journal {
   void forget_functions();
   void add_events(control::batch& to, const std::vector<control::event_row>& rows);
   void add_names(control::batch& to, const std::vector<recorder::name_change>& names);
-  void commit(control::batch what);
+  bool commit(control::batch what);
   control::change job_change() const;
 
   mutable std::mutex mutex_;
@@ -98,7 +98,8 @@ class journal {
   std::uint64_t next_chunk_ = 0;
   std::uint64_t dropped_ = 0;
   bool has_sweep_failed_ = false;
-  bool has_lost_ = false;  // and said so
+  bool has_commit_failed_ = false;  // the last one, and said so
+  bool has_lost_ = false;           // and said so
 };
 
 }  // namespace manta::inline v0::node

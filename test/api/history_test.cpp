@@ -19,6 +19,7 @@
 #include "control/store.hpp"
 #include "folder.hpp"
 #include "node/journal.hpp"
+#include "spill_support.hpp"
 
 namespace history_test {
 
@@ -255,6 +256,66 @@ TEST_CASE("history: events that a busy journal did not take are counted", "[hist
   const std::size_t kept = history::events(job.id, 1000000).get().size();
   CHECK(job.events_dropped > 0);
   CHECK(kept + job.events_dropped == 2 * tasks);
+}
+
+namespace {
+
+// What this process writes to its standard error until it is asked.
+class own_errors {
+ public:
+  own_errors() : was_(dup(STDERR_FILENO)) {
+    REQUIRE(pipe(ends_) == 0);
+    dup2(ends_[1], STDERR_FILENO);
+    close(ends_[1]);
+  }
+  std::string take() {
+    dup2(was_, STDERR_FILENO);  // the pipe's last writer goes
+    close(was_);
+    std::string out;
+    for (char one = 0; read(ends_[0], &one, 1) == 1;) out += one;
+    close(ends_[0]);
+    return out;
+  }
+
+ private:
+  int was_;
+  int ends_[2] = {-1, -1};
+};
+
+}  // namespace
+
+// It looks at what this process alone has written.
+TEST_CASE("history: that its disk is full is said once, and what is lost is counted",
+          "[history][one_node]") {
+  const manta_test::folder where;
+  constexpr std::uint64_t tasks = 5;
+  std::string said;
+  {
+    const manta::runtime rt(with(manta::event_mode::all, where.store()));
+    const auto wait_for_journal = [] {
+      std::promise<void> written;
+      REQUIRE(manta::node::journal::global().after_writing(
+          [&written](manta::control::store&) { written.set_value(); }));
+      written.get_future().wait();
+    };
+    manta::kv::put("before", 1).get();
+    wait_for_journal();
+    own_errors errors;
+    {
+      test::full_disk full(1000);
+      for (std::uint64_t i = 0; i < tasks; ++i) {
+        manta::remote<twice>(1).get();
+        wait_for_journal();
+      }
+    }
+    said = errors.take();
+  }
+  CHECK(std::ranges::count(said, '\n') == 1);
+  CHECK_THAT(said, Contains("manta: control:"));
+  const manta::runtime rt(with(manta::event_mode::rare, where.store()));
+  const auto job = history::jobs().get().at(0);
+  CHECK(job.events_dropped + history::events(job.id).get().size() == 2 * tasks);
+  CHECK(job.events_dropped > 0);
 }
 
 TEST_CASE("history: only the last thousand jobs are kept, with their events",
