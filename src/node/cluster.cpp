@@ -148,7 +148,6 @@ result<void> cluster::open(const config& settings, const spec::launch_plan& plan
     const std::lock_guard lock(mutex_);
     plan_ = plan;
   }
-  join_limit_ = std::chrono::milliseconds(settings.join_ms);
   drain_limit_ = std::chrono::milliseconds(settings.drain_ms);
   is_spmd_ = settings.spmd.value_or(false);
   result<void> is = start(settings, std::move(rows));
@@ -183,6 +182,7 @@ result<void> cluster::start(const config& settings, std::shared_ptr<control::sto
   }
   cluster_process::settings with;
   with.how = timing_of(settings, plan_);
+  join_limit_ = with.how.join_limit;
   with.process = draw_id();
   if (with.how.ends_with_driver) with.how.host = with.process;
   // A whole message behind the heads of courier.hpp and bundle.hpp.
@@ -397,11 +397,11 @@ result<void> cluster::find_published(cluster_process::settings& with) {
     if (base::now() >= until) {
       return error(errc::timed_out,
                    fmt::format("nodes: {} of {} ({}) looked for its head in {} for {} ms, and "
-                               "found nothing there; is rank 0 running, and do all machines see "
+                               "found {} there; is rank 0 running, and do all machines see "
                                "this folder? name another one with MANTA_RENDEZVOUS, or give "
                                "MANTA_ADDRESS",
                                name_of_member(), plan_.size, plan_.source, meeting_->path(),
-                               join_limit_ / 1ms));
+                               join_limit_ / 1ms, meeting_->what_lies_there()));
     }
     std::this_thread::sleep_for(look_again);
   }

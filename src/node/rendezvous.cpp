@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +15,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "node/leftovers.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 constexpr std::string_view first_line = "manta rendezvous 1";
 constexpr std::size_t most_places = 64;
+constexpr std::size_t most_text = std::size_t{64} << 10U;  // of which so many places take a part
 
 error not_published(const std::string& path, std::string_view found) {
   return error(errc::storage_failed,
@@ -42,6 +44,46 @@ bool write_all(int file, std::string_view text) {
     if (now > 0) text.remove_prefix(static_cast<std::size_t>(now));
   }
   return true;
+}
+
+std::string read_some(int file) {
+  std::string text(most_text, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t now = ::read(file, text.data() + size, text.size() - size);
+    if (now < 0 && errno == EINTR) continue;
+    if (now <= 0) break;
+    size += static_cast<std::size_t>(now);
+  }
+  text.resize(size);
+  return text;
+}
+
+struct found_places {
+  std::vector<wire::endpoint> all;
+  const char* is = "nothing";
+};
+
+// Who opens a pipe waits until somebody writes to it, and what a device gives has no end.
+found_places look_at(const std::string& path) {
+  found_places out;
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) {
+    if (errno != ENOENT) out.is = "what can't be read";
+    return out;
+  }
+  struct stat is {};
+  const bool is_plain = fstat(file, &is) == 0 && S_ISREG(is.st_mode);
+  std::istringstream text(is_plain ? read_some(file) : std::string());
+  close(file);
+  out.is = is_plain ? "a file that no head of this version has written" : "no plain file";
+  std::string line;
+  if (!std::getline(text, line) || line != first_line) return out;
+  while (out.all.size() < most_places && std::getline(text, line)) {
+    if (result<wire::endpoint> one = wire::endpoint::parse(line); one) out.all.push_back(*one);
+  }
+  out.is = out.all.empty() ? "a file without an address" : "addresses that lead nowhere";
+  return out;
 }
 
 }  // namespace
@@ -72,16 +114,12 @@ result<void> rendezvous::publish(const std::vector<wire::endpoint>& places) cons
 }
 
 std::optional<std::vector<wire::endpoint>> rendezvous::find() const {
-  std::ifstream file(path_);
-  std::string line;
-  if (!std::getline(file, line) || line != first_line) return std::nullopt;
-  std::vector<wire::endpoint> out;
-  while (out.size() < most_places && std::getline(file, line)) {
-    if (result<wire::endpoint> one = wire::endpoint::parse(line); one) out.push_back(*one);
-  }
-  if (out.empty()) return std::nullopt;
-  return out;
+  found_places there = look_at(path_);
+  if (there.all.empty()) return std::nullopt;
+  return std::move(there.all);
 }
+
+const char* rendezvous::what_lies_there() const { return look_at(path_).is; }
 
 std::vector<wire::endpoint> own_numbers(std::uint16_t port) {
   std::vector<wire::endpoint> out;

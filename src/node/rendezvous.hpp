@@ -29,6 +29,8 @@ class rendezvous {
   result<void> publish(const std::vector<wire::endpoint>& places) const;
   /// Nothing: there is no such file yet, or it is none of ours.
   std::optional<std::vector<wire::endpoint>> find() const;
+  /// What find() has found, for messages where it was none.
+  const char* what_lies_there() const;
   const std::string& path() const noexcept { return path_; }
 
  private:

@@ -428,6 +428,15 @@ TEST_CASE("who waits for a head is told why, and for how long", "[cluster]") {
                         Contains("Connection refused") && Contains("within 4000 ms"));
 }
 
+// Whose head is not there from the first moment on: it is gone.
+TEST_CASE("a node of a driver that is gone says how long it tries", "[cluster]") {
+  const site here;
+  child node({program, "hello"},
+             here.with({"MANTA_NODES=2", "MANTA_WORLD_SIZE=2", "MANTA_RANK=1", "MANTA_JOB=gone",
+                        "MANTA_ADDRESS=unix:" + here.path() + "/none/head"}));
+  CHECK(node.complains("goes on trying for 6000 ms"));  // twice dead-after-ms
+}
+
 namespace {
 
 // A rank of a job of two, started by hand.
