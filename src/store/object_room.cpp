@@ -206,13 +206,13 @@ bool object_table::spill_one(bool is_shared) {
   return true;
 }
 
-void object_table::spilled_to(object_id id, const std::optional<spilled>& at) {
+void object_table::spilled_to(object_id id, const std::optional<spilled>& at, std::string why) {
   entry& of = objects_.at(id);
   MANTA_CHECK_VALUE(of.is == doing::spilling, id);
   of.is = doing::nothing;
   spilling_ -= of.at.bytes;
   of.on_disk = at;
-  has_spill_failed_ = !at;
+  spill_fault_ = at ? std::string() : std::move(why);
   if (!at) is_disk_full_ = true;
   settle(id, of, of.used);
   step();

@@ -336,6 +336,15 @@ void object_store::perform(const act::move& is) {
   });
 }
 
+namespace {
+
+// Without the advice, which is that of a full store then.
+std::string fault_of_spilling(const error& why) {
+  return fmt::format("spilling failed ({})", why.message().substr(0, why.message().find("; ")));
+}
+
+}  // namespace
+
 // Small objects of one decision in one write; a large one has its own, so that who waits for the
 // first does not wait for the others.
 void object_store::begin_spill() {
@@ -354,7 +363,10 @@ void object_store::begin_spill() {
 
 void object_store::spill_together(std::vector<act::spill> all) {
   if (!disk_) {
-    for (const act::spill& one : all) table_.spilled_to(one.object, std::nullopt);
+    for (const act::spill& one : all) {
+      table_.spilled_to(one.object, std::nullopt,
+                        "what nobody reads has no spill_folder where it could go");
+    }
     return;
   }
   std::vector<std::shared_ptr<const void>> in;
@@ -369,7 +381,11 @@ void object_store::spill_together(std::vector<act::spill> all) {
     const auto written = disk_->write(parts);
     const locked lock(mutex_);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      table_.spilled_to(all[i].object, written ? std::optional((*written)[i]) : std::nullopt);
+      if (written) {
+        table_.spilled_to(all[i].object, (*written)[i]);
+      } else {
+        table_.spilled_to(all[i].object, std::nullopt, fault_of_spilling(written.error()));
+      }
     }
     perform();
   });

@@ -490,7 +490,7 @@ error object_table::full(const asking& of) const {
           fmt::format("store: asked {} bytes; of {} are {} reserved, {} read by {} holders{}, {} "
                       "being made{}; {}",
                       asked, budget_, reserved_bytes(), pinned_bytes, pinned.size(), by,
-                      making_bytes, has_spill_failed_ ? "; spilling failed" : "",
+                      making_bytes, spill_fault_.empty() ? "" : "; " + spill_fault_,
                       text_of(is_beyond_budget ? reserved_as::made : reserve_end_))};
 }
 

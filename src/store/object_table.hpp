@@ -170,7 +170,7 @@ class object_table {
   void reserved(segment_id number, reserved_as how);
   void moved(object_id id);
   /// Nothing: it could not be written.
-  void spilled_to(object_id id, const std::optional<spilled>& at);
+  void spilled_to(object_id id, const std::optional<spilled>& at, std::string why = {});
   /// Not right: `why`, for who asks for it.
   void restored(object_id id, bool is_right, std::string why = {});
   /// The disk or the machine may have room again.
@@ -313,7 +313,7 @@ class object_table {
   std::uint64_t spilling_ = 0;                    // bytes under way
   bool is_disk_full_ = false;                     // nothing more is spilled until retry()
   // The last try; for messages.
-  bool has_spill_failed_ = false;
+  std::string spill_fault_;  // empty: it was right
   reserved_as reserve_end_ = reserved_as::made;
   bool has_asked_back_ = false;
   bool is_asking_back_ = false;

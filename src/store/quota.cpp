@@ -96,7 +96,7 @@ error unusable(const std::string& folder, const std::string& why) {
   return {
       errc::invalid_config,
       fmt::format("store: the file in {} by which the stores of a machine share its memory can't "
-                  "be used: {}; name a folder of your own in XDG_RUNTIME_DIR",
+                  "be used: {}; name a folder that only this user may enter in quota-folder",
                   folder, why)};
 }
 
@@ -109,7 +109,7 @@ result<quota> quota::open(const std::string& folder, std::uint64_t most_bytes) {
   }
   if (stat(folder.c_str(), &is) != 0 || !S_ISDIR(is.st_mode)) return unusable(folder, "no folder");
   if (is.st_uid != geteuid() || (is.st_mode & 0077) != 0) {
-    return unusable(folder, "others may write there");
+    return unusable(folder, "others may enter it, or it is of another user");
   }
   descriptor file(
       ::open((folder + "/store").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

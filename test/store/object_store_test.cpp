@@ -163,6 +163,14 @@ TEST_CASE("a full store waits, answers in time, and goes on when there is room",
   CHECK(is_made);
 }
 
+TEST_CASE("a full store without a folder to spill to says so", "[store]") {
+  const auto s = opened({.bytes = 16 * mib, .wait = 0ms});
+  REQUIRE(put(*s, 16 * mib, 1));
+  const auto full = s->make(8 * mib);
+  REQUIRE_FALSE(full);
+  CHECK_THAT(full.error().message(), Contains("has no spill_folder"));
+}
+
 // A limit on the size of files stands for a full disk.
 TEST_CASE("a full disk is waited for, and spilling goes on by itself", "[store]") {
   const manta_test::folder where;

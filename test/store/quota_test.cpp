@@ -140,7 +140,7 @@ TEST_CASE("a folder that others may use is refused", "[store]") {
   const auto open_to_all = quota::open(path, 1000);
   REQUIRE_FALSE(open_to_all);
   CHECK(open_to_all.error().code() == errc::invalid_config);
-  CHECK_THAT(open_to_all.error().message(), Contains("others may write there"));
+  CHECK_THAT(open_to_all.error().message(), Contains("others may enter it"));
   CHECK(quota::open(path + "/not/there", 1000).error().code() == errc::invalid_config);
   REQUIRE(chmod(path.c_str(), 0700) == 0);
   std::filesystem::create_symlink("/etc/passwd", path + "/store");
