@@ -94,8 +94,10 @@ result<void> prepare_folder(const std::string& path) {
     return refused(path, fmt::format("a folder of user {}", is.st_uid), "name another place");
   }
   if ((is.st_mode & 077U) != 0) {
-    return refused(path, fmt::format("the mode {:03o}", is.st_mode & 0777U),
-                   "others must not enter it: set its mode to 700");
+    const bool is_for_all = (is.st_mode & S_ISVTX) != 0;  // as /tmp, which is to stay so
+    return refused(path, fmt::format("the mode {:03o}", is.st_mode & 07777U),
+                   is_for_all ? "others must not enter it: name a folder within it"
+                              : "others must not enter it: set its mode to 700");
   }
   return {};
 }

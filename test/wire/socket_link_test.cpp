@@ -233,11 +233,16 @@ TEST_CASE("one listens at a place, and takes what the dead have left", "[wire][l
   CHECK(wire::socket_listener::open(house.loop(), {.path = left}, someone(3), ignore));
 
   const auto folder = std::filesystem::path(house.path()).parent_path();
-  REQUIRE(chmod(folder.c_str(), 0755) == 0);
-  const auto entered =
-      wire::socket_listener::open(house.loop(), {.path = left}, someone(3), ignore);
-  REQUIRE_FALSE(entered);
-  CHECK(entered.error().code() == errc::storage_failed);
+  const auto refusal_in = [&](mode_t mode) {
+    REQUIRE(chmod(folder.c_str(), mode) == 0);
+    const auto is = wire::socket_listener::open(house.loop(), {.path = left}, someone(3), ignore);
+    REQUIRE_FALSE(is);
+    CHECK(is.error().code() == errc::storage_failed);
+    return is.error().message();
+  };
+  CHECK_THAT(refusal_in(0755),
+             Catch::Matchers::Contains("the mode 755") && Catch::Matchers::Contains("to 700"));
+  CHECK_THAT(refusal_in(01777), Catch::Matchers::Contains("name a folder within it"));  // as /tmp
 }
 
 TEST_CASE("a receiver that takes nothing makes its sender wait, then is dropped", "[wire][link]") {
