@@ -20,16 +20,16 @@ namespace {
 
 error too_much_open(std::size_t questions, std::size_t bytes) {
   return {errc::store_full,
-          fmt::format("an isolated worker asked its node more than it answers at a time: {} "
-                      "questions with {} bytes have no answer yet, allowed are {} with {}; wait "
-                      "for some of the futures first",
+          fmt::format("kv: an isolated worker, or another node, asked more than is answered at a "
+                      "time: {} questions with {} bytes have no answer yet, allowed are {} with "
+                      "{}; wait for some of the futures first",
                       questions, bytes, worker_facts::most_open, worker_facts::most_open_bytes)};
 }
 
 error too_many_watches() {
   return {errc::store_full,
-          fmt::format("kv: an isolated worker asked for a watch and has {}, which is the most; let "
-                      "some go, or watch a prefix that they share",
+          fmt::format("kv: an isolated worker, or another node, asked for a watch and has {}, "
+                      "which is the most; let some go, or watch a prefix that they share",
                       worker_facts::most_watches)};
 }
 
