@@ -10,7 +10,7 @@ namespace manta::inline v0::detail {
 
 std::size_t check_map_reduce(std::size_t inputs, const map_reduce_options& how) {
   exec::executor::require();
-  constexpr std::size_t most = PTRDIFF_MAX;  // above it, a negative number was converted
+  constexpr std::size_t most = std::size_t{1} << 24U;  // each map task has a list for each
   if (how.partitions == 0 || how.partitions > most) {
     raise(
         errc::invalid_argument,

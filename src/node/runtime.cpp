@@ -34,6 +34,7 @@
 #include "node/worker_pool.hpp"
 #include "node/zygote.hpp"
 #include "spec/launch.hpp"
+#include "spec/texts.hpp"
 
 namespace manta::inline v0 {
 
@@ -46,7 +47,9 @@ std::optional<std::string> variable(const char* name) {
 
 // A wrong setting is the user's to mend: one line, no stack of exceptions.
 [[noreturn]] void leave(const error& reason) {
-  std::fprintf(stderr, "manta: %s\n", reason.message().c_str());
+  const std::string& text = reason.message();
+  // Paths in it may have line feeds.
+  std::fprintf(stderr, "manta: %s\n", spec::shown(text, text.size()).c_str());
   std::fflush(stderr);
   std::exit(2);
 }
@@ -147,6 +150,8 @@ runtime::runtime(int argc, char** argv) {
     start(*found);
   } catch (const storage_failed& wrong) {
     leave(wrong.as_error());  // of the setting `control`
+  } catch (const store_full& wrong) {
+    leave(wrong.as_error());  // likewise: its disk has no room
   } catch (const unsupported& wrong) {
     leave(wrong.as_error());  // of the setting `isolation`
   } catch (const no_member& wrong) {

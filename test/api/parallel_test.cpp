@@ -315,6 +315,10 @@ TEST_CASE("map_reduce of nothing, and its errors", "[map_reduce][stays:async]") 
         std::vector<std::string>{"a"}, split_words, count, {.partitions = SIZE_MAX}));
   });
   CHECK(too_many.find("asked for " + std::to_string(SIZE_MAX)) != std::string::npos);
+  CHECK_THROWS_AS(
+      (manta::map_reduce<std::string, int>(std::vector<std::string>{"a"}, split_words, count,
+                                           {.partitions = std::size_t{1} << 40})),
+      manta::invalid_argument);
   const auto bad_map = manta::map_reduce<int, int>(
       std::vector<int>{1, 2}, [](int, auto&) { throw std::runtime_error("map failed"); },
       [](int, std::vector<int>&&) { return 0; }, {.partitions = 2});

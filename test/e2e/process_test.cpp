@@ -328,6 +328,27 @@ TEST_CASE("what a killed process had made durable is found by the next one", "[p
   CHECK(program == "e2e_program");
 }
 
+TEST_CASE("a control folder whose disk is full is refused in one line", "[process]") {
+  const manta_test::folder where;
+  const std::string at = where.path().string();
+  const auto on_small_disk = [&](const std::string& bytes, std::vector<std::string> words) {
+    std::vector<std::string> all{"unshare", "--mount"};
+    if (geteuid() != 0) all.insert(all.end(), {"--user", "--map-root-user"});
+    all.insert(all.end(),
+               {"sh", "-c", "mount -t tmpfs -o size=" + bytes + " full \"$0\" && exec \"$@\"", at});
+    all.insert(all.end(), words.begin(), words.end());
+    return child(all, beside_rocksdb).finish();
+  };
+  if (on_small_disk("64k", {"true"}).status != 0) {
+    WARN("nothing can be mounted here: nothing was tested");
+    return;
+  }
+  const outcome o = on_small_disk("4k", program({"hello", "--manta-control=" + at + "/store"}));
+  CHECK(o.status == 2);
+  CHECK(is_one_line(o.err));
+  CHECK(o.err.find("no room on the disk") != std::string::npos);
+}
+
 TEST_CASE("a control folder that another process has is refused in one line", "[process]") {
   const manta_test::folder where;
   const std::string setting = "--manta-control=" + where.store();
