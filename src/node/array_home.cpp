@@ -326,9 +326,9 @@ std::unique_ptr<array_making> try_make_beside(std::uint64_t bytes, beside_store*
   raise(
       errc::store_full,
       fmt::format("asked for an array of {} bytes of another node: the store has {} in all, and a "
-                  "larger one lies beside it alone, as far as the machine has memory ({} are "
-                  "available); drop references, free memory or raise store_bytes",
-                  bytes, array_home::global().limit_bytes(), base::available_memory()));
+                  "larger one lies beside it alone, as far as the machine has memory; drop "
+                  "references, free memory or raise store_bytes",
+                  bytes, array_home::global().limit_bytes()));
 }
 
 // Null: there is no store.

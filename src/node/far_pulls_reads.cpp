@@ -94,7 +94,7 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
   waits my(*this);
   my.all.reserve(all.size());
   asking how;
-  how.room.is_for_store = line.is_early(base::now()) && array_home::global().has_disk();
+  how.room.is_for_store = line.is_early(base::now(), until) && array_home::global().has_disk();
   std::optional<beside_store> kept;
   if (all.size() > 1) {
     how.is_of_many = rest_together(all);
@@ -107,7 +107,12 @@ bool far_pulls::fetch_now(std::span<array_block* const> all, const base::deadlin
     auto& block = static_cast<distant_block&>(*one);
     if (block.taken() != nullptr) continue;
     // What it has waited for others counts.
-    how.room.line_end = line.step_end(base::now(), until);
+    const base::time_point now = base::now();
+    how.room.line_end = line.step_end(now, until);
+    // Others may have taken it past that moment.
+    if (how.room.is_for_store) {
+      how.room.line_end = std::min(how.room.line_end, now + own::room_wait::soon);
+    }
     const asked is = ask(block, how);
     my.all.emplace_back(&block, is.who);
     if (is.is_refused) break;

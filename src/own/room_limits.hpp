@@ -75,8 +75,13 @@ class room_wait {
   constexpr room_wait(base::time_point begun, duration longest, bool may_wait) noexcept
       : begun_(begun), longest_(longest), may_wait_(may_wait) {}
 
-  constexpr bool is_early(base::time_point now) const noexcept {
-    return may_wait_ && now - begun_ < std::min(longest_ / 2, store_alone);
+  /// Nor for more than half of a time limit: who asks again and again with a short one would never
+  /// have what lies beside.
+  constexpr bool is_early(base::time_point now, const base::deadline& until) const noexcept {
+    duration most = std::min(longest_ / 2, store_alone);
+    if (until && *until <= begun_) return false;
+    if (until) most = std::min<duration>(most, (*until - begun_) / 2);
+    return may_wait_ && now - begun_ < most;
   }
   /// When the step ends that begins now. Who has a time limit, however short, stands in line until
   /// then, or for a moment: else it would never have room where others have it soon.
@@ -85,7 +90,7 @@ class room_wait {
     if (!may_wait_) return now;
     const base::time_point end = begun_ + longest_;
     const base::time_point last = until ? std::min(*until, end) : end;
-    const duration step = is_early(now) ? soon : longest_step;
+    const duration step = is_early(now, until) ? soon : longest_step;
     return std::min(now + step, std::max(last, begun_ + soon));
   }
   /// That there is no room is an answer.

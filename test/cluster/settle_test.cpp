@@ -463,10 +463,9 @@ TEST_CASE("what has stayed in a node that is asked to leave is fetched first",
 TEST_CASE("what a leaving node has made is fetched although its readers wait for room",
           "[cluster][settle]") {
   // They stand in line when the fault comes, and for longer than it lasts.
-  const std::string drain = manta_test::is_sanitized ? "8000" : "3000";
   leave_with("left-crowded", {"rank-2"}, 500ms,
              {"MANTA_STORE_BYTES=40MiB", "MANTA_SPILL_FOLDER=none", "MANTA_STORE_WAIT_MS=30000",
-              "MANTA_DRAIN_MS=" + drain});
+              "MANTA_DRAIN_MS=10000"});
 }
 
 TEST_CASE("what has stayed in a rank that ends is fetched first", "[cluster][settle]") {

@@ -63,13 +63,19 @@ TEST_CASE("as much as a store may have lies beside it, and alone what the machin
 
 TEST_CASE("a reader asks the store alone for a moment, and half of its wait at most", "[own]") {
   const room_wait line(start, 10s, true);
-  CHECK(line.is_early(start));
-  CHECK(line.is_early(start + room_wait::store_alone - 1ns));
-  CHECK_FALSE(line.is_early(start + room_wait::store_alone));
+  CHECK(line.is_early(start, {}));
+  CHECK(line.is_early(start + room_wait::store_alone - 1ns, {}));
+  CHECK_FALSE(line.is_early(start + room_wait::store_alone, {}));
   const room_wait brief(start, 100ms, true);
-  CHECK(brief.is_early(start + 50ms - 1ns));
-  CHECK_FALSE(brief.is_early(start + 50ms));
-  CHECK_FALSE(room_wait(start, 0ms, true).is_early(start));
+  CHECK(brief.is_early(start + 50ms - 1ns, {}));
+  CHECK_FALSE(brief.is_early(start + 50ms, {}));
+  CHECK_FALSE(room_wait(start, 0ms, true).is_early(start, {}));
+  // Who polls has what lies beside.
+  CHECK(line.is_early(start + 49ms, start + 100ms));
+  CHECK_FALSE(line.is_early(start + 50ms, start + 100ms));
+  CHECK_FALSE(line.is_early(start, start));
+  CHECK_FALSE(line.is_early(start, time_point::min()));
+  CHECK(line.is_early(start + 200ms, time_point::max()));
 }
 
 TEST_CASE("a reader waits for room step by step, and as long as who makes an array", "[own]") {
@@ -98,7 +104,7 @@ TEST_CASE("a reader with a time limit is late by a moment once, however many arr
 
 TEST_CASE("a thread that others wait for stands in no line", "[own]") {
   const room_wait line(start, 10s, false);
-  CHECK_FALSE(line.is_early(start));
+  CHECK_FALSE(line.is_early(start, {}));
   CHECK(line.step_end(start, {}) == start);
   CHECK(line.is_over(start));
 }
