@@ -53,8 +53,13 @@ bool may_lie_there(const std::string& name) {
   return name.ends_with(".dbtmp");
 }
 
-// Who opens a pipe waits until somebody writes to it, and what a device gives may have no end.
+// Who opens a pipe waits until somebody writes to it, and what a device gives may have no end. Of
+// names that RocksDB opens: what others lie there, as a socket of somebody's, is no matter.
 bool is_stream(const fs::directory_entry& one) {
+  const fs::path name = one.path().filename();
+  const bool is_opened = is_table_or_log(name) || name == "CURRENT" ||
+                         (may_lie_there(name.string()) && !name.string().starts_with('.'));
+  if (!is_opened) return false;
   std::error_code failed;
   const fs::file_type kind = one.status(failed).type();
   return kind == fs::file_type::fifo || kind == fs::file_type::socket ||

@@ -109,7 +109,8 @@ result<void> check_manifest(const std::string& path) {
   const std::filesystem::path at = std::filesystem::path(path) / name;
   std::error_code failed;
   // RocksDB says it better. To read a folder as a file throws.
-  if (name.empty() || !std::filesystem::is_regular_file(at, failed)) return {};
+  const bool is_one = name.starts_with("MANIFEST-") && name.find('/') == std::string::npos;
+  if (!is_one || !std::filesystem::is_regular_file(at, failed)) return {};
   std::ifstream in(at, std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(in), {}};
   if (!has_record(all, whole_part(all))) return {};

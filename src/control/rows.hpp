@@ -19,7 +19,8 @@
 //     table        key                                 value (records.capnp)
 //     jobs         job/<time><pid>                     Job
 //     functions    functions/<hash of all>             Functions, all of a program in one
-//     names        name/<namespace>\0<name>            Name, while the actor lives
+//     names        name/<namespace>\0<name>            Name, while the actor lives; where that
+//                  name/hash/<hash of both>            is too long for a key
 //     events       event/<job>/<number>                Events, up to 1,024 rows in one
 //     users'       kv/<key>, topic/<name>\0            what manta::kv wrote
 //     ends         ttl/<time><key>                     when a key goes (expiry.hpp)
@@ -80,7 +81,7 @@ std::uint64_t number_of(std::string_view text, std::size_t most_digits = 16) noe
 std::string hash_digits(std::string_view text);
 /// events/<job>/, and that with a number.
 std::string events_of(std::string_view job);
-/// Where that would be longer than a key may be, names/hash/<its hash>.
+/// Where that would be longer than a key may be, name/hash/<its hash>.
 std::string name_key(std::string_view name_space, std::string_view name);
 
 std::string to_bytes(const job_record& row);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "control/ask.hpp"
 #include "control/rows.hpp"
@@ -93,8 +95,15 @@ void history_actors(kv_answer<std::vector<actor_record>> then) {
   if (worker_questions* const node = worker_questions::for_all()) {
     return node->ask(wire::question::actors, std::uint64_t{0}, std::move(then));
   }
-  after_news(then, [](control::store& in) {
-    return control::rows_with<actor_record>(in, control::keys::names);
+  after_news(then, [](control::store& in) -> result<std::vector<actor_record>> {
+    auto rows = control::rows_with<actor_record>(in, control::keys::names);
+    if (!rows) return rows;
+    std::vector<actor_record> all = *std::move(rows);
+    // The keys of long names are in an order of their own.
+    std::ranges::sort(all, [](const actor_record& a, const actor_record& b) {
+      return std::tie(a.name_space, a.name) < std::tie(b.name_space, b.name);
+    });
+    return all;
   });
 }
 

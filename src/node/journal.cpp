@@ -55,6 +55,9 @@ std::shared_ptr<control::store> open_store(const std::string& where) {
   return *std::move(opened);
 }
 
+// A row with its end is two.
+std::size_t events_of(const control::event_row& row) { return row.lasted ? 2 : 1; }
+
 // The keys with a prefix; none when they can't be read.
 std::vector<std::string> keys_with(control::store& in, std::string_view prefix) {
   std::vector<std::string> keys;
@@ -88,7 +91,8 @@ void journal::open(const config& settings) {
     kept_ = 0;
     next_chunk_ = dropped_ = 0;
     next_end_.reset();
-    has_sweep_failed_ = has_commit_failed_ = has_lost_ = false;
+    has_sweep_failed_ = has_lost_ = false;
+    commit_failed_.reset();
   }
   sweep_ends(std::numeric_limits<std::size_t>::max());  // before anybody reads
   // Before anybody else's: what a killed process left names the job that left it.
@@ -246,10 +250,10 @@ control::change journal::job_change() const {
 // A job whose records can't be written goes on, and says so once: a full disk is full for long.
 bool journal::commit(control::batch what) {
   const auto done = control::commit_now(*store_, std::move(what));
-  if (!done && !std::exchange(has_commit_failed_, true)) {
+  const auto failed = done ? std::nullopt : std::optional(done.error().code());
+  if (failed != std::exchange(commit_failed_, failed) && !done) {
     std::fprintf(stderr, "manta: %s\n", done.error().message().c_str());
   }
-  if (done) has_commit_failed_ = false;
   return done.has_value();
 }
 
@@ -301,22 +305,29 @@ void journal::forget_functions() {
   }
 }
 
+// What has not been written is not there, and is counted; what was to go for it stays.
 void journal::write_told() {
   const recorder::batch told = recorder::global().take();
   dropped_ += told.dropped;
   const std::uint64_t first = next_chunk_;
+  const auto give_up = [&] {
+    for (const auto& row : told.events) dropped_ += events_of(row);
+    for (; !chunks_.empty() && chunks_.back().number >= first; chunks_.pop_back()) {
+      kept_ -= chunks_.back().events;
+    }
+  };
   control::batch what;
   try {
     add_names(what, told.names);
-    add_events(what, told.events);
+    const std::size_t over = add_events(what, told.events);
+    if (!what.changes.empty() && !commit(std::move(what))) return give_up();
+    for (std::size_t i = 0; i < over; ++i, chunks_.pop_front()) {
+      kept_ -= chunks_.front().events;
+      dropped_ += chunks_.front().events;
+    }
   } catch (const std::bad_alloc&) {
-    dropped_ += told.events.size();
+    give_up();
     throw;
-  }
-  if (what.changes.empty() || commit(std::move(what))) return;
-  for (; !chunks_.empty() && chunks_.back().number >= first; chunks_.pop_back()) {
-    kept_ -= chunks_.back().events;
-    dropped_ += chunks_.back().events;
   }
 }
 
@@ -333,24 +344,23 @@ void journal::add_names(control::batch& to, const std::vector<recorder::name_cha
   }
 }
 
-void journal::add_events(control::batch& to, const std::vector<control::event_row>& rows) {
+// How many of the oldest chunks go with it.
+std::size_t journal::add_events(control::batch& to, const std::vector<control::event_row>& rows) {
   const std::string prefix = control::events_of(row_.id);
   const std::span<const control::event_row> all(rows);
   for (std::size_t at = 0; at < all.size(); at += events_in_a_value) {
-    const std::size_t n = std::min(events_in_a_value, all.size() - at);
-    to.changes.push_back(
-        put(prefix + control::digits(next_chunk_), control::to_bytes(all.subspan(at, n))));
-    // A row with its end is two events.
-    std::size_t events = n;
-    for (const auto& row : all.subspan(at, n)) events += row.lasted ? 1 : 0;
+    const auto some = all.subspan(at, std::min(events_in_a_value, all.size() - at));
+    to.changes.push_back(put(prefix + control::digits(next_chunk_), control::to_bytes(some)));
+    std::size_t events = 0;
+    for (const auto& row : some) events += events_of(row);
     chunks_.push_back({next_chunk_++, events});
     kept_ += events;
   }
-  for (; kept_ > most_kept_events; chunks_.pop_front()) {
-    to.changes.push_back(del(prefix + control::digits(chunks_.front().number)));
-    kept_ -= chunks_.front().events;
-    dropped_ += chunks_.front().events;
+  std::size_t over = 0;
+  for (std::size_t left = kept_; left > most_kept_events; left -= chunks_[over++].events) {
+    to.changes.push_back(del(prefix + control::digits(chunks_[over].number)));
   }
+  return over;
 }
 
 }  // namespace manta::inline v0::node

@@ -77,7 +77,7 @@ class journal {
   void introduce();
   void forget_old();
   void forget_functions();
-  void add_events(control::batch& to, const std::vector<control::event_row>& rows);
+  std::size_t add_events(control::batch& to, const std::vector<control::event_row>& rows);
   void add_names(control::batch& to, const std::vector<recorder::name_change>& names);
   bool commit(control::batch what);
   control::change job_change() const;
@@ -98,8 +98,8 @@ class journal {
   std::uint64_t next_chunk_ = 0;
   std::uint64_t dropped_ = 0;
   bool has_sweep_failed_ = false;
-  bool has_commit_failed_ = false;  // the last one, and said so
-  bool has_lost_ = false;           // and said so
+  std::optional<errc> commit_failed_;  // how the last one did, and it was said
+  bool has_lost_ = false;              // and said so
 };
 
 }  // namespace manta::inline v0::node

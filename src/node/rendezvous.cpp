@@ -67,7 +67,7 @@ struct found_places {
 // Who opens a pipe waits until somebody writes to it, and what a device gives has no end.
 found_places look_at(const std::string& path) {
   found_places out;
-  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (file < 0) {
     if (errno != ENOENT) out.is = "what can't be read";
     return out;

@@ -19,11 +19,13 @@ namespace manta::inline v0::node {
 namespace {
 
 error too_much_open(std::size_t questions, std::size_t bytes) {
-  return {errc::store_full,
-          fmt::format("kv: an isolated worker, or another node, asked more than is answered at a "
-                      "time: {} questions with {} bytes have no answer yet, allowed are {} with "
-                      "{}; wait for some of the futures first",
-                      questions, bytes, worker_facts::most_open, worker_facts::most_open_bytes)};
+  return {
+      errc::store_full,
+      fmt::format(
+          "kv or history: an isolated worker, or another node, asked more than is "
+          "answered at a time: {} questions with {} bytes have no answer yet, allowed are {} with "
+          "{}; wait for some of the futures first",
+          questions, bytes, worker_facts::most_open, worker_facts::most_open_bytes)};
 }
 
 error too_many_watches() {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/worker_questions.hpp"
 
-#include <fmt/format.h>
-
 #include <manta/codec/errors.hpp>
 #include <manta/exec/executor.hpp>
 #include <manta/exec/outside.hpp>
@@ -17,15 +15,6 @@ namespace {
 
 std::atomic<worker_questions*> asks_here{nullptr};
 std::atomic<worker_questions*> asks_all{nullptr};
-
-// Names are as long at most when they are options.
-void check_name_space(const std::string& asked) {
-  if (asked.size() <= wire::limits::name_bytes) return;
-  raise(errc::invalid_argument,
-        fmt::format("option name_space: asked one of {} bytes, which an isolated worker can't say; "
-                    "allowed are {}: choose a shorter one",
-                    asked.size(), wire::limits::name_bytes));
-}
 
 }  // namespace
 
@@ -189,7 +178,6 @@ exec::actor_core* worker_questions::find_actor(const std::string& name,
 
 exec::actor_core* worker_questions::reserve(exec::actor_core* made, const spawn_asked& asked,
                                             const exec::actor_ops* kind) {
-  check_name_space(asked.options.name_space);
   is_making_.store(1, std::memory_order_relaxed);  // before the first message of it
   actor_names& names = actor_names::global();
   const base::id id = names.reserve(made, worker_);

@@ -379,12 +379,13 @@ void object_store::spill_together(std::vector<act::spill> all) {
   }
   spills_.push([this, all = std::move(all), in = std::move(in), parts = std::move(parts)] {
     const auto written = disk_->write(parts);
+    const std::string fault = written ? std::string() : fault_of_spilling(written.error());
     const locked lock(mutex_);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (written) {
         table_.spilled_to(all[i].object, (*written)[i]);
       } else {
-        table_.spilled_to(all[i].object, std::nullopt, fault_of_spilling(written.error()));
+        table_.spilled_to(all[i].object, std::nullopt, fault);
       }
     }
     perform();

@@ -5,6 +5,7 @@
 #include <future>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -177,6 +178,16 @@ TEST_CASE("history: actors with names, as long as they live", "[history][anywher
     named.name = "other";
     auto b = manta::spawn<counter>.with(named)();
     CHECK(history::actors().get().size() == 2);
+    // However long its name, it is where its name is in the order.
+    named.name_space = "bb";
+    named.name = std::string(1024, 'x');
+    auto c = manta::spawn<counter>.with(named)();
+    const auto in_order = history::actors().get();
+    REQUIRE(in_order.size() == 3);
+    CHECK(in_order[0].name_space == "bb");
+    auto end_of_long = manta::monitor(c);
+    manta::kill(c);
+    end_of_long.get();
     auto end = manta::monitor(a);
     manta::kill(a);
     end.get();
@@ -268,16 +279,25 @@ class own_errors {
     dup2(ends_[1], STDERR_FILENO);
     close(ends_[1]);
   }
+  own_errors(const own_errors&) = delete;
+  own_errors& operator=(const own_errors&) = delete;
+  ~own_errors() {
+    give_back();
+    close(ends_[0]);
+  }
   std::string take() {
-    dup2(was_, STDERR_FILENO);  // the pipe's last writer goes
-    close(was_);
+    give_back();
     std::string out;
     for (char one = 0; read(ends_[0], &one, 1) == 1;) out += one;
-    close(ends_[0]);
     return out;
   }
 
  private:
+  void give_back() {
+    if (was_ < 0) return;
+    dup2(was_, STDERR_FILENO);  // the pipe's last writer goes
+    close(std::exchange(was_, -1));
+  }
   int was_;
   int ends_[2] = {-1, -1};
 };
