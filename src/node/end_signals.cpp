@@ -112,9 +112,11 @@ bool early_signals::is_ours(int number) noexcept {
 
 // Async-signal-safe.
 void early_signals::on_signal(int number) noexcept {
+  const int before = errno;
   if (getpid() == early_process.load()) leftovers::global().remove_own();  // else a child's
   std::signal(number, SIG_DFL);
-  ::raise(number);
+  ::raise(number);  // which ends it when this returns
+  errno = before;
 }
 
 }  // namespace manta::inline v0::node
