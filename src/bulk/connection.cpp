@@ -27,16 +27,36 @@ std::string lost_line(int why) {
   return fmt::format("the connection is lost: {}", std::strerror(why));
 }
 
-bool stays_on_machine(int file) noexcept {
-  sockaddr_storage at{};
-  socklen_t size = sizeof at;
-  if (getpeername(file, reinterpret_cast<sockaddr*>(&at), &size) != 0) return false;
+bool is_loopback(const sockaddr_storage& at) noexcept {
   if (at.ss_family == AF_INET) {
-    const auto number = ntohl(reinterpret_cast<const sockaddr_in*>(&at)->sin_addr.s_addr);
+    const auto number = ntohl(reinterpret_cast<const sockaddr_in&>(at).sin_addr.s_addr);
     return number >> 24U == 127;
   }
-  if (at.ss_family != AF_INET6) return at.ss_family == AF_UNIX;
-  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&at)->sin6_addr);
+  return at.ss_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(at).sin6_addr);
+}
+
+bool is_same_address(const sockaddr_storage& a, const sockaddr_storage& b) noexcept {
+  if (a.ss_family != b.ss_family) return false;
+  if (a.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(a).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
+  }
+  return a.ss_family == AF_INET6 &&
+         IN6_ARE_ADDR_EQUAL(&reinterpret_cast<const sockaddr_in6&>(a).sin6_addr,
+                            &reinterpret_cast<const sockaddr_in6&>(b).sin6_addr);
+}
+
+// Also from one of its addresses to the same one.
+bool stays_on_machine(int file) noexcept {
+  sockaddr_storage there{};
+  sockaddr_storage here{};
+  socklen_t size = sizeof there;
+  if (getpeername(file, reinterpret_cast<sockaddr*>(&there), &size) != 0) return false;
+  if (there.ss_family == AF_UNIX || is_loopback(there)) return true;
+  size = sizeof here;
+  return getsockname(file, reinterpret_cast<sockaddr*>(&here), &size) == 0 &&
+         is_same_address(here, there);
 }
 
 // Within a machine it is the sender who wakes the reader: one that keeps up and is woken for each
