@@ -20,15 +20,13 @@ struct found_claim {
   std::uint64_t at = 0;  // the revision that wrote it
 };
 
-// A key may be shorter than a name with its name space: such a pair goes by 128 bits of a hash. No
-// digits begin with that word.
-constexpr std::string_view of_long_names = "hash/";
-
+// A key may be shorter than a name with its name space: such a pair goes by a hash, whose key no
+// digits begin as.
 std::string claim_key(const claimed_name& of) {
   std::string begin(keys::claims);
   const std::string pair = digits(of.name_space.size()) + of.name_space + of.name;
   if (begin.size() + pair.size() <= limits::key_bytes) return begin + pair;
-  return begin.append(of_long_names).append(hash_digits(pair));
+  return begin.append(hash_part(pair));
 }
 
 std::string claim_bytes(const name_holder& by) { return digits(by.node) + digits(by.number); }

@@ -25,7 +25,7 @@ std::uint64_t number_of(std::string_view text, std::size_t most_digits) noexcept
 
 std::string events_of(std::string_view job) { return fmt::format("{}{}/", keys::events, job); }
 
-std::string hash_digits(std::string_view text) {
+std::string hash_part(std::string_view text) {
   base::id hash{text.size(), 0};
   for (std::uint64_t at = 0; at < text.size(); at += sizeof at) {
     std::uint64_t word = 0;
@@ -33,13 +33,10 @@ std::string hash_digits(std::string_view text) {
     std::memcpy(&word, part.data(), part.size());
     hash = base::derive(hash, at, word);
   }
-  return digits(hash.high) + digits(hash.low);
+  return "hash/" + digits(hash.high) + digits(hash.low);
 }
 
 namespace {
-
-// No other key of this table is without a zero byte.
-constexpr std::string_view hash_mark = "hash/";
 
 bool fits_in_key(std::string_view name_space, std::string_view name) noexcept {
   return keys::names.size() + name_space.size() + 1 + name.size() <= limits::key_bytes;
@@ -53,7 +50,7 @@ std::string name_key(std::string_view name_space, std::string_view name) {
   pair += name;
   std::string key(keys::names);
   if (fits_in_key(name_space, name)) return key.append(pair);
-  return key.append(hash_mark).append(hash_digits(pair));
+  return key.append(hash_part(pair));  // no other key of this table is without a zero byte
 }
 
 std::string to_bytes(const job_record& row) {

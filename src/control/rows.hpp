@@ -77,8 +77,8 @@ inline constexpr std::string_view claims = "claim/";
 /// `n` as 16 digits, and the number that digits at the front of a text are: 0 when there are none.
 std::string digits(std::uint64_t n);
 std::uint64_t number_of(std::string_view text, std::size_t most_digits = 16) noexcept;
-/// 128 bits of a hash as digits, for what is too long for a key.
-std::string hash_digits(std::string_view text);
+/// hash/<128 bits of a hash as digits>, for what is too long for a key.
+std::string hash_part(std::string_view text);
 /// events/<job>/, and that with a number.
 std::string events_of(std::string_view job);
 /// Where that would be longer than a key may be, name/hash/<its hash>.
